@@ -1,0 +1,37 @@
+# The commands a person needs. `make` alone lists them.
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: ## Install what the rest needs (apt as root or through sudo; Python packages into .venv)
+	@scripts/setup
+
+demo: setup ## Two bare local hosts, provisioned and proven; prints where the report is
+	@$(PYTHON) scripts/demo.py up
+
+demo-down: ## Remove the demo's hosts
+	@$(PYTHON) scripts/demo.py down
+
+test: setup lint unit hosts ## Everything that must pass (under 40 minutes on 2 cores)
+
+lint: setup ## ruff, mypy strict, ansible-lint production and strict
+	ruff check .
+	ruff format --check .
+	mypy
+	ansible-lint --offline --strict
+
+unit: setup ## Tests that need no host
+	$(PYTEST) -q -m 'not hosts and not slow'
+
+hosts: setup ## Tests on local hosts over SSH, Molecule among them
+	$(PYTEST) -q -m 'hosts and not slow'
+
+test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build)
+	$(PYTEST) -q -m hosts
+
+.PHONY: help setup demo demo-down test lint unit hosts test-all
