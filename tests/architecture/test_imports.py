@@ -1,0 +1,85 @@
+"""Imports inside `provision` point one way: errors <- values, catalog, inventory <- ... <- cli."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "provision"
+
+# What each part may import of its own package, besides itself. `tree` and `run` know none of the
+# generator: they work on any tree of files. `cli` knows all.
+ALLOWED: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "values": {"errors"},
+    "catalog": {"errors", "values"},
+    "inventory": {"errors", "values"},
+    "roles": {"errors", "values", "catalog", "lock"},
+    "resolve": {"errors", "values", "catalog", "inventory"},
+    "lock": {"errors", "values", "catalog", "inventory", "resolve"},
+    "indices": {"errors", "values", "catalog"},
+    "render": {"__init__", "errors", "values", "catalog", "inventory", "resolve", "lock", "roles"},
+    "tree": {"errors"},
+    "report": {"__init__", "errors"},
+    "run": {"errors", "report"},
+    "verify": set(),
+    "locallab": {"__init__", "errors"},
+}
+
+
+def edges() -> set[tuple[str, str]]:
+    """Every (importing part, imported part) inside the package, from the sources' own imports."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        relative = path.relative_to(PACKAGE)
+        if relative.parts[0] == "_roles" or "files" in relative.parts:
+            continue  # shipped to the tree or to hosts; not part of the program
+        part = relative.parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules: list[str] = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules = [node.module]
+                if node.module == "provision":
+                    modules = [f"provision.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level:
+                pytest.fail(f"{relative}: relative import; write it absolute")
+            for module in modules:
+                pieces = module.split(".")
+                if pieces[0] == "provision":
+                    target = pieces[1] if len(pieces) > 1 else "__init__"
+                    target = "__init__" if target.startswith("__") else target
+                    if target != part:
+                        found.add((part, target))
+    return found
+
+
+def test_only_allowed_edges_exist() -> None:
+    """A new edge is a decision: it belongs into ALLOWED, with a reason, or it is a mistake."""
+    wrong = sorted(
+        f"{a} -> {b}" for a, b in edges() if a not in {"cli", "__main__"} and b not in ALLOWED[a]
+    )
+    assert not wrong, wrong
+
+
+def test_nothing_imports_the_command_line() -> None:
+    """`cli` is the only place that prints and exits; nobody may depend on it."""
+    assert not [a for a, b in edges() if b == "cli" and a != "__main__"]
+
+
+def test_only_the_command_line_prints() -> None:
+    """print() elsewhere would break `--json` and the live view."""
+    for path in PACKAGE.rglob("*.py"):
+        relative = path.relative_to(PACKAGE)
+        if relative.parts[0] in {"cli.py", "_roles", "verify"} or "files" in relative.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            assert not (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in {"print", "input", "exit"}
+            ), f"{relative}:{node.lineno}"
