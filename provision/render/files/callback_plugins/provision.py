@@ -1,0 +1,529 @@
+"""Writes what a run did: report/events.jsonl as it happens, report/report.json at its end.
+
+The only event path of the project: the live view, the report pages and `provision`'s exit codes
+all read what this plugin writes, so they can never tell a different story from Ansible's. It lies
+beside the playbook, is loaded without being enabled, and needs nothing but ansible-core.
+
+Nothing of a task's arguments, of variables, or of a result hidden by `no_log` is written: the
+report is meant to be passed around.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import json
+import os
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: provision
+type: aggregate
+short_description: Writes report/events.jsonl and report/report.json
+description:
+  - Records every host's plan, components, checks and outcome, and nothing secret.
+author: provision
+options: {}
+"""
+
+COMPONENTS = (
+    "nvidia_driver",
+    "cuda",
+    "cudnn",
+    "gpu_env",
+    "nvidia_container_toolkit",
+    "tensorflow",
+)
+PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
+LOOK = "gpu_state"
+# A message long enough for pip's or apt's last words, short enough for a terminal.
+MESSAGE_LIMIT = 2000
+STDERR_LINES = 8
+
+CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
+
+
+def utc(seconds: float) -> str:
+    """ISO 8601 in UTC with milliseconds: sortable as text, readable by everything."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The whole file or the old one, readable by everybody (0644) whatever the umask is."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def message_of(result: dict[str, Any]) -> str:
+    """What a failed result says, without its arguments, hidden parts or passwords in URLs.
+
+    A loop's own message ("One or more items failed") says nothing: its items' messages are taken.
+    """
+    if "censored" in result or result.get("_ansible_no_log"):
+        return "hidden by no_log"
+    parts = []
+    items = [item for item in result.get("results") or () if isinstance(item, dict)]
+    failed_items = [item for item in items if item.get("failed")]
+    if failed_items:
+        parts += [message_of(item) for item in failed_items]
+    elif result.get("msg"):
+        parts.append(str(result["msg"]))
+    stderr = result.get("stderr") or result.get("module_stderr")
+    if isinstance(stderr, str) and stderr.strip() and not failed_items:
+        parts += stderr.strip().splitlines()[-STDERR_LINES:]
+    text = "\n".join(dict.fromkeys(part for part in parts if part)) or "no message"
+    text = CREDENTIALS_IN_URL.sub("***@", text)
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+
+
+def phase_of(name: str) -> str | None:
+    """ "preflight | Refuse ..." is of the phase preflight; other names tell nothing."""
+    head, separator, _ = name.partition("|")
+    # Ansible puts a role's name in front: "role : name".
+    head = head.rpartition(":")[2].strip().lower()
+    return head if separator and head in PHASES else None
+
+
+def plain(value: Any) -> Any:
+    """A copy of JSON types only: results may hold Ansible's tagged or lazy values."""
+    return json.loads(json.dumps(value, default=str))
+
+
+class Host:
+    """What is known of one host so far in this run."""
+
+    def __init__(self) -> None:
+        self.plan: dict[str, Any] | None = None
+        self.second: dict[str, Any] | None = None
+        self.failure: dict[str, Any] | None = None
+        self.unreachable = False
+        self.components: dict[str, dict[str, Any]] = {}
+        self.last_task = ""
+
+
+class Record:
+    """The run as data: fed by the plugin (or a test), it answers with the report.
+
+    `clock` gives seconds since the epoch. Nothing here touches a disk.
+    """
+
+    def __init__(self, mode: str, started: float, lock: dict[str, Any], version: str | None):
+        self.mode = mode
+        self.started = started
+        self.lock = lock
+        self.version = version
+        self.hosts: dict[str, Host] = {}
+
+    def host(self, name: str) -> Host:
+        return self.hosts.setdefault(name, Host())
+
+    def looked(self, name: str, result: dict[str, Any]) -> str:
+        """Takes a result of `gpu_state`: the first of a host is its plan, a later one the proof."""
+        host = self.host(name)
+        if host.plan is None:
+            host.plan = plain(result)
+            return "look"
+        host.second = plain(result)
+        return "proof"
+
+    def worked(self, name: str, component: str, seconds: float, changed: bool) -> None:
+        entry = self.host(name).components.setdefault(component, {"seconds": 0.0, "changed": False})
+        entry["seconds"] = round(entry["seconds"] + seconds, 3)
+        entry["changed"] = entry["changed"] or changed
+
+    def failed(self, name: str, task: str, message: str, phase: str | None) -> None:
+        host = self.host(name)
+        blockers = (host.plan or {}).get("blockers")
+        if blockers and not host.components:
+            phase = "preflight"
+        host.failure = {"task": task, "message": message, "phase": phase}
+
+    def wanted(self, stack: str | None) -> dict[str, str]:
+        """The versions the lock promises for this stack."""
+        row = (self.lock.get("stacks") or {}).get(stack or "", {})
+        found = {
+            component: row[component]["version"]
+            for component in COMPONENTS
+            if isinstance(row.get(component), dict) and row[component].get("version")
+        }
+        if row.get("tensorflow", {}).get("python"):
+            found["python"] = row["tensorflow"]["python"]
+        return found
+
+    def report(
+        self,
+        finished: float,
+        *,
+        previous: dict[str, Any],
+        checks: dict[str, Any],
+        interrupted: bool = False,
+        failures: set[str] | None = None,
+    ) -> dict[str, Any]:
+        """The whole report.
+
+        `failures`: hosts that Ansible's own statistics count as failed (a rescued failure is
+        none); None when the run never came to its statistics.
+        """
+        proven = dict(previous.get("proven") or {})
+        hosts = {}
+        for name in sorted(self.hosts):
+            host = self.hosts[name]
+            if failures is not None and name not in failures:
+                host.failure = None
+            entry = self._host(host, checks.get("hosts", {}).get(name), interrupted)
+            if entry["status"] == "proven":
+                proven[name] = {"time": checks["finished"], "stack": entry["stack"]}
+            last = proven.get(name) or {}
+            # A proof of another stack says nothing about this one.
+            same = not entry["stack"] or last.get("stack") == entry["stack"]
+            entry["last_proven"] = last.get("time") if same else None
+            hosts[name] = entry
+        report = {
+            "format": 1,
+            "provision": self.version,
+            "lock_digest": self.lock.get("digest"),
+            "mode": self.mode,
+            "started": utc(self.started),
+            "finished": utc(finished),
+            "seconds": round(finished - self.started, 1),
+            "hosts": hosts,
+            "proven": proven,
+        }
+        if interrupted:
+            report["interrupted"] = True
+        return report
+
+    def _host(
+        self, host: Host, checked: dict[str, Any] | None, interrupted: bool
+    ) -> dict[str, Any]:
+        plan = host.plan or {}
+        now = host.second or plan
+        left = list((host.second or {}).get("changes") or [])
+        summary = (checked or {}).get("summary")
+        changes = plan.get("changes") or []
+        selected = [change for change in changes if change.get("selected", True)]
+        status, failure = self._status(host, selected, changes, left, summary, interrupted)
+        found = {
+            component: state["version"]
+            for component, state in (now.get("state") or {}).items()
+            if isinstance(state, dict) and state.get("version")
+        }
+        found.update((checked or {}).get("found") or {})
+        return {
+            "status": status,
+            "simulated_gpu": bool(plan.get("simulated_gpu")),
+            "container": bool(plan.get("container")),
+            "platform": plan.get("platform"),
+            "stack": plan.get("stack"),
+            "wanted": self.wanted(plan.get("stack")),
+            "found": found,
+            "gpus": now.get("gpus") or [],
+            "changes": changes,
+            "left": left,
+            "not_selected": plan.get("not_selected") or [],
+            "blockers": plan.get("blockers") or [],
+            "reboot": plan.get("reboot"),
+            "checks": (checked or {}).get("checks") or [],
+            "checks_summary": summary,
+            "components": host.components,
+            "failure": failure,
+            "last_proven": None,
+        }
+
+    def _status(
+        self,
+        host: Host,
+        selected: list[Any],
+        changes: list[Any],
+        left: list[Any],
+        summary: dict[str, int] | None,
+        interrupted: bool,
+    ) -> tuple[str, dict[str, Any] | None]:
+        """The one word for a host, and why where it is a bad one. The order is the priority."""
+        if host.unreachable:
+            return "unreachable", host.failure
+        if summary and summary.get("failed"):
+            message = f"{summary['failed']} of the checks failed"
+            return "failed", {"task": "verify", "message": message, "phase": "verify"}
+        if host.failure:
+            blocked = host.failure["phase"] == "preflight"
+            return ("blocked" if blocked else "failed"), host.failure
+        if host.plan is None:
+            return "failed", {"task": host.last_task, "message": "never looked at", "phase": "look"}
+        if self.mode == "check":
+            return ("drift" if changes else "converged"), None
+        if selected and host.second is None:
+            message = "interrupted" if interrupted else "the run ended before this host did"
+            return "failed", {"task": host.last_task, "message": message, "phase": "apply"}
+        if any(change.get("selected", True) for change in left):
+            return "failed", {
+                "task": "proof",
+                "phase": "proof",
+                "message": "still different: "
+                + ", ".join(f"{c.get('component')} {c.get('item')}" for c in left),
+            }
+        if left if host.second is not None else changes:
+            return "drift", None
+        if summary and summary.get("passed"):
+            return "proven", None
+        return "converged", None
+
+
+def what(entry: dict[str, Any]) -> str:
+    """One line on why a host has its status."""
+    if entry["status"] == "blocked" and entry["blockers"]:
+        return "; ".join(str(blocker.get("message")) for blocker in entry["blockers"])
+    failed = [check for check in entry["checks"] if check.get("result") == "failed"]
+    if failed:
+        return "; ".join(check.get("diagnosis") or check["title"] for check in failed)
+    if entry["failure"]:
+        return f"{entry['failure']['task']}: {entry['failure']['message']}"
+    changed = list(dict.fromkeys(str(change.get("component")) for change in entry["changes"]))
+    if entry["status"] == "drift":
+        return "differs from the lock: " + ", ".join(changed)
+    parts = ["changed " + ", ".join(changed) if changed else "nothing to change"]
+    if entry["checks_summary"]:
+        counts = entry["checks_summary"]
+        parts.append(f"{counts.get('passed', 0)} checks passed")
+        if counts.get("not_applicable"):
+            parts.append(f"{counts['not_applicable']} not applicable")
+    elif entry["last_proven"]:
+        parts.append(f"last proven {entry['last_proven']}")
+    return ", ".join(parts)
+
+
+def table(report: dict[str, Any]) -> list[str]:
+    """Host, status, what: plain text, for people who run ansible-playbook themselves."""
+    rows = []
+    for name, entry in report["hosts"].items():
+        label = name + (" (simulated GPU)" if entry["simulated_gpu"] else "")
+        first, *rest = what(entry).splitlines()
+        rows.append((label, entry["status"], first))
+        rows += [("", "", line) for line in rest]
+    if not rows:
+        return []
+    wide = max(len(row[0]) for row in rows)
+    states = max(len(row[1]) for row in rows)
+    return [f"{a:<{wide}}  {b:<{states}}  {c}".rstrip() for a, b, c in rows]
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
+    """The plugin: turns Ansible's calls into events and, at the end, the report."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "provision"
+    CALLBACK_NEEDS_ENABLED = False
+    CALLBACK_NEEDS_WHITELIST = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tree = Path(__file__).resolve().parent.parent
+        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
+        self._events: Any = None
+        self._record: Record | None = None
+        self._begun: dict[tuple[str, str], float] = {}
+        self._pid = os.getpid()
+        self._done = False
+
+    # Ansible's calls
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:  # noqa: ARG002
+        self._record = Record(self._mode(), time.time(), self._lock(), self._version())
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            events = self._folder / "events.jsonl"
+            events.unlink(missing_ok=True)
+            self._events = events.open("a", encoding="utf-8")
+            events.chmod(0o644)
+        except OSError as error:
+            self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
+        # An interrupted run never reaches its statistics, and its state is wanted most.
+        atexit.register(self._at_exit)
+        self._event("run_start", mode=self._record.mode)
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._event("play", play=play.get_name().strip())
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002
+        self._event("task", **self._about(task))
+
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        self._event("task", **self._about(task))
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        name = host.get_name()
+        self._begun[name, task._uuid] = time.monotonic()
+        self._event("host_start", host=name, **self._about(task))
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._result(result, "changed" if result._result.get("changed") else "ok")
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        self._result(result, "skipped")
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self._result(result, "ok" if ignore_errors else "failed")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._result(result, "unreachable")
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self._record is None:
+            return
+        for name in stats.dark:
+            self._record.host(name).unreachable = True
+        self._finish(failures=set(stats.failures) | set(stats.dark))
+
+    # Ours
+
+    def _about(self, task: Any) -> dict[str, Any]:
+        name = task.get_name().strip()
+        role = task._role.get_name() if getattr(task, "_role", None) else None
+        component = role.rpartition(".")[2] if role else None
+        if component in COMPONENTS:
+            return {"task": name, "component": component, "phase": "apply"}
+        phase = "look" if component == LOOK or task.action == LOOK else phase_of(name)
+        return {"task": name, "phase": phase} if phase else {"task": name}
+
+    def _result(self, result: Any, status: str) -> None:
+        if self._record is None:
+            return
+        name, task, data = result._host.get_name(), result._task, result._result
+        about = self._about(task)
+        begun = self._begun.pop((name, task._uuid), None)
+        seconds = time.monotonic() - begun if begun is not None else 0.0
+        host = self._record.host(name)
+        host.last_task = about["task"]
+        looked = task.action == LOOK and status in ("ok", "changed")
+        if looked and "changes" in data:
+            about["phase"] = self._record.looked(name, data)
+            self._event(
+                "plan",
+                host=name,
+                phase=about["phase"],
+                components=plain(data.get("components") or []),
+                changes=len(data.get("changes") or []),
+                blockers=len(data.get("blockers") or []),
+                simulated_gpu=bool(data.get("simulated_gpu")),
+            )
+        if "component" in about and status != "skipped":
+            self._record.worked(name, about["component"], seconds, status == "changed")
+        extra: dict[str, Any] = {}
+        if status in ("failed", "unreachable"):
+            extra["message"] = message_of(data)
+            self._record.failed(name, about["task"], extra["message"], about.get("phase"))
+            host.unreachable = host.unreachable or status == "unreachable"
+        self._event(
+            "host_result",
+            host=name,
+            status=status,
+            changed=status == "changed",
+            seconds=round(seconds, 3),
+            **about,
+            **extra,
+        )
+
+    def _event(self, event: str, **fields: Any) -> None:
+        if self._events is None:
+            return
+        line = {"time": utc(time.time()), "event": event, **fields}
+        try:
+            self._events.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+            self._events.flush()
+        except OSError as error:
+            self._display.warning(f"no more events of this run: {error.strerror}")
+            self._events = None
+
+    def _finish(self, *, failures: set[str] | None, interrupted: bool = False) -> None:
+        if self._done or self._record is None:
+            return
+        self._done = True
+        finished = time.time()
+        report = self._record.report(
+            finished,
+            previous=self._read("report.json"),
+            checks=self._checks(),
+            interrupted=interrupted,
+            failures=failures,
+        )
+        try:
+            if self._folder.is_dir():
+                text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+                write_atomically(self._folder / "report.json", text)
+        except OSError as error:
+            self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
+        self._event("run_end", statuses={n: h["status"] for n, h in report["hosts"].items()})
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        if not os.environ.get("PROVISION_LIVE"):
+            lines = table(report)
+            if lines:
+                self._display.display("")
+                for line in lines:
+                    self._display.display(line)
+                self._display.display(f"\nReport: {self._folder / 'report.json'}")
+
+    def _at_exit(self) -> None:
+        # Workers are forked from this process and must not write its report.
+        if os.getpid() == self._pid:
+            self._finish(failures=None, interrupted=True)
+
+    def _mode(self) -> str:
+        arguments = context.CLIARGS
+        if arguments.get("check"):
+            return "check"
+        tags = set(arguments.get("tags") or ()) - {"all"}
+        return "verify" if tags == {"verify"} else "run"
+
+    def _lock(self) -> dict[str, Any]:
+        try:
+            with (self._tree / "lock.yml").open("rb") as stream:
+                loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+                lock = yaml.load(stream, loader).get("gpu_lock")  # noqa: S506 (both are safe)
+        except (OSError, yaml.YAMLError, AttributeError):
+            return {}
+        return lock if isinstance(lock, dict) else {}
+
+    def _version(self) -> str | None:
+        if os.environ.get("PROVISION_VERSION"):
+            return os.environ["PROVISION_VERSION"]
+        try:
+            text = (self._tree / ".provision-manifest.json").read_text(encoding="utf-8")
+            version = json.loads(text).get("provision")
+        except (OSError, ValueError, AttributeError):
+            return None
+        return version if isinstance(version, str) else None
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            data = json.loads((self._folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def _checks(self) -> dict[str, Any]:
+        """The checks of this run's verify play; an older file says nothing about this run."""
+        try:
+            written = (self._folder / "checks.json").stat().st_mtime
+        except OSError:
+            return {}
+        fresh = self._record is not None and written >= self._record.started
+        return self._read("checks.json") if fresh else {}

@@ -1,0 +1,568 @@
+"""What must be true of a proven host: each check judges one probe and answers with a diagnosis.
+
+Pure functions of what was seen and what the lock promises, so that every one of them is tested on
+recorded good and bad outputs. A check answers `passed`, `failed` (what is wrong, what cures it) or
+`not_applicable` with a reason: a host that can't show something is never counted as passed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import diagnose
+from .diagnose import Diagnosis
+
+AGAIN = "run the playbook again; `provision plan` shows what it will repair"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One host: the probe's answer, the lock's stack for it, and the options that matter here.
+
+    `error` says why there is no probe. `simulated` and `container` come from the probe or the run.
+    """
+
+    row: dict[str, Any]
+    options: dict[str, Any]
+    probe: dict[str, Any]
+    lock_digest: str | None = None
+    error: str = ""
+
+    @property
+    def simulated(self) -> bool:
+        return bool(self.probe.get("simulated_gpu"))
+
+    @property
+    def container(self) -> bool:
+        return bool(self.probe.get("container"))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A check's answer; `detail` is what was seen."""
+
+    result: str
+    detail: str = ""
+    diagnosis: str = ""
+    hint: str = ""
+
+
+def passed(detail: str = "") -> Verdict:
+    return Verdict("passed", detail)
+
+
+def not_applicable(reason: str) -> Verdict:
+    return Verdict("not_applicable", reason)
+
+
+def failed(diagnosis: str | Diagnosis, hint: str = "", detail: str = "") -> Verdict:
+    if isinstance(diagnosis, Diagnosis):
+        return Verdict("failed", detail, diagnosis.message, diagnosis.hint or hint)
+    return Verdict("failed", detail, diagnosis, hint)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check with the name it has in reports."""
+
+    id: str
+    title: str
+    judge: Callable[[Seen], Verdict] = field(repr=False)
+
+    def __call__(self, seen: Seen) -> Verdict:
+        """The verdict; without a probe only the first check says so, once."""
+        if seen.error and self.id != "host.answers":
+            return not_applicable("the host did not answer")
+        component = self.id.partition(".")[0]
+        if component not in ("host", "receipt") and not seen.row.get(component):
+            return not_applicable(f"the stack has no {component}")
+        return self.judge(seen)
+
+
+CHECKS: list[Check] = []
+
+
+def check(identifier: str, title: str) -> Callable[[Callable[[Seen], Verdict]], Check]:
+    """Adds a function to CHECKS, in the order in which they are read."""
+
+    def register(judge: Callable[[Seen], Verdict]) -> Check:
+        made = Check(identifier, title, judge)
+        CHECKS.append(made)
+        return made
+
+    return register
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """ "8.1.0" as (8, 1, 0); anything behind the digits is left out."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def smi_rows(seen: Seen) -> list[list[str]]:
+    """`nvidia-smi --query-gpu=driver_version,name,uuid,pci.bus_id,mig.mode.current` as cells."""
+    answer = seen.probe["nvidia_smi"]
+    if answer["rc"] != 0:
+        return []
+    lines = answer["stdout"].strip().splitlines()
+    return [[cell.strip() for cell in line.split(",")] for line in lines if "," in line]
+
+
+def usable_gpus(seen: Seen) -> int:
+    """GPUs that NVML reports, by `nvidia-smi -L`; MIG instances have lines of their own."""
+    answer = seen.probe["nvidia_smi_list"]
+    if answer["rc"] != 0:
+        return 0
+    return len(re.findall(r"^GPU \d+:", answer["stdout"], re.MULTILINE))
+
+
+def loaded_module(seen: Seen) -> str | None:
+    """The version of the kernel module that runs now."""
+    module = seen.probe["module"]
+    if module.get("sys"):
+        return str(module["sys"])
+    match = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", module.get("proc") or "")
+    return match.group(1) if match else None
+
+
+@check("host.answers", "The host answers the probe")
+def host_answers(seen: Seen) -> Verdict:
+    if seen.error:
+        return failed(seen.error, "`ansible -m ping` tells whether Ansible reaches the host")
+    return passed(f"as {seen.probe.get('user')}")
+
+
+@check("nvidia_driver.answers", "nvidia-smi answers")
+def nvidia_smi_answers(seen: Seen) -> Verdict:
+    answer = seen.probe["nvidia_smi"]
+    if answer["rc"] == 0 and smi_rows(seen):
+        names = [row[1] for row in smi_rows(seen)]
+        what = " (simulated GPU)" if seen.simulated else ""
+        return passed(f"{len(names)} x {names[0]}{what}")
+    said = answer["stdout"] + answer["stderr"]
+    found = diagnose.nvidia_smi(answer["rc"], said)
+    if seen.probe["module"].get("nouveau"):
+        return failed(
+            "nouveau is loaded and holds the GPU, so NVIDIA's module can't",
+            "the role blacklists nouveau and rebuilds the initramfs; reboot the host",
+            found.message,
+        )
+    return failed(found)
+
+
+@check("nvidia_driver.version", "The driver that answers is the lock's")
+def nvidia_driver_version(seen: Seen) -> Verdict:
+    wanted = seen.row["nvidia_driver"]["version"]
+    if seen.simulated:
+        return not_applicable("the version nvidia-smi tells here is the simulation's own")
+    rows = smi_rows(seen)
+    if not rows:
+        return failed("nvidia-smi tells no driver version", "see the check before this one")
+    versions = sorted({row[0] for row in rows})
+    if versions == [wanted]:
+        return passed(wanted)
+    return failed(
+        f"the driver in use is {', '.join(versions)}, the lock's is {wanted}",
+        "if the locked packages are installed, the old module is still loaded: reboot the host",
+    )
+
+
+@check("nvidia_driver.module", "The loaded kernel module is the lock's")
+def nvidia_kernel_module(seen: Seen) -> Verdict:
+    wanted = seen.row["nvidia_driver"]["version"]
+    found = loaded_module(seen)
+    if found is None and seen.simulated:
+        return not_applicable("a simulated GPU has no kernel module")
+    if found is None and seen.container:
+        return not_applicable("a container has no kernel module of its own")
+    if found == wanted:
+        return passed(wanted)
+    if found is not None:
+        return failed(
+            f"module {found} is loaded, the lock's driver is {wanted} "
+            "(this ends in Driver/library version mismatch)",
+            "reboot the host, so that the module of the installed version is loaded",
+        )
+    if seen.probe["module"].get("nouveau"):
+        return failed(
+            "nouveau is loaded instead of NVIDIA's module",
+            "the role blacklists nouveau and rebuilds the initramfs; reboot the host",
+        )
+    kernel = (seen.probe.get("platform") or {}).get("kernel")
+    return failed(
+        "no NVIDIA module is loaded",
+        f"`dkms status` must show it built for kernel {kernel}; `dmesg | grep -i nvidia` shows a "
+        "refusal (Secure Boot, unknown GPU); otherwise a reboot is owed",
+    )
+
+
+@check("nvidia_driver.library", "libcuda.so.1 is the driver's own")
+def driver_library(seen: Seen) -> Verdict:
+    wanted, library = seen.row["nvidia_driver"]["version"], seen.probe["libcuda"]
+    if library["loaded"] is None:
+        return failed(f"libcuda.so.1 can't be loaded: {reason(library)}", AGAIN)
+    if seen.simulated:
+        return not_applicable(f"the simulation's own library answers ({library['real']})")
+    if str(library["real"]).endswith(f".so.{wanted}"):
+        return passed(str(library["real"]))
+    return failed(
+        f"libcuda.so.1 is {library['real']}, not of driver {wanted}",
+        "another driver lies before the locked one: a .run installer's or a CUDA compat library",
+    )
+
+
+@check("nvidia_driver.packages", "The driver's packages are the locked versions")
+def driver_packages(seen: Seen) -> Verdict:
+    groups = seen.row["nvidia_driver"].get("packages") or {}
+    wanted = dict(groups.get("userspace") or {})
+    scope = seen.options.get("nvidia_driver_scope", "auto")
+    if scope == "full" or (scope == "auto" and not seen.container):
+        wanted.update(groups.get("kernel") or {})
+    return judge_packages(seen, wanted)
+
+
+@check("nvidia_driver.gpus", "Every GPU on the PCI bus answers")
+def gpus_answer(seen: Seen) -> Verdict:
+    # 0x0300: VGA controller; 0x0302: 3D controller. The rest are audio and USB functions.
+    on_bus = [f for f in seen.probe["pci"] if f["class"][:6] in ("0x0300", "0x0302")]
+    usable = usable_gpus(seen)
+    if not on_bus and usable and seen.container:
+        return not_applicable("this container does not show its PCI bus")
+    if usable == 0:
+        return failed(
+            f"the driver shows no GPU, the PCI bus has {len(on_bus)}",
+            "`dmesg | grep -i nvrm` says why",
+        )
+    if usable == len(on_bus):
+        mig = sum(1 for row in smi_rows(seen) if len(row) > 4 and row[4] == "Enabled")
+        return passed(f"{usable} GPUs" + (f", {mig} in MIG mode" if mig else ""))
+    if usable < len(on_bus):
+        shown = {row[3].lower()[-12:] for row in smi_rows(seen) if len(row) > 3}
+        dark = [f"{f['address']} ({f['device']})" for f in on_bus if f["address"] not in shown]
+        return failed(
+            f"{usable} of {len(on_bus)} GPUs answer; the driver does not show {', '.join(dark)}",
+            "a GPU of another generation than this driver branch supports, a display card, one "
+            "given to a virtual machine (vfio), or one that fell off the bus: "
+            "`lspci -k -d 10de:` and `dmesg | grep -i xid`",
+        )
+    return failed(
+        f"the driver shows {usable} GPUs, the PCI bus only {len(on_bus)}",
+        "the PCI tree this host shows is not the whole one (a container or a virtual machine)",
+    )
+
+
+@check("cuda.packages", "CUDA's packages are the locked versions")
+def cuda_packages(seen: Seen) -> Verdict:
+    profile = seen.options.get("cuda_profile", "toolkit")
+    return judge_packages(seen, (seen.row["cuda"].get("packages") or {}).get(profile) or {})
+
+
+@check("cuda.nvcc_login", "nvcc in a login shell is the lock's release")
+def nvcc_in_a_login_shell(seen: Seen) -> Verdict:
+    return judge_nvcc(seen, "login", "a login shell")
+
+
+@check("cuda.nvcc_ssh", "nvcc over `ssh host nvcc` is the lock's release")
+def nvcc_over_ssh(seen: Seen) -> Verdict:
+    return judge_nvcc(seen, "ssh", "a command over ssh")
+
+
+@check("cuda.nvcc_cron", "nvcc in a cron job is the lock's release")
+def nvcc_in_cron(seen: Seen) -> Verdict:
+    return judge_nvcc(seen, "cron", "a cron job")
+
+
+@check("cuda.nvcc_systemd", "nvcc in a systemd unit is the lock's release")
+def nvcc_in_systemd(seen: Seen) -> Verdict:
+    if seen.probe["nvcc"].get("systemd") is None:
+        return not_applicable("an ordinary user can't see the environment of systemd's units here")
+    return judge_nvcc(seen, "systemd", "a systemd unit")
+
+
+@check("cuda.libraries", "Each library TensorFlow opens is the locked package's")
+def cuda_libraries(seen: Seen) -> Verdict:
+    wrong, detail = [], []
+    for soname, package in (seen.row["cuda"].get("sonames") or {}).items():
+        library = seen.probe["libraries"].get(soname) or {}
+        problem = judge_library(soname, package, library)
+        if problem:
+            wrong.append(problem)
+        detail.append(f"{soname}: {library.get('real')} ({library.get('owner')})")
+    if not detail:
+        return not_applicable("the lock names no libraries")
+    if wrong:
+        return failed("; ".join(wrong), AGAIN, "; ".join(detail))
+    return passed(f"{len(detail)} libraries")
+
+
+@check("cuda.files", "libdevice and ptxas are where XLA looks for them")
+def cuda_files(seen: Seen) -> Verdict:
+    wanted = seen.row["cuda"].get("files") or {}
+    if not wanted:
+        return not_applicable("the lock names no such files")
+    # Profile runtime takes these files out of the package without installing it.
+    owned = seen.options.get("cuda_profile", "toolkit") != "runtime"
+    wrong = []
+    for name, file in wanted.items():
+        found = seen.probe["files"].get(name) or {}
+        if not found.get("exists"):
+            wrong.append(f"{name} is missing ({file['path']})")
+        elif owned and found.get("owner") != file["package"]:
+            wrong.append(
+                f"{name} ({file['path']}) belongs to {found.get('owner') or 'no package'}, "
+                f"not to {file['package']}"
+            )
+    if wrong:
+        return failed("; ".join(wrong), AGAIN)
+    return passed(", ".join(wanted))
+
+
+@check("cudnn.library", "The cuDNN that is loaded lies in the locked directory")
+def cudnn_library(seen: Seen) -> Verdict:
+    row, library = seen.row["cudnn"], seen.probe["cudnn"]
+    folder = f"{library['root']}/{row['version']}-cuda{row['cuda']}/"
+    if library["loaded"] is None:
+        return failed(f"{row['soname']} can't be loaded: {reason(library)}", AGAIN)
+    if not str(library["real"]).startswith(folder):
+        return failed(
+            f"{row['soname']} is taken from {library['real']}, not from {folder}",
+            "another cuDNN comes first: LD_LIBRARY_PATH, conda, or a libcudnn8 package",
+        )
+    if library.get("cached_real") != library["real"]:
+        return failed(
+            f"{row['soname']} is not in the loader's cache (`ldconfig -p` shows "
+            f"{library.get('cached') or 'nothing'}); it is found by LD_LIBRARY_PATH only",
+            AGAIN,
+        )
+    return passed(str(library["real"]))
+
+
+@check("cudnn.version", "cuDNN is the lock's, and new enough for TensorFlow")
+def cudnn_version(seen: Seen) -> Verdict:
+    row, found = seen.row["cudnn"], cudnn_loaded(seen)
+    if found is None:
+        return failed("no cuDNN tells its version", "see the check before this one")
+    wanted, least = numbers(row["version"])[:3], numbers(row.get("minimum") or row["version"])
+    if numbers(found)[0] != least[0] or numbers(found) < least:
+        return failed(
+            f"cuDNN {found} is loaded; TensorFlow was built with {row.get('minimum')} and takes "
+            f"the same major version, that or newer",
+            AGAIN,
+        )
+    if numbers(found) != wanted:
+        return failed(f"cuDNN {found} is loaded, the lock's is {row['version']}", AGAIN)
+    return passed(found)
+
+
+@check("cudnn.headers", "cuDNN's headers are readable and of the same version")
+def cudnn_headers(seen: Seen) -> Verdict:
+    wanted = ".".join(str(part) for part in numbers(seen.row["cudnn"]["version"])[:3])
+    found = seen.probe["cudnn"].get("headers")
+    if found == wanted:
+        return passed(wanted)
+    if found is None:
+        return failed("cudnn_version.h can't be read behind the `current` link", AGAIN)
+    return failed(f"the headers are of cuDNN {found}, the lock's is {wanted}", AGAIN)
+
+
+@check("tensorflow.imports", "TensorFlow can be imported")
+def tensorflow_imports(seen: Seen) -> Verdict:
+    found = seen.probe["tensorflow"]
+    if found.get("missing"):
+        return failed(f"there is no TensorFlow: {found['python']} does not exist", AGAIN)
+    gpus = found["gpus"]
+    if gpus.get("version") and not gpus.get("error"):
+        return passed(f"{found['python']}, {found.get('seconds')} s")
+    return failed(diagnose.tensorflow_import(gpus.get("rc"), gpus.get("error", ""), gpus["log"]))
+
+
+@check("tensorflow.version", "TensorFlow and its Python are the lock's")
+def tensorflow_version(seen: Seen) -> Verdict:
+    row, found = seen.row["tensorflow"], tensorflow_answer(seen)
+    if not found.get("version"):
+        return failed("TensorFlow tells no version", "see the check before this one")
+    if found["version"] != row["version"]:
+        return failed(
+            f"TensorFlow {found['version']} answers, the lock's is {row['version']}", AGAIN
+        )
+    python = str(found.get("python"))
+    if row.get("python") and not f"{python}.".startswith(f"{row['python']}."):
+        return failed(f"its Python is {python}, the lock's is {row['python']}", AGAIN)
+    return passed(f"{found['version']}, Python {python}")
+
+
+@check("tensorflow.built_with_cuda", "TensorFlow was built for this CUDA and cuDNN")
+def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
+    found = tensorflow_answer(seen)
+    if not found.get("version"):
+        return failed("TensorFlow does not tell how it was built", "see tensorflow.imports")
+    if not found.get("built_with_cuda"):
+        return failed(
+            "this TensorFlow was built without CUDA",
+            "it is the CPU wheel (tensorflow-cpu): run the playbook again",
+        )
+    build = found.get("build") or {}
+    release = (seen.row.get("cuda") or {}).get("release")
+    if release and build.get("cuda_version") not in (release, None):
+        return failed(
+            f"TensorFlow was built for CUDA {build['cuda_version']}, the lock's is {release}",
+            "make the lock again: this stack does not fit together",
+        )
+    major = str(numbers((seen.row.get("cudnn") or {}).get("version") or "0")[0])
+    built = str(build.get("cudnn_version"))
+    if seen.row.get("cudnn") and build.get("cudnn_version") and built.split(".")[0] != major:
+        return failed(
+            f"TensorFlow was built for cuDNN {built}, the lock's is {major}",
+            "make the lock again: this stack does not fit together",
+        )
+    return passed(f"CUDA {build.get('cuda_version')}, cuDNN {build.get('cudnn_version')}")
+
+
+@check("tensorflow.gpus", "TensorFlow lists every GPU the driver shows")
+def tensorflow_lists_gpus(seen: Seen) -> Verdict:
+    expected, found = usable_gpus(seen), tensorflow_answer(seen)
+    if "gpus" not in found:
+        return failed("TensorFlow lists no GPUs", "see tensorflow.imports")
+    count = len(found["gpus"])
+    if expected == 0:
+        return failed(
+            f"TensorFlow lists {count} GPUs; nvidia-smi shows none to compare with",
+            "see nvidia_driver.answers",
+        )
+    if count == expected:
+        return passed(f"{count} GPUs" + (" (simulated)" if seen.simulated else ""))
+    return failed(diagnose.tensorflow_gpus(found.get("log", ""), count, expected))
+
+
+@check("tensorflow.trains", "A small Keras model learns on the CPU")
+def tensorflow_trains(seen: Seen) -> Verdict:
+    if seen.probe["tensorflow"].get("missing"):
+        return failed("there is no TensorFlow to train with", "see tensorflow.imports")
+    found = seen.probe["tensorflow"]["trains"]
+    if "last" not in found:
+        return failed(
+            diagnose.tensorflow_import(found.get("rc"), found.get("error", ""), found["log"])
+        )
+    detail = f"loss {found['first']:.3g} -> {found['last']:.3g}"
+    # NaN compares false with everything: written so that it fails.
+    if not found["last"] < found["first"] / 2:
+        return failed(f"the model does not learn: {detail}", "the numeric libraries are broken")
+    return passed(detail)
+
+
+@check("receipt.lock", "The receipt on the host names this lock")
+def receipt_names_the_lock(seen: Seen) -> Verdict:
+    found = seen.probe["receipt"]
+    if found.get("error"):
+        return failed(str(found["error"]), "a finished run writes it: run the playbook again")
+    if seen.lock_digest is None:
+        return not_applicable("there is no lock here to compare with")
+    if found.get("lock_digest") == seen.lock_digest:
+        return passed(f"written {found.get('written')}")
+    return failed(
+        f"the host was last finished with another lock ({found.get('lock_digest')})",
+        "run the playbook: it brings the host to this lock",
+    )
+
+
+def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
+    """Are these packages installed in exactly these versions?"""
+    if not wanted:
+        return not_applicable("the lock names no packages")
+    wrong = []
+    for name, version in sorted(wanted.items()):
+        found = seen.probe["packages"].get(name)
+        # "ii": wanted and installed; "hi": held and installed.
+        if found is None or found["status"][1:2] == "n":
+            wrong.append(f"{name} is not installed")
+        elif found["status"][1:2] != "i":
+            wrong.append(f"{name} is half installed ({found['status']})")
+        elif found["version"] != version:
+            wrong.append(f"{name} is {found['version']}, the lock's is {version}")
+    if wrong:
+        return failed("; ".join(wrong), AGAIN)
+    return passed(f"{len(wanted)} packages")
+
+
+def judge_nvcc(seen: Seen, where: str, place: str) -> Verdict:
+    """Does nvcc, found in that environment, tell the lock's release?"""
+    if seen.options.get("cuda_profile", "toolkit") == "runtime":
+        return not_applicable("cuda_profile: runtime installs no nvcc")
+    answer, release = seen.probe["nvcc"][where], seen.row["cuda"]["release"]
+    if answer["rc"] != 0:
+        said = diagnose.last_line(answer["stderr"] or answer["stdout"])
+        if answer["rc"] == 127:
+            return failed(
+                f"{place} does not find nvcc", f"its PATH lacks CUDA's bin; {AGAIN}", said
+            )
+        return failed(f"nvcc fails in {place}: {said}", AGAIN)
+    found = nvcc_release(answer["stdout"])
+    if found == release:
+        return passed(f"release {found}")
+    return failed(
+        f"nvcc in {place} is release {found or 'unknown'}, the lock's is {release}",
+        "another CUDA comes first in PATH (conda, /usr/local/cuda)",
+    )
+
+
+def judge_library(soname: str, package: str, library: dict[str, Any]) -> str:
+    """What is wrong with a library, or nothing."""
+    if library.get("loaded") is None:
+        return f"{soname} (package {package}) can't be loaded: {reason(library)}"
+    if library.get("owner") != package:
+        owner = library.get("owner") or "no package"
+        return f"{soname} is {library['real']} of {owner}, not of {package}"
+    if library.get("cached_real") != library["real"]:
+        cached = library.get("cached") or "nothing"
+        return f"{soname} is not in the loader's cache (`ldconfig -p` shows {cached})"
+    return ""
+
+
+def reason(library: dict[str, Any]) -> str:
+    """The loader's words, without the exception's name and the soname that is said already."""
+    error = str(library.get("error") or "the loader says nothing")
+    return error.rpartition("Error: ")[2].partition(": ")[2] or error
+
+
+def nvcc_release(output: str) -> str | None:
+    """ "release 11.2, V11.2.152" -> "11.2"."""
+    match = re.search(r"release (\d+\.\d+)", output)
+    return match.group(1) if match else None
+
+
+def cudnn_loaded(seen: Seen) -> str | None:
+    """cudnnGetVersion()'s number as a version: 8100 is 8.1.0, from cuDNN 9 on 90100 is 9.1.0."""
+    answer = (seen.probe.get("cudnn") or {}).get("answer")
+    if not answer:
+        return None
+    value = int(answer)
+    if value >= 90000:
+        return f"{value // 10000}.{value // 100 % 100}.{value % 100}"
+    return f"{value // 1000}.{value // 100 % 10}.{value % 100}"
+
+
+def tensorflow_answer(seen: Seen) -> dict[str, Any]:
+    """What TensorFlow said of itself and its GPUs."""
+    answer: dict[str, Any] = (seen.probe.get("tensorflow") or {}).get("gpus") or {}
+    return answer
+
+
+def found(seen: Seen) -> dict[str, Any]:
+    """The versions that really answered, for the report."""
+    if seen.error:
+        return {}
+    tensorflow = tensorflow_answer(seen)
+    rows = smi_rows(seen)
+    values = {
+        "nvidia_driver": rows[0][0] if rows else None,
+        "gpus": usable_gpus(seen),
+        "gpu_names": sorted({row[1] for row in rows if len(row) > 1}),
+        "nvcc": nvcc_release(seen.probe["nvcc"]["ssh"]["stdout"]),
+        "cudnn": cudnn_loaded(seen),
+        "tensorflow": tensorflow.get("version"),
+        "tensorflow_gpus": len(tensorflow["gpus"]) if "gpus" in tensorflow else None,
+        "python": tensorflow.get("python"),
+    }
+    return {key: value for key, value in values.items() if value not in (None, [])}

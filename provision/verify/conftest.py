@@ -1,0 +1,283 @@
+"""Gives every check its host: from probes recorded by the playbook, or over testinfra's connection.
+
+Two ways to the same checks. The playbook's verify play runs `probe.py` through Ansible's own
+connections, so that vaulted passwords, jump hosts and templates in the inventory work as in the
+run itself, and hands the answers over (`--provision-hosts`). By hand and in Molecule testinfra
+connects: `pytest verify --hosts='ansible://gpu' --ansible-inventory=lab`.
+
+Whatever the way, `--provision-checks` is where the outcome is written, for the report. No host is
+an error, and so is a host of which not one check passed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from . import checks
+
+HERE = Path(__file__).resolve().parent
+# What the checks need to know of a host's variables, with the roles' own defaults.
+OPTIONS = {
+    "nvidia_driver_scope": "auto",
+    "cuda_profile": "toolkit",
+    "cudnn_root": "/opt/nvidia/cudnn",
+    "tensorflow_root": "/opt/tensorflow",
+}
+MARK = "PROVISION-PROBE "
+# Each host is one ssh process that mostly waits for TensorFlow on the other side.
+PARALLEL = 25
+
+
+def utc(seconds: float) -> str:
+    """As in report.json: ISO 8601, UTC."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+class Run:
+    """The hosts of this session, and what the checks said of them."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, checks.Seen] = {}
+        self.results: dict[str, list[dict[str, str]]] = {}
+        self.started = time.time()
+
+    def take(self, host: str, check: checks.Check) -> checks.Verdict:
+        """Judges one host by one check and keeps the answer."""
+        verdict = check(self.hosts[host])
+        entry = {"id": check.id, "title": check.title, **vars(verdict)}
+        self.results.setdefault(host, []).append(entry)
+        return verdict
+
+    def outcome(self) -> dict[str, Any]:
+        """The shape of checks.json."""
+        hosts, verdicts = {}, {}
+        for name, seen in self.hosts.items():
+            results = self.results.get(name, [])
+            summary = {
+                kind: sum(1 for entry in results if entry["result"] == kind)
+                for kind in ("passed", "failed", "not_applicable")
+            }
+            hosts[name] = {"checks": results, "summary": summary, "found": checks.found(seen)}
+            bad = [entry for entry in results if entry["result"] == "failed"]
+            if bad:
+                verdicts[name] = "\n".join(
+                    f"{entry['title']}: NO. {entry['diagnosis']}"
+                    + (f" Cure: {entry['hint']}" if entry["hint"] else "")
+                    for entry in bad
+                )
+            elif not summary["passed"]:
+                verdicts[name] = "not one check could be made"
+        return {
+            "format": 1,
+            "started": utc(self.started),
+            "finished": utc(time.time()),
+            "hosts": hosts,
+            "verdicts": verdicts,
+        }
+
+
+RUN = pytest.StashKey[Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("provision")
+    group.addoption(
+        "--provision-hosts",
+        metavar="FILE",
+        help="Hosts with their recorded probes, as the verify play makes them; - is stdin",
+    )
+    group.addoption("--provision-checks", metavar="FILE", help="Where to write the outcome")
+    group.addoption(
+        "--provision-lock",
+        metavar="FILE",
+        default=os.environ.get("PROVISION_LOCK") or str(HERE.parent / "lock.yml"),
+        help="The lock (lock.yml beside this folder, or PROVISION_LOCK)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RUN] = Run()
+
+
+def load_lock(path: Path) -> dict[str, Any]:
+    """The slim lock: rows and stacks."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        lock = content["gpu_lock"]
+    except OSError as error:
+        raise pytest.UsageError(f"{path}: {error.strerror}; name it by --provision-lock") from None
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise pytest.UsageError(f"{path}: not a lock") from None
+    return dict(lock)
+
+
+def parse_probe(output: str) -> dict[str, Any]:
+    """The probe's JSON out of an output that a login banner may have decorated."""
+    for line in output.splitlines():
+        if line.startswith(MARK):
+            answer = json.loads(line[len(MARK) :])
+            if isinstance(answer, dict):
+                return answer
+    raise ValueError("no answer in it")
+
+
+def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
+    """A host as the verify play hands it over: row, options, and the probe's output or an error."""
+    row, options = entry.get("row") or {}, OPTIONS | (entry.get("options") or {})
+    try:
+        probe = parse_probe(entry.get("stdout") or "")
+    except ValueError:
+        said = str(entry.get("stderr") or entry.get("msg") or "").strip().splitlines()
+        why = said[-1] if said else "it printed nothing"
+        return checks.Seen(row, options, {}, lock_digest, f"the probe did not run: {why}")
+    return checks.Seen(row, options, probe, lock_digest)
+
+
+def recorded_hosts(source: str) -> dict[str, checks.Seen]:
+    """Hosts from the verify play's JSON."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        data = json.loads(text)
+        digest, hosts = data.get("lock_digest"), data["hosts"]
+        return {name: seen_of(hosts[name], digest) for name in sorted(hosts)}
+    except OSError as error:
+        raise pytest.UsageError(f"{source}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise pytest.UsageError(f"{source}: not what the verify play makes") from None
+
+
+def choose_row(
+    lock: dict[str, Any], platform: dict[str, str], wish: Any, receipt: str | None
+) -> dict[str, Any]:
+    """The stack of a host that no playbook looked at: by platform and wish, else by its receipt.
+
+    Raises LookupError with the reason.
+    """
+    rows = [row for row in lock.get("rows") or [] if row.get("platform") == platform]
+    if isinstance(wish, dict):
+        rows = [row for row in rows if row.get("wish") == wish]
+    stacks = {row["stack"] for row in rows}
+    if len(stacks) > 1 and receipt in stacks:
+        stacks = {str(receipt)}
+    if len(stacks) == 1:
+        return dict(lock["stacks"][stacks.pop()])
+    where = " ".join(platform.values())
+    why = "several stacks" if stacks else "no stack"
+    raise LookupError(f"the lock has {why} for {where}")
+
+
+def ask(host: Any, lock: dict[str, Any]) -> checks.Seen:
+    """One host through testinfra: what is it, and then the probe. Two round trips."""
+    digest = lock.get("digest")
+    try:
+        try:
+            variables = host.ansible.get_variables()
+        except RuntimeError:
+            variables = {}  # not an ansible:// connection
+        options = {key: variables.get(key, default) for key, default in OPTIONS.items()}
+        release = dict(
+            line.split("=", 1)
+            for line in host.check_output("cat /etc/os-release; uname -m | sed s/^/MACHINE=/")
+            .replace('"', "")
+            .splitlines()
+            if "=" in line
+        )
+        platform = {
+            "distribution": release.get("ID", ""),
+            "release": release.get("VERSION_ID", ""),
+            "architecture": release.get("MACHINE", ""),
+        }
+        answer = host.run("cat /var/lib/provision/receipt.json").stdout
+        receipt = json.loads(answer).get("stack") if answer.strip().startswith("{") else None
+        row = choose_row(lock, platform, variables.get("gpu_stack"), receipt)
+        parameters = json.dumps({"row": row, "options": options})
+        program = (HERE / "probe.py").read_text(encoding="utf-8")
+        done = host.run("python3 -c %s %s", program, parameters)
+    except (RuntimeError, AssertionError, OSError, ValueError, LookupError) as error:
+        said = str(error).strip().splitlines()
+        return checks.Seen({}, OPTIONS, {}, digest, said[-1] if said else repr(error))
+    entry = {"row": row, "options": options, "stdout": done.stdout, "stderr": done.stderr}
+    return seen_of(entry, digest)
+
+
+def connected_hosts(config: pytest.Config) -> dict[str, checks.Seen]:
+    """Hosts that testinfra's own options name."""
+    import testinfra
+
+    option = config.option
+    names = option.hosts.split(",") if option.hosts else [None]
+    if names == [None] and not option.connection:
+        return {}
+    hosts = testinfra.get_hosts(
+        names,
+        connection=option.connection,
+        ssh_config=option.ssh_config,
+        ssh_identity_file=option.ssh_identity_file,
+        ansible_inventory=option.ansible_inventory,
+        force_ansible=option.force_ansible,
+        sudo=option.sudo,
+        sudo_user=option.sudo_user,
+    )
+    lock = load_lock(Path(config.getoption("--provision-lock")))
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        seen = list(pool.map(lambda host: ask(host, lock), hosts))
+    named = (
+        (host.backend.get_pytest_id().rpartition("://")[2], one)
+        for host, one in zip(hosts, seen, strict=True)
+    )
+    return dict(sorted(named))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per host and check, grouped by host."""
+    if not {"machine", "check"} <= set(metafunc.fixturenames):
+        return
+    run = metafunc.config.stash[RUN]
+    if not run.hosts:
+        source = metafunc.config.getoption("--provision-hosts")
+        run.hosts = recorded_hosts(source) if source else connected_hosts(metafunc.config)
+    cases = [(host, check) for host in run.hosts for check in checks.CHECKS]
+    metafunc.parametrize(
+        ("machine", "check"), cases, ids=[f"{host}: {check.title}" for host, check in cases]
+    )
+
+
+@pytest.fixture
+def judged(request: pytest.FixtureRequest, machine: str, check: checks.Check) -> checks.Verdict:
+    """The verdict of this check on this host."""
+    return request.config.stash[RUN].take(machine, check)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Writes the outcome; a host of which nothing passed, or no host at all, is a failure."""
+    run = session.config.stash[RUN]
+    if session.config.option.collectonly:
+        return
+    outcome = run.outcome()
+    if outcome["verdicts"] and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if not run.hosts and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    target = session.config.getoption("--provision-checks")
+    if target and run.hosts:
+        path = Path(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(outcome, stream, indent=1, ensure_ascii=False)
+            stream.write("\n")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)

@@ -1,0 +1,406 @@
+"""Looks at what a host's GPU stack does, in one round trip, as an ordinary user; prints JSON.
+
+It is piped to the host's own python3 (`python3 - PARAMETERS < probe.py`). One program instead of
+a command per check: over SSH every command costs a connection's round trip, and importing
+TensorFlow costs seconds, so twenty checks as twenty commands would take a minute per host.
+It judges nothing: judging is `checks.py`'s, which can then be tested on recorded outputs.
+
+Standard library and Python 3.7 syntax only; runs no sudo, changes nothing, uses no GPU memory.
+PARAMETERS is JSON: {"row": the lock's stack, "options": {"cudnn_root", "tensorflow_root", ...}}.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import platform
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any
+
+# Importing TensorFlow from a cold disk can take minutes; a hang must not hold the run for ever.
+TENSORFLOW_TIMEOUT = 600
+COMMAND_TIMEOUT = 60
+OUTPUT_LIMIT = 20000
+
+# Asks the loader itself which file it took: dlinfo(RTLD_DI_LINKMAP). The file's name alone would
+# not do, because libcupti.so.11.2 is the soname of a file called libcupti.so.2020.3.1.
+LOADER = r"""
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+class LinkMap(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+found = ctypes.POINTER(LinkMap)()
+for name in (None, "libdl.so.2"):
+    try:
+        ask = ctypes.CDLL(name).dlinfo
+    except (AttributeError, OSError):
+        continue
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+    if ask(library._handle, 2, ctypes.byref(found)) == 0:
+        print("path", found.contents.name.decode())
+        break
+if len(sys.argv) > 2:
+    function = getattr(library, sys.argv[2])
+    function.restype = ctypes.c_size_t
+    print("answer", function())
+"""
+
+TENSORFLOW_GPUS = r"""
+import json, sys
+out = {"python": "%d.%d.%d" % sys.version_info[:3]}
+try:
+    import tensorflow as tf
+    out["version"] = tf.__version__
+    out["built_with_cuda"] = tf.test.is_built_with_cuda()
+    info = tf.sysconfig.get_build_info()
+    out["build"] = {key: str(info.get(key)) for key in ("cuda_version", "cudnn_version")}
+    out["gpus"] = [device.name for device in tf.config.list_physical_devices("GPU")]
+except BaseException as error:
+    out["error"] = "%s: %s" % (type(error).__name__, error)
+    import traceback
+    traceback.print_exc()
+print("PROVISION " + json.dumps(out))
+"""
+
+TENSORFLOW_TRAINS = r"""
+import json
+out = {}
+try:
+    import numpy as np
+    import tensorflow as tf
+    tf.random.set_seed(1)
+    x = np.linspace(-1, 1, 256, dtype="float32").reshape(-1, 1)
+    y = 3 * x + 0.5
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
+    history = model.fit(x, y, batch_size=32, epochs=8, verbose=0).history["loss"]
+    out["first"], out["last"] = float(history[0]), float(history[-1])
+except BaseException as error:
+    out["error"] = "%s: %s" % (type(error).__name__, error)
+    import traceback
+    traceback.print_exc()
+print("PROVISION " + json.dumps(out))
+"""
+
+
+def read(path: str) -> str | None:
+    """A file's text, or None where it can't be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return None
+
+
+def run(
+    command: list[str],
+    environment: dict[str, str] | None = None,
+    timeout: float = COMMAND_TIMEOUT,
+    limit: int = OUTPUT_LIMIT,
+) -> dict[str, Any]:
+    """What a command did: {"rc", "stdout", "stderr"}; rc 127 where there is no such command.
+
+    Of longer outputs the last `limit` characters are kept (0: all).
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        return {"rc": 127, "stdout": "", "stderr": command[0] + ": command not found"}
+    except subprocess.TimeoutExpired:
+        return {"rc": 124, "stdout": "", "stderr": f"no answer within {timeout} s"}
+    except OSError as error:
+        return {"rc": 126, "stdout": "", "stderr": str(error)}
+    return {
+        "rc": done.returncode,
+        "stdout": text(done.stdout, limit),
+        "stderr": text(done.stderr, limit),
+    }
+
+
+def text(data: bytes, limit: int = OUTPUT_LIMIT) -> str:
+    return data.decode("utf-8", "replace")[-limit:]
+
+
+def os_release() -> dict[str, str]:
+    """ID and VERSION_ID, unquoted."""
+    found = {}
+    for line in (read("/etc/os-release") or read("/usr/lib/os-release") or "").splitlines():
+        key, _, value = line.partition("=")
+        found[key.strip()] = value.strip().strip("\"'")
+    return found
+
+
+def in_container() -> bool:
+    """systemd writes the answer for everybody to read; docker and podman leave a file."""
+    if (read("/run/systemd/container") or "").strip():
+        return True
+    return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
+
+
+def pci_functions(folder: str = "/sys/bus/pci/devices") -> list[dict[str, str]]:
+    """NVIDIA's functions on the PCI bus: [{"address", "class", "device"}]."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(folder, "*"))):
+        if (read(os.path.join(path, "vendor")) or "").strip() == "0x10de":
+            found.append(
+                {
+                    "address": os.path.basename(path),
+                    "class": (read(os.path.join(path, "class")) or "").strip(),
+                    "device": (read(os.path.join(path, "device")) or "").strip(),
+                }
+            )
+    return found
+
+
+def kernel_module() -> dict[str, Any]:
+    """What of NVIDIA or nouveau is in the running kernel."""
+    return {
+        "proc": read("/proc/driver/nvidia/version"),
+        "sys": (read("/sys/module/nvidia/version") or "").strip() or None,
+        "nouveau": os.path.isdir("/sys/module/nouveau"),
+    }
+
+
+def environment_file(path: str = "/etc/environment") -> dict[str, str]:
+    """pam_env's file, which cron and ssh sessions get: KEY=value, optionally quoted."""
+    found = {}
+    for line in (read(path) or "").splitlines():
+        match = re.match(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(.*)$", line)
+        if match:
+            found[match.group(1)] = match.group(2).strip().strip("\"'")
+    return found
+
+
+def nvcc() -> dict[str, Any]:
+    """nvcc as four kinds of process find it; None where that environment can't be seen."""
+    found = {
+        "ssh": run(["nvcc", "--version"]),
+        "login": run(["bash", "-lc", "nvcc --version"]),
+        "cron": None,
+        "systemd": None,
+    }
+    cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+    cron.update(environment_file())
+    found["cron"] = run(["/bin/sh", "-c", "nvcc --version"], cron)
+    manager = run(["systemctl", "show-environment"])
+    if manager["rc"] == 0:
+        pairs = [line.partition("=") for line in manager["stdout"].splitlines()]
+        variables = {key: value for key, _, value in pairs if key}
+        found["systemd"] = run(["/bin/sh", "-c", "nvcc --version"], variables)
+    return found
+
+
+def loader_cache() -> dict[str, str]:
+    """`ldconfig -p` as {soname: the first path}, for this machine's word size."""
+    program = shutil.which("ldconfig") or "/sbin/ldconfig"
+    found: dict[str, str] = {}
+    for line in run([program, "-p"], limit=0)["stdout"].splitlines():
+        match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
+        if match and ("x86-64" in match.group(2) or "AArch64" in match.group(2)):
+            found.setdefault(match.group(1), match.group(3))
+    return found
+
+
+def listed(package: str) -> set[str]:
+    """The files a Debian package owns; empty where it isn't installed."""
+    lists = glob.glob(f"/var/lib/dpkg/info/{package}.list")
+    lists += glob.glob(f"/var/lib/dpkg/info/{package}:*.list")
+    return {line for path in lists for line in (read(path) or "").splitlines()}
+
+
+def same_file(paths: set[str], path: str) -> bool:
+    """Is `path` one of `paths`, on a system where /lib may be a link to /usr/lib?"""
+    if path in paths or path.replace("/usr/lib/", "/lib/", 1) in paths:
+        return True
+    return "/usr" + path in paths
+
+
+def owner(path: str, expected: str | None) -> str | None:
+    """The package that owns `path`; `expected` is tried first: its own list is quick to read."""
+    if expected and same_file(listed(expected), path):
+        return expected
+    answer = run(["dpkg-query", "-S", path])
+    if answer["rc"] != 0:
+        return None
+    return str(answer["stdout"]).partition(": ")[0].split(",")[0].partition(":")[0]
+
+
+def library(
+    soname: str, expected: str | None, cache: dict[str, str], function: str | None = None
+) -> dict[str, Any]:
+    """One soname as the loader sees it. `expected` is the package that should own its file."""
+    command = [sys.executable, "-c", LOADER, soname, *([function] if function else [])]
+    loaded = run(command)
+    answers = dict(
+        line.split(" ", 1) for line in loaded["stdout"].splitlines() if line.count(" ") >= 1
+    )
+    path = answers.get("path")
+    real = os.path.realpath(path) if path else None
+    cached = cache.get(soname)
+    return {
+        "loaded": path,
+        "real": real,
+        "error": None if loaded["rc"] == 0 else last_line(loaded["stderr"]) or str(loaded["rc"]),
+        "cached": cached,
+        "cached_real": os.path.realpath(cached) if cached else None,
+        "owner": owner(real, expected) if real else None,
+        "answer": answers.get("answer"),
+    }
+
+
+def last_line(output: str) -> str:
+    lines = output.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def packages(row: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Installed versions of the locked packages: {name: {"version", "status"}}."""
+    names = set()
+    for component in row.values():
+        if isinstance(component, dict):
+            for group in (component.get("packages") or {}).values():
+                names.update(group)
+    if not names:
+        return {}
+    shape = "${Package}\t${Version}\t${db:Status-Abbrev}\n"
+    found = {}
+    answer = run(["dpkg-query", "-W", "-f", shape, *sorted(names)])
+    for line in answer["stdout"].splitlines():
+        name, version, status = [*line.split("\t"), "", ""][:3]
+        # Several architectures may be there; the installed one counts.
+        if name not in found or status.strip() == "ii":
+            found[name] = {"version": version, "status": status.strip()}
+    return found
+
+
+def cudnn_headers(root: str) -> str | None:
+    """The version that the headers behind the `current` link tell; None where unreadable."""
+    content = read(os.path.join(root, "current", "include", "cudnn_version.h"))
+    if content is None:
+        return None
+    numbers = [
+        re.search(rf"#define CUDNN_{part}\s+(\d+)", content)
+        for part in ("MAJOR", "MINOR", "PATCHLEVEL")
+    ]
+    return ".".join(number.group(1) for number in numbers if number)
+
+
+def tensorflow(root: str) -> dict[str, Any]:
+    """Both TensorFlow questions at once, each in a process of its own (the second has no GPU)."""
+    python = os.path.join(root, "current", "bin", "python")
+    if not os.path.exists(python):
+        return {"python": python, "missing": True}
+    started = time.time()
+    base = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", PYTHONNOUSERSITE="1")
+    base.pop("PYTHONPATH", None)
+    jobs = {}
+    for name, source, extra in (
+        ("gpus", TENSORFLOW_GPUS, {}),
+        ("trains", TENSORFLOW_TRAINS, {"CUDA_VISIBLE_DEVICES": "-1"}),
+    ):
+        jobs[name] = subprocess.Popen(
+            [python, "-c", source],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(base, **extra),
+            cwd="/",
+        )
+    found: dict[str, Any] = {
+        "python": python,
+        "real": os.path.realpath(os.path.dirname(os.path.dirname(python))),
+    }
+    for name, job in jobs.items():
+        try:
+            remaining = max(1.0, TENSORFLOW_TIMEOUT - (time.time() - started))
+            out, log = job.communicate(timeout=remaining)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            out, log = job.communicate()
+            log += f"\nno answer within {TENSORFLOW_TIMEOUT} s".encode()
+        answer = {}
+        for line in text(out).splitlines():
+            if line.startswith("PROVISION "):
+                answer = json.loads(line[len("PROVISION ") :])
+        answer.update({"rc": job.returncode, "log": text(log)})
+        found[name] = answer
+    found["seconds"] = round(time.time() - started, 1)
+    return found
+
+
+def receipt(path: str = "/var/lib/provision/receipt.json") -> dict[str, Any]:
+    """The receipt's lock digest and stack, or why it can't be read."""
+    content = read(path)
+    if content is None:
+        return {"error": f"{path} can't be read"}
+    try:
+        data = json.loads(content)
+        return {key: data.get(key) for key in ("lock_digest", "stack", "written")}
+    except (ValueError, AttributeError):
+        return {"error": f"{path} is not JSON"}
+
+
+def look(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Everything the checks judge, as one JSON-able dict."""
+    row, options = parameters["row"], parameters["options"]
+    cuda, cudnn = row.get("cuda") or {}, row.get("cudnn") or {}
+    release, cache = os_release(), loader_cache()
+    query = "driver_version,name,uuid,pci.bus_id,mig.mode.current"
+    found: dict[str, Any] = {
+        "format": 1,
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "platform": {
+            "distribution": release.get("ID"),
+            "release": release.get("VERSION_ID"),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+        },
+        "container": in_container(),
+        "simulated_gpu": os.path.exists("/etc/gpu-simulated"),
+        "nvidia_smi": run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"]),
+        "nvidia_smi_list": run(["nvidia-smi", "-L"]),
+        "module": kernel_module(),
+        "pci": pci_functions(),
+        "packages": packages(row),
+        "nvcc": nvcc(),
+        "libraries": {
+            soname: library(soname, package, cache)
+            for soname, package in (cuda.get("sonames") or {}).items()
+        },
+        "libcuda": library("libcuda.so.1", "libcuda1", cache),
+        "files": {
+            name: {
+                "path": file["path"],
+                "exists": os.path.exists(file["path"]),
+                "owner": owner(os.path.realpath(file["path"]), file.get("package")),
+            }
+            for name, file in (cuda.get("files") or {}).items()
+        },
+        "receipt": receipt(),
+    }
+    if cudnn:
+        found["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
+        found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
+        found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
+    if row.get("tensorflow"):
+        found["tensorflow"] = tensorflow(options["tensorflow_root"])
+    return found
+
+
+if __name__ == "__main__":
+    PARAMETERS = json.loads(sys.argv[1])
+    if "row" in PARAMETERS:
+        sys.stdout.write("PROVISION-PROBE " + json.dumps(look(PARAMETERS)) + "\n")
