@@ -2,7 +2,8 @@
 
 Pure functions of what was seen and what the lock promises, so that every one of them is tested on
 recorded good and bad outputs. A check answers `passed`, `failed` (what is wrong, what cures it) or
-`not_applicable` with a reason: a host that can't show something is never counted as passed.
+`not_applicable` with a reason: a host that can't show something is never counted as passed. What
+can't be judged because something before it failed is not applicable too: one cause, one failure.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def nvidia_driver_version(seen: Seen) -> Verdict:
         return not_applicable("the version nvidia-smi tells here is the simulation's own")
     rows = smi_rows(seen)
     if not rows:
-        return failed("nvidia-smi tells no driver version", "see the check before this one")
+        return not_applicable("nvidia-smi does not answer")
     versions = sorted({row[0] for row in rows})
     if versions == [wanted]:
         return passed(wanted)
@@ -228,6 +229,8 @@ def gpus_answer(seen: Seen) -> Verdict:
     # 0x0300: VGA controller; 0x0302: 3D controller. The rest are audio and USB functions.
     on_bus = [f for f in seen.probe["pci"] if f["class"][:6] in ("0x0300", "0x0302")]
     usable = usable_gpus(seen)
+    if not smi_rows(seen) and usable == 0:
+        return not_applicable("nvidia-smi does not answer")
     if not on_bus and usable and seen.container:
         return not_applicable("this container does not show its PCI bus")
     if usable == 0:
@@ -343,7 +346,7 @@ def cudnn_library(seen: Seen) -> Verdict:
 def cudnn_version(seen: Seen) -> Verdict:
     row, found = seen.row["cudnn"], cudnn_loaded(seen)
     if found is None:
-        return failed("no cuDNN tells its version", "see the check before this one")
+        return not_applicable("no cuDNN can be loaded")
     wanted, least = numbers(row["version"])[:3], numbers(row.get("minimum") or row["version"])
     if numbers(found)[0] != least[0] or numbers(found) < least:
         return failed(
@@ -382,7 +385,7 @@ def tensorflow_imports(seen: Seen) -> Verdict:
 def tensorflow_version(seen: Seen) -> Verdict:
     row, found = seen.row["tensorflow"], tensorflow_answer(seen)
     if not found.get("version"):
-        return failed("TensorFlow tells no version", "see the check before this one")
+        return not_applicable("TensorFlow can't be imported")
     if found["version"] != row["version"]:
         return failed(
             f"TensorFlow {found['version']} answers, the lock's is {row['version']}", AGAIN
@@ -397,7 +400,7 @@ def tensorflow_version(seen: Seen) -> Verdict:
 def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
     found = tensorflow_answer(seen)
     if not found.get("version"):
-        return failed("TensorFlow does not tell how it was built", "see tensorflow.imports")
+        return not_applicable("TensorFlow can't be imported")
     if not found.get("built_with_cuda"):
         return failed(
             "this TensorFlow was built without CUDA",
@@ -424,13 +427,10 @@ def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
 def tensorflow_lists_gpus(seen: Seen) -> Verdict:
     expected, found = usable_gpus(seen), tensorflow_answer(seen)
     if "gpus" not in found:
-        return failed("TensorFlow lists no GPUs", "see tensorflow.imports")
+        return not_applicable("TensorFlow can't be imported")
     count = len(found["gpus"])
     if expected == 0:
-        return failed(
-            f"TensorFlow lists {count} GPUs; nvidia-smi shows none to compare with",
-            "see nvidia_driver.answers",
-        )
+        return not_applicable(f"nvidia-smi shows no GPU to compare TensorFlow's {count} with")
     if count == expected:
         return passed(f"{count} GPUs" + (" (simulated)" if seen.simulated else ""))
     return failed(diagnose.tensorflow_gpus(found.get("log", ""), count, expected))
@@ -439,7 +439,7 @@ def tensorflow_lists_gpus(seen: Seen) -> Verdict:
 @check("tensorflow.trains", "A small Keras model learns on the CPU")
 def tensorflow_trains(seen: Seen) -> Verdict:
     if seen.probe["tensorflow"].get("missing"):
-        return failed("there is no TensorFlow to train with", "see tensorflow.imports")
+        return not_applicable("there is no TensorFlow to train with")
     found = seen.probe["tensorflow"]["trains"]
     if "last" not in found:
         return failed(

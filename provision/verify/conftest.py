@@ -74,7 +74,7 @@ class Run:
             if bad:
                 verdicts[name] = "\n".join(
                     f"{entry['title']}: NO. {entry['diagnosis']}"
-                    + (f" Cure: {entry['hint']}" if entry["hint"] else "")
+                    + (f"\n  cure: {entry['hint']}" if entry["hint"] else "")
                     for entry in bad
                 )
             elif not summary["passed"]:

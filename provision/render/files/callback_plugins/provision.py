@@ -266,6 +266,9 @@ class Record:
             return ("blocked" if blocked else "failed"), host.failure
         if host.plan is None:
             return "failed", {"task": host.last_task, "message": "never looked at", "phase": "look"}
+        if host.plan.get("blockers") and not changes:
+            message = "; ".join(str(blocker.get("message")) for blocker in host.plan["blockers"])
+            return "blocked", {"task": "look", "message": message, "phase": "preflight"}
         if self.mode == "check":
             return ("drift" if changes else "converged"), None
         if selected and host.second is None:
@@ -288,10 +291,10 @@ class Record:
 def what(entry: dict[str, Any]) -> str:
     """One line on why a host has its status."""
     if entry["status"] == "blocked" and entry["blockers"]:
-        return "; ".join(str(blocker.get("message")) for blocker in entry["blockers"])
+        return "\n".join(str(blocker.get("message")) for blocker in entry["blockers"])
     failed = [check for check in entry["checks"] if check.get("result") == "failed"]
     if failed:
-        return "; ".join(check.get("diagnosis") or check["title"] for check in failed)
+        return "\n".join(check.get("diagnosis") or check["title"] for check in failed)
     if entry["failure"]:
         return f"{entry['failure']['task']}: {entry['failure']['message']}"
     changed = list(dict.fromkeys(str(change.get("component")) for change in entry["changes"]))
@@ -503,8 +506,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         return lock if isinstance(lock, dict) else {}
 
     def _version(self) -> str | None:
-        if os.environ.get("PROVISION_VERSION"):
-            return os.environ["PROVISION_VERSION"]
+        """The version of provision that rendered this tree."""
         try:
             text = (self._tree / ".provision-manifest.json").read_text(encoding="utf-8")
             version = json.loads(text).get("provision")

@@ -1,0 +1,94 @@
+"""Reads report.json, the one account of a run, and answers what it means for the exit code.
+
+The report is written by the tree's own callback, perhaps by another version of it, perhaps
+truncated by a full disk: a reader that trusted it blindly would show a traceback instead.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from provision.errors import DriftError, HostError, InputError, ProofError
+
+FORMAT = 1
+STATUSES = ("proven", "converged", "drift", "failed", "blocked", "unreachable")
+
+Report = dict[str, Any]
+
+
+def load(path: Path) -> Report:
+    """The report at `path`.
+
+    Raises InputError where it is absent, truncated, or of a format that this version can't read.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            "there is no report", where=str(path), hint="a run of the playbook writes it"
+        ) from None
+    except OSError as error:
+        raise InputError(f"can't be read: {error.strerror}", where=str(path)) from None
+    except ValueError as error:
+        raise InputError(
+            "is not a report: not JSON",
+            where=str(path),
+            got=str(error),
+            hint="run the playbook again; it writes a whole one",
+        ) from None
+    return validate(data, str(path))
+
+
+def validate(data: Any, where: str = "report") -> Report:
+    """The same data, sure to have the shape that readers rely on. Raises InputError."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        got = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise InputError(
+            "is not a report of a format known here",
+            where=where,
+            got=str(got),
+            expected=f"format {FORMAT}",
+            hint="it was written by another version of provision",
+        )
+    hosts = data.get("hosts")
+    if not isinstance(hosts, dict):
+        raise InputError("is not a report: no hosts in it", where=where)
+    for name, host in hosts.items():
+        status = host.get("status") if isinstance(host, dict) else None
+        if status not in STATUSES:
+            raise InputError(
+                f"host {name} has no status known here",
+                where=where,
+                got=str(status),
+                expected=", ".join(STATUSES),
+            )
+    return data
+
+
+def failed_checks(host: dict[str, Any]) -> list[dict[str, Any]]:
+    """The checks of a host that did not pass."""
+    return [check for check in host.get("checks") or [] if check.get("result") == "failed"]
+
+
+def exit_code(report: Report) -> int:
+    """The documented exit code for what the report says; the worst host counts.
+
+    A host that failed, was blocked or unreachable is worse than a proof that failed, and that is
+    worse than drift. An apply that left changes out because of its tags did what it was told.
+    """
+    codes = {0}
+    for host in report["hosts"].values():
+        if host["status"] == "failed":
+            phase = (host.get("failure") or {}).get("phase")
+            proof = failed_checks(host) or phase in ("proof", "verify")
+            codes.add(ProofError.exit_code if proof else HostError.exit_code)
+        elif host["status"] in ("blocked", "unreachable"):
+            codes.add(HostError.exit_code)
+        elif host["status"] == "drift" and report.get("mode") != "run":
+            codes.add(DriftError.exit_code)
+    for code in (HostError.exit_code, ProofError.exit_code, DriftError.exit_code):
+        if code in codes:
+            return code
+    return 0

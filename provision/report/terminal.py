@@ -1,0 +1,151 @@
+"""Puts a report on a terminal: what every host has now, and what is wrong where, with its cure.
+
+The table answers "is my lab good?" in one look; what follows it answers "what do I do?". Colours
+repeat what words say already. A simulated GPU is always called one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from provision.report import Report, failed_checks
+
+STYLES = {
+    "proven": "bold green",
+    "converged": "green",
+    "drift": "yellow",
+    "failed": "bold red",
+    "blocked": "bold red",
+    "unreachable": "bold red",
+}
+
+
+def outcome(report: Report, console: Console) -> None:
+    """The end of an apply or a verify: the table, then everything that is not good."""
+    if not report["hosts"]:
+        console.print(Text("No host was looked at: does the pattern or --limit match any?"))
+        return
+    console.print(_versions(report))
+    for name, host in report["hosts"].items():
+        _problems(name, host, console)
+        if host.get("not_selected"):
+            names = ", ".join(dict.fromkeys(_component(item) for item in host["not_selected"]))
+            console.print(Text(f"{name}: left out by tags: {names}"))
+    console.print(Text(_sentence(report)))
+
+
+def plan(report: Report, console: Console) -> None:
+    """The end of a plan: what would change on every host, and why."""
+    if not report["hosts"]:
+        console.print(Text("No host was looked at: does the pattern or --limit match any?"))
+        return
+    for name, host in report["hosts"].items():
+        label = name + (" (simulated GPU)" if host.get("simulated_gpu") else "")
+        status = host["status"]
+        console.print(Text.assemble((label, "bold"), ": ", (status, STYLES[status])))
+        for change in host.get("changes") or []:
+            chosen = "" if change.get("selected", True) else " (left out by tags)"
+            reboot = " (needs a reboot)" if change.get("reboot") else ""
+            console.print(Text(f"  {_change(change)}{reboot}{chosen}"), soft_wrap=True)
+        _problems(name, host, console)
+    console.print(Text(_sentence(report)))
+
+
+def _change(change: dict[str, Any]) -> str:
+    """ "cuda libcublas11: none -> 11.4 (missing)"."""
+    before = change.get("from")
+    old = "none" if before is None else before
+    text = f"{change.get('component')} {change.get('item')}: {old} -> {change.get('to')}"
+    return f"{text} ({change['reason']})" if change.get("reason") else text
+
+
+def _component(item: Any) -> str:
+    return str(item.get("component")) if isinstance(item, dict) else str(item)
+
+
+def _versions(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("host", "status", "driver", "CUDA", "cuDNN", "TensorFlow", "GPUs", "checks"):
+        table.add_column(title, overflow="fold")
+    for name, host in report["hosts"].items():
+        found, wanted = host.get("found") or {}, host.get("wanted") or {}
+        table.add_row(
+            Text(name),
+            Text(host["status"], STYLES[host["status"]]),
+            _version(found.get("nvidia_driver"), wanted.get("nvidia_driver")),
+            _version(found.get("cuda"), wanted.get("cuda")),
+            _version(found.get("cudnn"), wanted.get("cudnn")),
+            _version(found.get("tensorflow"), wanted.get("tensorflow")),
+            Text(_gpus(host)),
+            Text(_counts(host)),
+        )
+    return table
+
+
+def _version(found: Any, wanted: Any) -> Text:
+    """What is there; marked where the lock wants another."""
+    if found is None:
+        return Text(f"none, not {wanted}" if wanted else "", "yellow" if wanted else "")
+    # cuDNN tells three numbers of its four.
+    if wanted is None or found == wanted or str(wanted).startswith(f"{found}."):
+        return Text(str(found))
+    return Text(f"{found}, not {wanted}", "yellow")
+
+
+def _gpus(host: dict[str, Any]) -> str:
+    found = host.get("found") or {}
+    count = found.get("tensorflow_gpus", found.get("gpus"))
+    if count is None:
+        count = sum(1 for gpu in host.get("gpus") or [] if gpu.get("usable", True))
+    return f"{count} simulated" if host.get("simulated_gpu") else str(count)
+
+
+def _counts(host: dict[str, Any]) -> str:
+    summary = host.get("checks_summary")
+    if not summary:
+        return f"last proven {host['last_proven']}" if host.get("last_proven") else ""
+    parts = [f"{summary.get('passed', 0)} passed"]
+    if summary.get("failed"):
+        parts.append(f"{summary['failed']} failed")
+    if summary.get("not_applicable"):
+        parts.append(f"{summary['not_applicable']} not applicable")
+    return ", ".join(parts)
+
+
+def _problems(name: str, host: dict[str, Any], console: Console) -> None:
+    """Blockers, failed checks and the failure of one host, each with its cure."""
+    lines: list[tuple[str, str]] = [
+        (str(blocker.get("message")), str(blocker.get("hint") or ""))
+        for blocker in host.get("blockers") or []
+    ]
+    bad = failed_checks(host)
+    lines += [
+        (f"{check['title']}: NO. {check.get('diagnosis')}", str(check.get("hint") or ""))
+        for check in bad
+    ]
+    failure = host.get("failure")
+    if failure and not bad and not (host["status"] == "blocked" and lines):
+        lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
+    if not lines:
+        return
+    console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))
+    for message, hint in lines:
+        console.print(Text("  " + message.replace("\n", "\n  ")), soft_wrap=True)
+        if hint:
+            console.print(Text(f"    cure: {hint}"), soft_wrap=True)
+
+
+def _sentence(report: Report) -> str:
+    """ "2 hosts: 1 proven, 1 failed (12 s)"."""
+    counts: dict[str, int] = {}
+    for host in report["hosts"].values():
+        counts[host["status"]] = counts.get(host["status"], 0) + 1
+    parts = ", ".join(f"{counts[status]} {status}" for status in STYLES if status in counts)
+    total = len(report["hosts"])
+    word = "host" if total == 1 else "hosts"
+    interrupted = "; interrupted" if report.get("interrupted") else ""
+    return f"\n{total} {word}: {parts} ({report.get('seconds', 0)} s){interrupted}"

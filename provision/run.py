@@ -1,0 +1,338 @@
+"""Runs a tree's playbook and tells what came of it.
+
+`ansible-playbook` runs as a process of its own, with the terminal's prompts (-K) left to it: its
+exit code alone can't say whether a host failed, was blocked or drifted, so the report that the
+tree's callback wrote says that. Knows nothing of the generator: any rendered tree will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from provision.errors import HostError, InputError, MachineError, ProvisionError
+from provision.report import Report, exit_code, load
+
+Event = dict[str, Any]
+Mode = Literal["plan", "apply", "verify"]
+
+INTERRUPTED = 130
+# Fast enough for the eye; one stat call each.
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run. `report` is None where Ansible ended before it saw a host."""
+
+    report: Report | None
+    ansible_exit: int
+    exit_code: int
+    log: Path
+
+
+def run_playbook(
+    tree: Path,
+    *,
+    inventory: Sequence[str] = (),
+    mode: Mode = "apply",
+    limit: str | None = None,
+    tags: Sequence[str] = (),
+    skip_tags: Sequence[str] = (),
+    extra_vars: Sequence[str] = (),
+    ask_become_pass: bool = False,
+    forks: int | None = None,
+    vault_password_file: Path | None = None,
+    extra_args: Sequence[str] = (),
+    on_event: Callable[[Event], None] | None = None,
+    quiet: bool = True,
+) -> Outcome:
+    """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
+
+    `inventory`: as for `ansible-playbook -i`; without any, the tree's `lab`. Relative paths are
+    relative to where the user is. `quiet` sends Ansible's own output to `report/ansible.log`
+    instead of the terminal.
+
+    Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
+    happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
+    is waited for, and gives an outcome with exit code 130.
+    """
+    tree = tree.resolve()
+    if not (tree / "site.yml").is_file():
+        raise InputError(
+            "is not a rendered project: there is no site.yml",
+            where=str(tree),
+            hint="`provision render` makes it",
+        )
+    command = [
+        find_program(),
+        str(tree / "site.yml"),
+        *arguments(
+            inventory_sources(tree, inventory),
+            mode,
+            limit=limit,
+            tags=tags,
+            skip_tags=skip_tags,
+            extra_vars=extra_vars,
+            ask_become_pass=ask_become_pass,
+            forks=forks,
+            vault_password_file=vault_password_file,
+            extra_args=extra_args,
+        ),
+    ]
+    folder = report_folder(tree)
+    log = folder / "ansible.log"
+    started = time.time()
+    with log.open("wb") as stream:
+        ended, interrupted = _run(
+            command,
+            environment(tree, live=on_event is not None or quiet),
+            stream if quiet else None,
+            folder / "events.jsonl",
+            on_event or _unseen,
+        )
+    report = _fresh_report(folder / "report.json", started)
+    return Outcome(report, ended, outcome_code(report, ended, interrupted), log)
+
+
+def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:
+    """The documented exit code.
+
+    Ansible's own: 0 ok, 1 error, 2 failed hosts, 4 unreachable or parser error, 99 interrupted,
+    250 crash. The report decides; where it sees nothing wrong and Ansible does, Ansible is right.
+    """
+    if interrupted or ansible_exit == 99:
+        return INTERRUPTED
+    code = exit_code(report) if report is not None else 0
+    if code == 0 and ansible_exit != 0:
+        hosts = (report or {}).get("hosts") or {}
+        return HostError.exit_code if hosts else InputError.exit_code
+    return code
+
+
+def arguments(
+    inventory: Sequence[str],
+    mode: Mode,
+    *,
+    limit: str | None,
+    tags: Sequence[str],
+    skip_tags: Sequence[str],
+    extra_vars: Sequence[str],
+    ask_become_pass: bool,
+    forks: int | None,
+    vault_password_file: Path | None,
+    extra_args: Sequence[str],
+) -> list[str]:
+    """ansible-playbook's arguments behind the playbook's name. Pure."""
+    found: list[str] = []
+    for source in inventory:
+        found += ["-i", source]
+    if mode == "plan":
+        found.append("--check")
+    elif mode == "verify":
+        if tags:
+            raise InputError("verify checks whole hosts, it takes no tags", got=",".join(tags))
+        found += ["--tags", "verify", "-e", "gpu_verify=always"]
+    if limit:
+        found += ["--limit", limit]
+    if tags:
+        found += ["--tags", ",".join(tags)]
+    if skip_tags:
+        found += ["--skip-tags", ",".join(skip_tags)]
+    for pair in extra_vars:
+        found += ["-e", pair]
+    if ask_become_pass:
+        found.append("--ask-become-pass")
+    if forks is not None:
+        found += ["--forks", str(forks)]
+    if vault_password_file is not None:
+        found += ["--vault-password-file", str(vault_password_file)]
+    return [*found, *extra_args]
+
+
+def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
+    """The sources as Ansible gets them: absolute paths, or host lists ("a,b") as they are.
+
+    Ansible only warns about a source that isn't there and then finds no host to work on.
+    """
+    sources = list(inventory)
+    if not sources:
+        if not (tree / "lab").exists():
+            raise InputError(
+                "the project has no inventory of its own",
+                where=str(tree / "lab"),
+                hint="name yours with -i",
+            )
+        return [str(tree / "lab")]
+    found = []
+    for source in sources:
+        if "," in source:
+            found.append(source)
+            continue
+        path = Path(source).expanduser()
+        # What is not where the user is may be in the project: `-i lab` from anywhere.
+        candidates = [path] if path.is_absolute() else [Path.cwd() / path, tree / path]
+        there = [candidate for candidate in candidates if candidate.exists()]
+        if not there:
+            raise InputError(
+                "there is no such inventory",
+                where=source,
+                expected="a file or folder that Ansible reads as an inventory",
+            )
+        found.append(str(there[0]))
+    return found
+
+
+def find_program(name: str = "ansible-playbook") -> str:
+    """ansible-playbook of the Python that runs this, else of PATH."""
+    own = Path(sys.executable).parent / name
+    program = str(own) if own.is_file() else shutil.which(name)
+    if program is None:
+        raise MachineError(
+            f"{name} is not installed",
+            where=sys.executable,
+            hint=f"{sys.executable} -m pip install 'ansible-core>=2.17,<2.20'",
+        )
+    return program
+
+
+def environment(tree: Path, *, live: bool) -> dict[str, str]:
+    """The user's environment with the tree's own configuration.
+
+    The user's is needed whole: ssh-agent, proxies, cloud inventories' credentials.
+    """
+    found = dict(os.environ)
+    config = tree / "ansible.cfg"
+    if config.is_file():
+        found.setdefault("ANSIBLE_CONFIG", str(config))
+    # The report is wanted in this tree, whatever a Molecule run or a shell has left behind.
+    found.pop("PROVISION_REPORT_DIR", None)
+    if live:
+        found["PROVISION_LIVE"] = "1"
+    else:
+        found.pop("PROVISION_LIVE", None)
+    return found
+
+
+def report_folder(tree: Path) -> Path:
+    """`report/`, made where it isn't."""
+    folder = tree / "report"
+    try:
+        folder.mkdir(exist_ok=True)
+        # A report from an earlier run by root must not stop an ordinary user with a traceback.
+        probe = folder / "ansible.log"
+        probe.touch()
+    except OSError as error:
+        raise MachineError(
+            f"the report can't be written: {error.strerror}",
+            where=str(folder),
+            hint="make the project's folder writable, or copy it",
+        ) from None
+    return folder
+
+
+def _unseen(event: Event) -> None:
+    """Where nobody looks on."""
+
+
+def _run(
+    command: Sequence[str],
+    env: dict[str, str],
+    output: IO[bytes] | None,
+    events: Path,
+    on_event: Callable[[Event], None],
+) -> tuple[int, bool]:
+    """(exit code, was it interrupted). Output None is the terminal."""
+    events.unlink(missing_ok=True)
+    interrupts: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+
+    def interrupt(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
+        interrupts.append(number)
+        # A Ctrl-C at the terminal reaches Ansible too, for it is in the same process group; a
+        # signal sent to this process alone does not.
+        if number != signal.SIGINT or not _at_terminal():
+            process.send_signal(signal.SIGINT)
+
+    try:
+        process = subprocess.Popen(list(command), env=env, stdout=output, stderr=output)
+    except OSError as error:
+        raise MachineError(
+            f"can't be started: {error.strerror}", where=command[0], hint="install ansible-core"
+        ) from None
+    before = {
+        number: signal.signal(number, interrupt)
+        for number in ((signal.SIGINT, signal.SIGTERM) if main else ())
+    }
+    tail = Tail(events)
+    try:
+        while process.poll() is None:
+            for event in tail.read():
+                on_event(event)
+            time.sleep(POLL_SECONDS)
+        for event in tail.read():
+            on_event(event)
+    finally:
+        if process.poll() is None:  # on_event failed: no orphan may go on changing hosts unseen
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return process.returncode, bool(interrupts)
+
+
+def _at_terminal() -> bool:
+    """Is this process in the foreground of a terminal, whose Ctrl-C reaches the whole group?"""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
+
+
+class Tail:
+    """Whole new lines of a growing file of JSON lines; half a line waits for its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> list[Event]:
+        """Events since the last call."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        found = []
+        for line in whole.splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                found.append(event)
+        return found
+
+
+def _fresh_report(path: Path, started: float) -> Report | None:
+    """The report of this run; None where it wrote none. An older one would tell a lie."""
+    try:
+        # File times may lag behind the clock by a kernel tick.
+        if path.stat().st_mtime < started - 0.05:
+            return None
+        return load(path)
+    except (OSError, ProvisionError):
+        return None
