@@ -1,0 +1,527 @@
+#!/usr/bin/env python3
+"""Checks a cuDNN archive, unpacks it beside its final place, and switches to it atomically.
+
+Ansible's unarchive would write straight into the target, follow what the archive says about paths,
+and leave a half-filled directory behind when the disk is full or the file is cut short. Here nothing
+under the root is visible until it is complete: a refused archive leaves the host as it was.
+
+Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
+tests. Sub-commands print one JSON object; a refusal is one line on stderr and exit code 3.
+
+    look    ROOT VERSION CUDA SHA256             is this version complete, and is it the current one?
+    check   ARCHIVE SHA256                       is this file the archive that was asked for?
+    install ROOT VERSION CUDA SHA256 ARCHIVE     unpack, verify, switch
+    switch  ROOT VERSION CUDA                    make a complete version the current one
+    prune   ROOT VERSION CUDA                    remove the other versions that this role installed
+
+What is written (ROOT is /opt/nvidia/cudnn by default):
+
+    ROOT/8.1.0.77-cuda11.2/{include,lib64}       the files, readable by all, owned by whoever runs this
+    ROOT/8.1.0.77-cuda11.2/.provision-manifest.json
+    ROOT/current -> 8.1.0.77-cuda11.2
+"""
+
+import argparse
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tarfile
+import tempfile
+import time
+import zlib
+
+MANIFEST = ".provision-manifest.json"
+MANIFEST_FORMAT = 1
+CURRENT = "current"
+STAGING_PREFIX = ".staging-"
+REFUSED = 3
+BLOCK = 1 << 20
+
+
+class Refused(Exception):
+    """The archive or the host's state does not allow the request; the message says what to do."""
+
+
+def directory_name(version, cuda):
+    """The name of a version's directory: "8.1.0.77-cuda11.2"."""
+    return "{}-cuda{}".format(version, cuda)
+
+
+def library_directory(tree):
+    """"lib64" (archives up to 8.2) or "lib" (from 8.3 on), as found in an unpacked version."""
+    return "lib64" if os.path.isdir(os.path.join(tree, "lib64")) else "lib"
+
+
+# --- looking -----------------------------------------------------------------------------------
+
+
+def read_manifest(tree):
+    """The manifest of an unpacked version, or None where there is none that can be read."""
+    try:
+        with open(os.path.join(tree, MANIFEST), encoding="utf-8") as stream:
+            manifest = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
+        return None
+    return manifest if isinstance(manifest.get("files"), dict) else None
+
+
+def differences(tree, version, cuda, sha256):
+    """Why an unpacked version cannot be used as it is: a list of sentences, empty when complete.
+
+    Sizes, modes and links are compared with the manifest; contents are not hashed, for they are
+    gigabytes and this runs every time.
+    """
+    if not os.path.lexists(tree):
+        return ["{} is not installed".format(directory_name(version, cuda))]
+    manifest = read_manifest(tree)
+    if manifest is None:
+        return ["{} has no readable {}".format(tree, MANIFEST)]
+    wanted = {"version": version, "cuda": cuda, "archive_sha256": sha256}
+    problems = [
+        "{} is {} in the manifest, not {}".format(key, manifest.get(key), value)
+        for key, value in sorted(wanted.items())
+        if manifest.get(key) != value
+    ]
+    for relative, entry in sorted(manifest["files"].items()):
+        path = os.path.join(tree, relative)
+        try:
+            found = os.lstat(path)
+        except OSError:
+            problems.append("{} is missing".format(relative))
+            continue
+        if "link" in entry:
+            if not stat.S_ISLNK(found.st_mode) or os.readlink(path) != entry["link"]:
+                problems.append("{} is not a link to {}".format(relative, entry["link"]))
+        elif not stat.S_ISREG(found.st_mode):
+            problems.append("{} is not a file".format(relative))
+        elif found.st_size != entry["size"]:
+            problems.append("{} has {} bytes, not {}".format(relative, found.st_size, entry["size"]))
+        elif stat.S_IMODE(found.st_mode) != int(entry["mode"], 8):
+            problems.append(
+                "{} has mode {:04o}, not {}".format(
+                    relative, stat.S_IMODE(found.st_mode), entry["mode"]
+                )
+            )
+    return problems
+
+
+def other_versions(root, version, cuda):
+    """Directories below root that this role installed and that are not the wanted version."""
+    wanted = directory_name(version, cuda)
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return []
+    return [
+        name
+        for name in names
+        if name != wanted
+        and not name.startswith(".")
+        and not os.path.islink(os.path.join(root, name))
+        and read_manifest(os.path.join(root, name)) is not None
+    ]
+
+
+def look(root, version, cuda, sha256):
+    """What is there, as plain data; changes nothing."""
+    name = directory_name(version, cuda)
+    tree = os.path.join(root, name)
+    problems = differences(tree, version, cuda, sha256)
+    current = os.path.join(root, CURRENT)
+    return {
+        "complete": not problems,
+        "problems": problems,
+        "current": os.path.islink(current) and os.readlink(current) == name,
+        "library": library_directory(tree) if os.path.isdir(tree) else None,
+        "others": other_versions(root, version, cuda),
+    }
+
+
+# --- checking the archive ----------------------------------------------------------------------
+
+
+def check(archive, sha256):
+    """Refuse a file that is not byte for byte the archive that was asked for, and say what it is."""
+    try:
+        with open(archive, "rb") as stream:
+            start = stream.read(512)
+            digest = hashlib.sha256(start)
+            for block in iter(lambda: stream.read(BLOCK), b""):
+                digest.update(block)
+    except OSError as error:
+        raise Refused("cannot read {}: {}".format(archive, error.strerror)) from error
+    if digest.hexdigest() == sha256.lower():
+        return
+    size = os.path.getsize(archive)
+    if not start:
+        raise Refused("{} is empty".format(archive))
+    if re.match(rb"\s*(<!doctype html|<html|<\?xml|<head)", start, re.IGNORECASE):
+        raise Refused(
+            "{} is a web page ({} bytes), not an archive: most likely the login or error page of the"
+            " site. Download the archive in a browser and name the file, or use another URL".format(
+                archive, size
+            )
+        )
+    message = "{} has SHA-256 {}, expected {}".format(archive, digest.hexdigest(), sha256.lower())
+    if not start.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")):
+        raise Refused("{}; it is not a compressed archive at all".format(message))
+    if is_truncated(archive):
+        raise Refused("{}; it is cut short after {} bytes: download it again".format(message, size))
+    raise Refused("{}; it is another archive, or was changed on its way".format(message))
+
+
+def is_truncated(archive):
+    """Whether the compressed stream ends before its own end marker."""
+    try:
+        with tarfile.open(archive, "r:*") as stream:
+            for _member in stream:
+                pass
+    except (EOFError, tarfile.ReadError, zlib.error, OSError) as error:
+        return "end" in str(error).lower() or isinstance(error, EOFError)
+    except Exception:  # lzma's own error class exists only where Python was built with it
+        return False
+    return False
+
+
+def safe_parts(member):
+    """The parts of a member's path; refused where it is absolute or climbs out."""
+    name = member.name
+    if name.startswith("/"):
+        raise Refused("the archive holds the absolute path {!r}".format(name))
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise Refused("the archive holds the path {!r}, which leaves its directory".format(name))
+    return parts
+
+
+def safe_link(relative, target, what):
+    """Refuse a link that is absolute or leaves the archive's top directory."""
+    if target.startswith("/"):
+        raise Refused("the archive holds {} {!r} to the absolute path {!r}".format(what, relative, target))
+    reached = os.path.normpath(os.path.join(os.path.dirname(relative), target))
+    if reached == ".." or reached.startswith("../"):
+        raise Refused(
+            "the archive holds {} {!r} to {!r}, which leaves its directory".format(what, relative, target)
+        )
+
+
+# --- unpacking ---------------------------------------------------------------------------------
+
+
+def unpack(archive, staging):
+    """Unpack the archive without its top directory into staging; returns the manifest's files.
+
+    Every member is checked before anything of it is written; links come last, so that nothing can be
+    written through them. Modes are made readable by all, whatever the archive or the umask says.
+    """
+    files = {}
+    links = {}
+    hardlinks = {}
+    top = None
+    with tarfile.open(archive, "r:*") as stream:
+        for member in stream:
+            parts = safe_parts(member)
+            if not parts:
+                continue
+            if top is None:
+                top = parts[0]
+            if parts[0] != top:
+                raise Refused(
+                    "the archive has more than one top directory ({!r} and {!r}): not an archive of"
+                    " NVIDIA's layout".format(top, parts[0])
+                )
+            relative = "/".join(parts[1:])
+            if member.isdir():
+                make_directories(staging, relative)
+            elif not relative:
+                raise Refused("the archive holds the file {!r} outside a directory".format(member.name))
+            elif relative in files or relative in links or relative in hardlinks:
+                raise Refused("the archive holds {!r} twice".format(member.name))
+            elif member.isreg():
+                files[relative] = write_file(stream.extractfile(member), staging, relative, member.mode)
+            elif member.issym():
+                safe_link(relative, member.linkname, "the symbolic link")
+                links[relative] = member.linkname
+            elif member.islnk():
+                target = [part for part in member.linkname.split("/") if part not in ("", ".")]
+                if member.linkname.startswith("/") or ".." in target or target[:1] != [top]:
+                    raise Refused(
+                        "the archive holds the hard link {!r} to {!r}, which leaves its directory".format(
+                            member.name, member.linkname
+                        )
+                    )
+                hardlinks[relative] = "/".join(target[1:])
+            else:
+                raise Refused(
+                    "the archive holds {!r}, which is a device or another special file".format(member.name)
+                )
+    # A hard link becomes a file of its own: one file fewer that a repair could miss.
+    for relative, target in sorted(hardlinks.items()):
+        if target not in files:
+            raise Refused("the archive holds the hard link {!r} to nothing it holds".format(relative))
+        with open(os.path.join(staging, target), "rb") as source:
+            files[relative] = write_file(source, staging, relative, int(files[target]["mode"], 8))
+    for relative, target in sorted(links.items()):
+        make_directories(staging, os.path.dirname(relative))
+        path = os.path.join(staging, relative)
+        if os.path.lexists(path):
+            raise Refused("the archive holds {!r} both as a link and as a directory".format(relative))
+        os.symlink(target, path)
+        files[relative] = {"link": target}
+    return files
+
+
+def make_directories(staging, relative):
+    """Make a directory and its parents below staging, readable by all."""
+    path = staging
+    for part in [part for part in relative.split("/") if part]:
+        path = os.path.join(path, part)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise Refused("the archive uses the file {!r} as a directory".format(relative)) from None
+            continue
+        os.chmod(path, 0o755)
+
+
+def write_file(source, staging, relative, mode):
+    """Copy one file into staging, flushed to the disk; returns its entry in the manifest."""
+    make_directories(staging, os.path.dirname(relative))
+    path = os.path.join(staging, relative)
+    mode = 0o755 if mode & 0o111 else 0o644
+    digest = hashlib.sha256()
+    size = 0
+    with open(path, "xb") as target:
+        for block in iter(lambda: source.read(BLOCK), b""):
+            digest.update(block)
+            size += len(block)
+            target.write(block)
+        target.flush()
+        os.fsync(target.fileno())
+    os.chmod(path, mode)
+    return {"size": size, "sha256": digest.hexdigest(), "mode": "{:04o}".format(mode)}
+
+
+def header_version(tree):
+    """"8.1.0", from cudnn_version.h of an unpacked version."""
+    path = os.path.join(tree, "include", "cudnn_version.h")
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+    except OSError:
+        raise Refused("the archive holds no include/cudnn_version.h: it is not cuDNN 8") from None
+    numbers = []
+    for word in ("MAJOR", "MINOR", "PATCHLEVEL"):
+        match = re.search(r"^#define\s+CUDNN_{}\s+(\d+)".format(word), text, re.MULTILINE)
+        if match is None:
+            raise Refused("include/cudnn_version.h defines no CUDNN_{}".format(word))
+        numbers.append(match.group(1))
+    return ".".join(numbers)
+
+
+def verify_tree(tree, version):
+    """Refuse an unpacked tree that is not the wanted version or holds no library."""
+    found = header_version(tree)
+    if version.split(".")[:3] != found.split("."):
+        raise Refused("the archive holds cuDNN {}, not {}".format(found, version))
+    soname = "libcudnn.so.{}".format(version.split(".")[0])
+    if not os.path.exists(os.path.join(tree, library_directory(tree), soname)):
+        raise Refused("the archive holds no {}/{}".format(library_directory(tree), soname))
+
+
+def write_manifest(tree, version, cuda, sha256, files):
+    """Write the manifest last: a directory without one is incomplete."""
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "version": version,
+        "cuda": cuda,
+        "archive_sha256": sha256.lower(),
+        "files": files,
+    }
+    path = os.path.join(tree, MANIFEST)
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(manifest, stream, indent=1, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(path, 0o644)
+
+
+def sync_directory(path):
+    """Make renames inside a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_root(root):
+    """Make the root and its parents, readable by all; returns those that were not there, deepest first."""
+    made = []
+    path = os.path.abspath(root)
+    while not os.path.lexists(path):
+        made.append(path)
+        path = os.path.dirname(path)
+    for directory in reversed(made):
+        os.mkdir(directory)
+        os.chmod(directory, 0o755)
+    return made
+
+
+def remove_stagings(root):
+    """Remove what an earlier run that was killed left behind."""
+    for name in os.listdir(root):
+        if name.startswith(STAGING_PREFIX):
+            shutil.rmtree(os.path.join(root, name), ignore_errors=True)
+
+
+def backup_name(path):
+    """A name that is free, for something in the way that this role did not make."""
+    candidate = "{}.backup-{}".format(path, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    number = 0
+    while os.path.lexists(candidate):
+        number += 1
+        candidate = "{}.{}".format(candidate.rsplit(".", 1)[0] if number > 1 else candidate, number)
+    return candidate
+
+
+def install(root, version, cuda, sha256, archive):
+    """Unpack a checked archive to its versioned directory and make it the current one.
+
+    A version that is already complete is not touched; a damaged one is replaced as a whole, so that
+    programs that have the old libraries open keep them.
+    """
+    result = {"changed": False, "backup": []}
+    tree = os.path.join(root, directory_name(version, cuda))
+    if differences(tree, version, cuda, sha256.lower()):
+        check(archive, sha256)
+        made = make_root(root)
+        staging = None
+        try:
+            remove_stagings(root)
+            staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=root)
+            os.chmod(staging, 0o755)
+            files = unpack(archive, staging)
+            verify_tree(staging, version)
+            write_manifest(staging, version, cuda, sha256, files)
+            sync_directory(staging)
+            result["backup"] += put_in_place(staging, tree)
+            sync_directory(root)
+        except BaseException as error:
+            if staging is not None:
+                shutil.rmtree(staging, ignore_errors=True)
+            for directory in made:
+                try:
+                    os.rmdir(directory)
+                except OSError:
+                    break
+            raise explained(error, root) from error
+        result["changed"] = True
+    switched = switch(root, version, cuda)
+    result["changed"] = result["changed"] or switched["changed"]
+    result["backup"] += switched["backup"]
+    result["library"] = library_directory(tree)
+    return result
+
+
+def explained(error, root):
+    """The error as a refusal where its cause lies in the disk or the archive."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Refused("no space left on the filesystem of {}; nothing was changed".format(root))
+    if isinstance(error, (EOFError, tarfile.TarError, zlib.error)):
+        return Refused("the archive cannot be unpacked: {}".format(error))
+    return error
+
+
+def put_in_place(staging, tree):
+    """Rename staging to its final name; what was there is removed if ours, else kept under a new name."""
+    if not os.path.lexists(tree):
+        os.rename(staging, tree)
+        return []
+    if read_manifest(tree) is None:
+        kept = backup_name(tree)
+        os.rename(tree, kept)
+        os.rename(staging, tree)
+        return [kept]
+    aside = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=os.path.dirname(tree))
+    os.rename(tree, os.path.join(aside, "old"))
+    os.rename(staging, tree)
+    shutil.rmtree(aside, ignore_errors=True)
+    return []
+
+
+def switch(root, version, cuda):
+    """Point ROOT/current at a version, atomically; a foreign "current" is kept under a new name."""
+    name = directory_name(version, cuda)
+    current = os.path.join(root, CURRENT)
+    if os.path.islink(current) and os.readlink(current) == name:
+        return {"changed": False, "backup": []}
+    backup = []
+    if os.path.lexists(current):
+        ours = (
+            os.path.islink(current)
+            and "/" not in os.readlink(current)
+            and (not os.path.exists(current) or read_manifest(current) is not None)
+        )
+        if not ours:
+            backup.append(backup_name(current))
+            os.rename(current, backup[0])
+    temporary = "{}.new".format(current)
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    os.symlink(name, temporary)
+    os.rename(temporary, current)
+    sync_directory(root)
+    return {"changed": True, "backup": backup}
+
+
+def prune(root, version, cuda):
+    """Remove the other versions that this role installed; never one it did not."""
+    removed = other_versions(root, version, cuda)
+    for name in removed:
+        shutil.rmtree(os.path.join(root, name))
+    return {"changed": bool(removed), "removed": removed}
+
+
+# --- the command line --------------------------------------------------------------------------
+
+
+def main(arguments=None):
+    """Run one sub-command; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command")
+    commands.required = True
+    for command, words in (
+        ("look", ("root", "version", "cuda", "sha256")),
+        ("check", ("archive", "sha256")),
+        ("install", ("root", "version", "cuda", "sha256", "archive")),
+        ("switch", ("root", "version", "cuda")),
+        ("prune", ("root", "version", "cuda")),
+    ):
+        sub = commands.add_parser(command)
+        for word in words:
+            sub.add_argument(word)
+    options = vars(parser.parse_args(arguments))
+    command = options.pop("command")
+    try:
+        result = {"look": look, "check": check, "install": install, "switch": switch, "prune": prune}[
+            command
+        ](**options)
+    except Refused as error:
+        sys.stderr.write("{}\n".format(error))
+        return REFUSED
+    sys.stdout.write(json.dumps(result or {}, sort_keys=True) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
