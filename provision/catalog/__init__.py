@@ -1,0 +1,175 @@
+"""Compatibility facts as data: which driver, CUDA, cuDNN and Python a TensorFlow was made for, and where.
+
+Facts live in the YAML files beside this one, a source on every row, so that a doubt about a version is
+settled by reading one line. Nothing is chosen here: that is `resolve`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from provision.errors import InputError
+from provision.values import Platform
+
+
+def _sourced(text: str) -> str:
+    if "http" not in text:
+        raise ValueError("a source is something a reader can open")
+    return text
+
+
+Source = Annotated[str, AfterValidator(_sourced)]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Row(BaseModel):
+    """One fact; unknown keys are typing mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    source: Source
+
+
+class Archive(BaseModel):
+    """One signed suite of a package archive."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: str
+    suite: str
+    label: str
+    components: list[str]
+    signed_by: list[Fingerprint] = Field(min_length=1)
+
+
+class PlatformRow(Row):
+    """A platform that hosts may have."""
+
+    id: str
+    title: str
+    distribution: str
+    release: str
+    architecture: str
+    package_architecture: str
+    pythons: list[str]
+    wheel_platform: str
+    archives: list[Archive]
+
+    @property
+    def platform(self) -> Platform:
+        """The host's own words for it."""
+        return Platform(self.distribution, self.release, self.architecture)
+
+
+class DriverRow(Row):
+    """A driver branch on a platform."""
+
+    platform: str
+    branch: str
+    version: str
+    supports_cuda: str
+    userspace: list[str]
+    kernel: list[str]
+    desktop: list[str]
+    branch_sources: list[str]
+
+
+class PackagedFile(BaseModel):
+    """A file that a package must bring."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    path: str
+    package: str
+
+
+class CudaRow(Row):
+    """A CUDA release on a platform."""
+
+    platform: str
+    release: str
+    version: str
+    driver_minimum: str
+    runtime: list[str]
+    toolkit: list[str]
+    sonames: dict[str, str]
+    files: dict[str, PackagedFile]
+    path: list[str]
+    library: list[str]
+    xla_cuda_data_dir: str
+
+
+class CudnnRow(Row):
+    """A cuDNN archive of known hash."""
+
+    version: str
+    cuda: str
+    architecture: str
+    soname: str
+    sha256: Sha256
+    urls: list[str]
+
+
+class TensorflowRow(Row):
+    """A TensorFlow release and what it was tested with."""
+
+    release: str
+    patches: list[str]
+    pythons: list[str]
+    cuda: str
+    cudnn: str
+    cudnn_minimum: str
+    driver_minimum: str
+    constraints: list[str]
+
+
+class Catalog(BaseModel):
+    """All rows. `CATALOG_FILES` says which file holds which."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    platforms: list[PlatformRow]
+    drivers: list[DriverRow]
+    cuda: list[CudaRow]
+    cudnn: list[CudnnRow]
+    tensorflow: list[TensorflowRow]
+
+
+CATALOG_FILES = ("platforms", "drivers", "cuda", "cudnn", "tensorflow")
+
+
+def parse(texts: dict[str, str]) -> Catalog:
+    """File name (without .yml) -> text, to a checked catalog. InputError names file and row."""
+    merged: dict[str, Any] = {}
+    for name, text in texts.items():
+        data = yaml.safe_load(text)
+        if not isinstance(data, dict):
+            raise InputError("not a mapping", where=f"catalog/{name}.yml")
+        merged.update(data)
+    try:
+        return Catalog.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise InputError(first["msg"], where=f"catalog: {path}", got=repr(first["input"])) from None
+
+
+@functools.cache
+def load() -> Catalog:
+    """The catalog that ships with this package."""
+    here = resources.files("provision.catalog")
+    return parse({n: (here / f"{n}.yml").read_text(encoding="utf-8") for n in CATALOG_FILES})
+
+
+def keys() -> dict[str, str]:
+    """Armored public keys that ship with this package: file name -> text."""
+    folder = resources.files("provision.catalog") / "keys"
+    found = {f.name: f.read_text(encoding="ascii") for f in folder.iterdir()}
+    return {name: found[name] for name in sorted(found) if re.search(r"\.asc$", name)}

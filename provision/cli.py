@@ -1,0 +1,291 @@
+"""The command line: the only place that prints, prompts and exits.
+
+Every command catches a ProvisionError once, at the top, prints its one message and exits with its code;
+anything else is a bug of ours, told in one line with the place of its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from provision import __version__, catalog, indices, inventory, resolve, shipped, tree
+from provision import lock as locks
+from provision.errors import InputError, MachineError, ProvisionError
+from provision.render import example, spec
+from provision.render import render as render_tree
+from provision.roles import PREFIXES, ROLES, all_options
+
+app = typer.Typer(
+    name="provision",
+    help="An inventory in, a locked Ansible project out, and hosts that are proven.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+ProjectOption = Annotated[
+    Path, typer.Option("--project", "-p", help="The project's directory.", file_okay=False)
+]
+InventoryOption = Annotated[
+    list[str] | None,
+    typer.Option("--inventory", "-i", help="Inventory, as with Ansible. Default: lab"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+NoPrefixWarnings = Annotated[
+    bool,
+    typer.Option("--no-prefix-warnings", help="Say nothing of variables that only look like ours."),
+]
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False)
+
+
+def _print_json(data: Any) -> None:
+    out.print(json.dumps(data, indent=2), markup=False)
+
+
+def _read_fleet(project: Path, sources: list[str] | None, *, quiet: bool) -> inventory.Fleet:
+    """The project's hosts and wishes; warnings go to stderr."""
+    where = sources or ["lab"]
+    for source in where:
+        if "," not in source and not (project / source).exists():
+            raise InputError(
+                "no such inventory",
+                where=str(project / source),
+                hint=f"`provision init {project}` writes an example",
+            )
+    export = inventory.read_export(where, cwd=project)
+    paths = [project / source for source in where if (project / source).exists()]
+    words = inventory.Words(all_options(), PREFIXES)
+    fleet = inventory.parse(export, words, inventory.read_sources(paths, relative_to=project))
+    if not quiet:
+        for warning in fleet.warnings:
+            err.print(f"warning: {warning}", markup=False)
+    if not fleet.hosts:
+        raise InputError(
+            "no host has a gpu_stack",
+            where=", ".join(where),
+            expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
+        )
+    return fleet
+
+
+def _make_lock(fleet: inventory.Fleet) -> locks.Lock:
+    facts = catalog.load()
+    choices = resolve.resolve_fleet(facts, fleet)
+    keys = catalog.keys()
+    with err.status("") as status:
+
+        def progress(text: str) -> None:
+            status.update(text)
+
+        found = {}
+        for choice in choices:
+            if choice.platform.id not in found:
+                found[choice.platform.id] = indices.read(
+                    choice.platform, keys, cache=indices.cache_directory(), progress=progress
+                )
+        texts = {}
+        for choice in choices:
+            stack = choice.stack
+            progress(f"wheels of TensorFlow {stack.tensorflow}")
+            texts[stack.id] = indices.requirements(
+                [f"tensorflow=={stack.tensorflow}"],
+                stack.constraints,
+                python=stack.python,
+                wheel_platform=choice.platform.wheel_platform,
+            )
+    return locks.make(choices, found, texts)
+
+
+def _read_lock(project: Path) -> locks.Lock:
+    path = project / "lock.yml"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            "there is no lock yet", where=str(path), hint=f"`provision lock --project {project}`"
+        ) from None
+    return locks.parse(data, where=str(path))
+
+
+@app.command()
+def init(directory: Annotated[Path, typer.Argument(help="A new directory.")]) -> None:
+    """Start a project: an example inventory with everything explained."""
+    lab = directory / "lab"
+    if lab.exists() or (directory / "README.md").exists():
+        raise InputError(
+            "there is a project already; its lab/ is yours and is not written again",
+            where=str(directory),
+            hint="choose another directory",
+        )
+    try:
+        for path, data in example.render(directory.resolve().name).items():
+            tree.write_file(directory / path, data)
+    except OSError as error:
+        raise MachineError(
+            "the project cannot be written", where=str(directory), got=str(error)
+        ) from None
+    _say(f"{directory}/lab/hosts.yml: write your hosts there, then")
+    _say(f"  provision lock --project {directory}")
+
+
+@app.command()
+def lock(
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 5 if the lock would change.")
+    ] = False,
+    no_prefix_warnings: NoPrefixWarnings = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Resolve the wishes and pin everything: lock.yml."""
+    fleet = _read_fleet(project, inventories, quiet=no_prefix_warnings)
+    made = _make_lock(fleet)
+    data = locks.dump(made)
+    path = project / "lock.yml"
+    before = path.read_bytes() if path.exists() else b""
+    changed = data != before
+    if changed and not check:
+        try:
+            tree.write_file(path, data)
+        except OSError as error:
+            raise MachineError(
+                "the lock cannot be written", where=str(path), got=str(error)
+            ) from None
+    if as_json:
+        _print_json({"changed": changed, "digest": made.digest, "stacks": list(made.stacks)})
+    else:
+        word = "would change" if check and changed else "written" if changed else "unchanged"
+        _say(f"{path}: {word}")
+        for stack, reasons in made.details["reasons"].items():
+            _say(f"  {stack}")
+            for component, reason in reasons.items():
+                _say(f"    {component}: {reason}")
+    if check and changed:
+        raise typer.Exit(5)
+
+
+@app.command()
+def render(
+    project: Annotated[Path, typer.Argument(help="The project's directory.")] = Path(),
+    inventories: InventoryOption = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 5 if the tree would change.")
+    ] = False,
+    no_prefix_warnings: NoPrefixWarnings = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the Ansible project from the lock: site.yml, roles/, verify/ ..."""
+    made = _read_lock(project)
+    fleet = _read_fleet(project, inventories, quiet=no_prefix_warnings)
+    locks.check_fits(made, fleet, where=str(project / "lock.yml"))
+    files = render_tree(made, shipped.read())
+    if check:
+        what = tree.difference(project, files)
+    else:
+        what = tree.write(project, files, version=__version__)
+    if as_json:
+        _print_json(
+            {
+                "new": what.new,
+                "changed": what.changed,
+                "removed": what.removed,
+                "edited": what.edited,
+            }
+        )
+    else:
+        for path in what.edited:
+            err.print(f"warning: {path} was edited; your version is {path}.yours", markup=False)
+        verb = "would be " if check else ""
+        _say(
+            f"{project}: {len(what.new)} files {verb}new, {len(what.changed)} {verb}changed, "
+            f"{len(what.removed)} {verb}removed"
+        )
+        if not check:
+            _say(f"  cd {project} && ansible-playbook site.yml -i {(inventories or ['lab'])[0]}")
+    if check and not what.empty:
+        raise typer.Exit(5)
+
+
+roles_app = typer.Typer(hidden=True, no_args_is_help=True)
+app.add_typer(roles_app, name="roles")
+
+
+@roles_app.command("sync")
+def roles_sync(
+    check: Annotated[bool, typer.Option("--check", help="Exit 5 if anything differs.")] = False,
+) -> None:
+    """Write the generated files of the Ansible roles into this checkout."""
+    base = shipped.roles_directory().parent
+    stale = []
+    for role in ROLES:
+        for path, data in spec.render(role).items():
+            target = base / path
+            if not target.exists() or target.read_bytes() != data:
+                stale.append(path)
+                if not check:
+                    tree.write_file(target, data)
+    for path in stale:
+        _say(path)
+    if check and stale:
+        raise typer.Exit(5)
+
+
+def main() -> None:
+    """The program: one message and the documented exit code for every failure."""
+    arguments = [a for a in sys.argv[1:] if a != "--traceback"]
+    try:
+        code = app(args=arguments, prog_name="provision", standalone_mode=False)
+    except ProvisionError as error:
+        err.print(f"error: {error}", markup=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("interrupted", markup=False)
+        sys.exit(130)
+    except Exception as error:
+        _bug(error, shown="--traceback" in sys.argv)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _bug(error: Exception, *, shown: bool) -> None:
+    """Usage errors exit 2; anything else is ours and exits 1."""
+    import click
+
+    if isinstance(error, click.exceptions.Abort):
+        err.print("interrupted", markup=False)
+        sys.exit(130)
+    if isinstance(error, click.ClickException):
+        error.show()
+        sys.exit(2)
+    text = "".join(traceback.format_exception(error))
+    if shown:
+        err.print(text, markup=False)
+        sys.exit(1)
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="provision-", suffix=".traceback", delete=False, encoding="utf-8"
+    ) as handle:
+        handle.write(text)
+    err.print(
+        f"error: a fault of provision itself ({type(error).__name__}: {error}); "
+        f"the traceback is in {handle.name}",
+        markup=False,
+    )
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

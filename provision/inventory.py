@@ -1,0 +1,453 @@
+"""The user's Ansible inventory -> Fleet: which hosts wish for what, and where they wrote it.
+
+It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic inventories,
+plugins and group_vars mean here what they mean in a run. The export may hold unlocked secrets: it stays
+in memory, and no value of it but `gpu_stack` and the misuse of our own words is ever shown.
+
+Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
+silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from provision.errors import InputError, MachineError
+from provision.values import CudnnWish, Wish
+
+WISH = "gpu_stack"
+WISH_KEYS = ("tensorflow", "python", "cuda", "cudnn", "driver_branch")
+CUDNN_KEYS = ("version", "cuda", "sha256")
+
+_LITERAL = re.compile(r"\{\{|\{%|\{#")
+_VERSION = re.compile(r"^\d+(\.\d+){0,3}$")
+
+
+class OptionRule(Protocol):
+    """What the check needs to know of one role variable; the Python roles provide it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def identity(self) -> bool: ...
+    @property
+    def wish(self) -> str: ...
+    @property
+    def run_only(self) -> bool: ...
+    def fault(self, value: object) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Words:
+    """Our vocabulary in an inventory: role options, and the prefixes that look like ours."""
+
+    options: Mapping[str, OptionRule]
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The hosts that have a wish, in inventory order, and warnings found on the way."""
+
+    hosts: Mapping[str, Wish]
+    warnings: tuple[str, ...] = ()
+    other_hosts: tuple[str, ...] = ()
+
+    def wishes(self) -> list[tuple[Wish, list[str]]]:
+        """Each different wish with its hosts, in order of first appearance."""
+        found: list[tuple[Wish, list[str]]] = []
+        for host, wish in self.hosts.items():
+            for known, hosts in found:
+                if known.literal == wish.literal:
+                    hosts.append(host)
+                    break
+            else:
+                found.append((wish, [host]))
+        return found
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The text files an inventory came from, to say in which line a word stands."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def where(self, word: str, *, near: str = "") -> str:
+        """`lab/group_vars/gpu.yml:7` of the first line that sets `word`, or ""."""
+        pattern = re.compile(rf"(^|[\s\"'{{,]){re.escape(word)}[\"']?\s*[:=]")
+        hits = [
+            f"{name}:{number}"
+            for name, text in self.texts.items()
+            for number, line in enumerate(text.splitlines(), 1)
+            if pattern.search(line.split(" #")[0]) and not line.lstrip().startswith("#")
+        ]
+        if near:
+            hits.sort(key=lambda hit: near not in Path(hit.rsplit(":", 1)[0]).parts[-1])
+        return hits[0] if hits else ""
+
+
+def read_export(sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> dict[str, Any]:
+    """Run this environment's own ansible-inventory. `sources` are -i arguments, relative to `cwd`.
+
+    InputError with Ansible's words when it refuses the inventory; MachineError without Ansible.
+    """
+    program = Path(sys.executable).parent / "ansible-inventory"
+    command = [str(program) if program.exists() else "ansible-inventory"]
+    for source in sources:
+        command += ["-i", source]
+    command += ["--list", "--export", *extra]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
+    environment.setdefault("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "1")
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise MachineError(
+            "ansible-inventory is not here", hint="pip install 'ansible-core>=2.17,<2.20'"
+        ) from None
+    if done.returncode:
+        raise InputError(
+            "Ansible cannot read this inventory",
+            where=", ".join(sources),
+            got=_ansible_words(done.stderr),
+        )
+    try:
+        data = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise InputError(
+            "Ansible's export of the inventory is not JSON", where=", ".join(sources)
+        ) from None
+    if not isinstance(data, dict):
+        raise InputError("Ansible's export of the inventory is no mapping")
+    return data
+
+
+def _ansible_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "ERROR" in line or "WARNING" in line]
+    return " ".join(errors or lines)[:600]
+
+
+def read_sources(paths: Sequence[Path], *, relative_to: Path) -> Sources:
+    """Small text files of the inventory (and of group_vars, host_vars beside it), for line numbers."""
+    texts: dict[str, str] = {}
+    for path in paths:
+        found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        if path.is_file():
+            for folder in ("group_vars", "host_vars"):
+                found += sorted(p for p in (path.parent / folder).rglob("*") if p.is_file())
+        for file in found:
+            if any(part.startswith(".") for part in file.relative_to(path.parent).parts):
+                continue
+            try:
+                if file.stat().st_size > 1_000_000:
+                    continue
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+            try:
+                name = str(file.relative_to(relative_to))
+            except ValueError:
+                name = str(file)
+            texts[name] = text
+    return Sources(texts)
+
+
+def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
+    """The export of `ansible-inventory --list --export`, checked. InputError for the first fault."""
+    sources = sources or Sources()
+    groups = _Groups(export)
+    warnings: list[str] = []
+    for owner, variables in groups.definitions():
+        warnings += _check_words(owner, variables, words, sources)
+    hosts: dict[str, Wish] = {}
+    others = []
+    for host in groups.hosts:
+        value, owner = groups.wish_of(host, sources)
+        if value is None:
+            others.append(host)
+            continue
+        hosts[host] = parse_wish(value, where=sources.where(WISH, near=owner) or owner)
+    return Fleet(hosts, tuple(dict.fromkeys(warnings)), tuple(others))
+
+
+class _Groups:
+    """The group tree of an export, with what each group and host says for itself."""
+
+    def __init__(self, export: Mapping[str, Any]) -> None:
+        meta = export.get("_meta", {})
+        self.hostvars: Mapping[str, Mapping[str, Any]] = meta.get("hostvars", {})
+        self.groups: dict[str, Mapping[str, Any]] = {
+            name: body
+            for name, body in export.items()
+            if name != "_meta" and isinstance(body, Mapping)
+        }
+        self.hosts = list(
+            dict.fromkeys(
+                [h for body in self.groups.values() for h in body.get("hosts", [])]
+                + list(self.hostvars)
+            )
+        )
+
+    def definitions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Every owner of variables: groups, then hosts."""
+        for name, body in self.groups.items():
+            yield f"group {name}", body.get("vars", {})
+        for host, variables in self.hostvars.items():
+            yield f"host {host}", variables
+
+    def ancestors(self, host: str) -> dict[str, int]:
+        """Groups of a host -> distance from it; `all` is the farthest."""
+        found: dict[str, int] = {}
+        layer = [n for n, body in self.groups.items() if host in body.get("hosts", [])]
+        distance = 1
+        while layer:
+            fresh = [name for name in layer if name not in found]
+            for name in fresh:
+                found[name] = distance
+            layer = [
+                n for n, body in self.groups.items() if set(body.get("children", [])) & set(fresh)
+            ]
+            distance += 1
+        if "all" in self.groups:
+            found["all"] = 1_000
+        return found
+
+    def wish_of(self, host: str, sources: Sources) -> tuple[Any, str]:
+        """The wish that counts for a host and who said it.
+
+        A host's own word wins; a child group's over its parent's; two unrelated groups that say
+        different things are a conflict, whichever Ansible would happen to pick.
+        """
+        own = self.hostvars.get(host, {})
+        if WISH in own:
+            return own[WISH], host
+        said = {
+            name: self.groups[name]["vars"][WISH]
+            for name in self.ancestors(host)
+            if WISH in self.groups[name].get("vars", {})
+        }
+        if not said:
+            return None, ""
+        children = {name: self._below(name) for name in said}
+        nearest = [n for n in said if not any(other in children[n] for other in said if other != n)]
+        first = nearest[0]
+        for other in nearest[1:]:
+            if said[other] != said[first]:
+                raise InputError(
+                    f"two groups of host {host} wish for different stacks",
+                    where=sources.where(WISH, near=other),
+                    got=f"{first}: {json.dumps(said[first])}; {other}: {json.dumps(said[other])}",
+                    expected="one wish per host",
+                    hint=f"take {host} out of one of them, or write gpu_stack for {host} itself",
+                )
+        return said[first], first
+
+    def _below(self, name: str) -> set[str]:
+        found: set[str] = set()
+        layer = list(self.groups.get(name, {}).get("children", []))
+        if name == "all":
+            layer = [group for group in self.groups if group != "all"]
+        while layer:
+            child = layer.pop()
+            if child not in found:
+                found.add(child)
+                layer.extend(self.groups.get(child, {}).get("children", []))
+        return found
+
+
+def parse_wish(value: Any, *, where: str) -> Wish:
+    """The literal mapping `gpu_stack`, checked."""
+    if isinstance(value, str) and _LITERAL.search(value):
+        raise _no_template(where, WISH)
+    if not isinstance(value, Mapping):
+        raise InputError(
+            "gpu_stack is a mapping",
+            where=where,
+            got=f"{type(value).__name__} {json.dumps(value)}",
+            expected='gpu_stack: {tensorflow: "2.9"}',
+        )
+    if not value:
+        raise InputError(
+            "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
+        )
+    for key in value:
+        if key not in WISH_KEYS:
+            raise InputError(
+                f"gpu_stack has no word {key!r}",
+                where=where,
+                expected=", ".join(WISH_KEYS),
+                hint=_did_you_mean(str(key), WISH_KEYS),
+            )
+    plain = {key: _text(value[key], key, where) for key in value if key != "cudnn"}
+    cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
+    return Wish(
+        tensorflow=plain.get("tensorflow"),
+        python=plain.get("python"),
+        cuda=plain.get("cuda"),
+        driver_branch=plain.get("driver_branch"),
+        cudnn=cudnn,
+        literal=dict(value),
+    )
+
+
+def _cudnn_wish(value: Any, where: str) -> CudnnWish:
+    if not isinstance(value, Mapping):
+        return CudnnWish(_text(value, "cudnn", where))
+    for key in value:
+        if key not in CUDNN_KEYS:
+            raise InputError(
+                f"cudnn has no word {key!r}",
+                where=where,
+                expected=", ".join(CUDNN_KEYS),
+                hint=_did_you_mean(str(key), CUDNN_KEYS),
+            )
+    if "version" not in value:
+        raise InputError(
+            "cudnn needs a version",
+            where=where,
+            expected='cudnn: {version: "8.5.0.96", cuda: "11.2", sha256: "<64 hex digits>"}',
+        )
+    sha256 = value.get("sha256")
+    if sha256 is not None:
+        if isinstance(sha256, str) and _LITERAL.search(sha256):
+            raise _no_template(where, "cudnn sha256")
+        if not isinstance(sha256, str) or not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise InputError(
+                "cudnn sha256 is not a SHA-256",
+                where=where,
+                got=f"{sha256!r}",
+                expected="64 lower-case hex digits, quoted, as `sha256sum FILE` prints them",
+            )
+    return CudnnWish(
+        version=_text(value["version"], "cudnn version", where),
+        cuda=_text(value["cuda"], "cudnn cuda", where) if "cuda" in value else None,
+        sha256=sha256,
+    )
+
+
+def _text(value: Any, key: str, where: str) -> str:
+    """A version as the user quoted it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(
+            f"{key} is not a version", where=where, got=json.dumps(value), expected=f'{key}: "2.9"'
+        )
+    if isinstance(value, int | float):
+        raise InputError(
+            f"{key} is a number, and a number is not a version (2.10 would be 2.1)",
+            where=where,
+            got=f"{key}: {value}",
+            hint=f'quote it: {key}: "{value}"',
+        )
+    if _LITERAL.search(value):
+        raise _no_template(where, key)
+    if not _VERSION.match(value):
+        raise InputError(
+            f"{key} is not a version", where=where, got=repr(value), expected='digits as in "2.9"'
+        )
+    return value
+
+
+def _no_template(where: str, key: str) -> InputError:
+    return InputError(
+        f"{key} is a template; wishes are literal, since the lock is made before any host is asked",
+        where=where,
+        expected='a literal, like "2.9"',
+        hint="write the version itself, in the group or host that should have it",
+    )
+
+
+def _check_words(
+    owner: str, variables: Mapping[str, Any], words: Words, sources: Sources
+) -> list[str]:
+    """Faults of our own variables raise; unknown ones with our prefixes come back as warnings."""
+    warnings = []
+    near = owner.split(" ", 1)[1]
+    for name, value in variables.items():
+        rule = words.options.get(name)
+        if rule is not None:
+            where = sources.where(name, near=near) or owner
+            if rule.identity:
+                raise InputError(
+                    f"{name} is decided by the lock, not by the inventory",
+                    where=where,
+                    hint=f"wish it: {rule.wish}" if rule.wish else "wish it in gpu_stack",
+                )
+            if rule.run_only:
+                raise InputError(
+                    f"{name} is a setting of one run; Ansible never reads it from an inventory",
+                    where=where,
+                    hint=f"give it to the run: -e {name}=...",
+                )
+            fault = None if _is_ansibles(value) else rule.fault(value)
+            if fault:
+                raise InputError(
+                    f"{name}: {fault}", where=where, hint=f"`provision explain {name}`"
+                )
+            continue
+        if name == WISH or name.startswith("ansible_"):
+            continue
+        meant = _slip(name, [WISH, *words.options])
+        if meant:
+            raise InputError(
+                f"no variable {name!r}",
+                where=sources.where(name, near=near) or owner,
+                hint=f"did you mean {meant}?",
+            )
+        if name.startswith(words.prefixes):
+            at = sources.where(name, near=near) or owner
+            warnings.append(f"{at}: {name} is none of ours, though it looks like it")
+    return warnings
+
+
+def _is_ansibles(value: object) -> bool:
+    """Templates and vaulted values are Ansible's to evaluate; their type is not known here."""
+    if isinstance(value, str):
+        return bool(_LITERAL.search(value))
+    if isinstance(value, Mapping):
+        return "__ansible_vault" in value or any(_is_ansibles(v) for v in value.values())
+    if isinstance(value, list | tuple):
+        return any(_is_ansibles(v) for v in value)
+    return False
+
+
+def _slip(name: str, known: Sequence[str]) -> str:
+    """The real name that `name` is a typing slip of, or "".
+
+    At most two edits, a swap of neighbours counting as one; one edit in short names. Plural forms
+    and the like of words that are not ours stay the user's.
+    """
+    for real in known:
+        limit = 2 if len(real) > 12 else 1
+        if abs(len(real) - len(name)) <= limit and 0 < distance(name, real) <= limit:
+            return real
+    return ""
+
+
+def distance(left: str, right: str) -> int:
+    """Edits from one to the other: insert, delete, replace, swap neighbours (Damerau-Levenshtein)."""
+    rows = [list(range(len(right) + 1))]
+    for i, a in enumerate(left, 1):
+        row = [i]
+        for j, b in enumerate(right, 1):
+            best = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else ""

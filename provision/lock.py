@@ -1,0 +1,295 @@
+"""The lock: a stack made exact, and the only thing the tree is rendered from.
+
+`make` is pure: the same choices, indices and requirements give the same bytes. The lock is per platform
+and wish, never per host, and in two documents: `gpu_lock` travels to hosts and stays small,
+`gpu_lock_details` (hashes, sources, reasons) stays on the controller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from provision.errors import InputError, UnsatisfiableError
+from provision.indices import Indices
+from provision.inventory import Fleet
+from provision.packages import Branch, Package, Universe, close, minus
+from provision.resolve import Choice, Stack
+
+FORMAT = 1
+HEADER = "# Made by `provision lock`. Commit it; to change it, change gpu_stack in lab/ and lock again.\n"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock as plain data; `slim` is what hosts get."""
+
+    slim: Mapping[str, Any]
+    details: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """`sha256:...` of everything else in the lock."""
+        return str(self.slim["digest"])
+
+    @property
+    def stacks(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Stack id -> component -> its part."""
+        stacks: Mapping[str, Mapping[str, Mapping[str, Any]]] = self.slim["stacks"]
+        return stacks
+
+    @property
+    def requirements(self) -> Mapping[str, str]:
+        """Stack id -> text of its hash-locked requirements."""
+        texts: Mapping[str, str] = self.details["requirements"]
+        return texts
+
+
+def make(
+    choices: Sequence[Choice],
+    indices: Mapping[str, Indices],
+    requirements: Mapping[str, str],
+) -> Lock:
+    """Choices with the platforms' indices (by platform id) and the stacks' requirements (by stack id).
+
+    UnsatisfiableError when the indices no longer hold what the catalog names.
+    """
+    rows: list[dict[str, Any]] = []
+    stacks: dict[str, Any] = {}
+    details: dict[str, dict[str, Any]] = {
+        "packages": {},
+        "requirements": {},
+        "reasons": {},
+        "sources": {},
+    }
+    for choice in choices:
+        stack = choice.stack
+        name = stack.id
+        part, packages = _stack(stack, indices[choice.platform.id], requirements[name])
+        for taken, other in stacks.items():
+            if taken == name and other != part:
+                # Two archives of one version with different hashes: tell them apart by the hash.
+                name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+        rows.append(
+            {
+                "platform": choice.platform.platform.as_data(),
+                "wish": _plain(choice.wish.literal),
+                "stack": name,
+            }
+        )
+        stacks[name] = part
+        details["packages"][name] = {
+            package.name: {
+                "version": package.version,
+                "sha256": package.sha256,
+                "size": package.size,
+                "source": package.origin,
+            }
+            for package in packages.values()
+        }
+        details["requirements"][name] = requirements[stack.id]
+        details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
+        details["sources"][name] = [
+            {
+                "url": source.url,
+                "suite": source.suite,
+                "components": list(source.components),
+                "signed_by": list(source.signed_by),
+                "date": source.date,
+                "sha256": source.sha256,
+            }
+            for source in indices[choice.platform.id].sources
+        ]
+    rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
+    stacks = {name: stacks[name] for name in sorted(stacks)}
+    details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
+    digest = digest_of(rows, stacks, details)
+    return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
+
+
+def _stack(
+    stack: Stack, indices: Indices, requirements: str
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The stack's part of the lock, and every package it names."""
+    universe = Universe.of(indices.packages)
+    branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
+    userspace = close(universe, stack.driver.userspace, branch)
+    kernel = minus(close(universe, stack.driver.kernel, branch, userspace), userspace)
+    both = {**userspace, **kernel}
+    desktop = minus(close(universe, stack.driver.desktop, branch, both), both)
+    driver = {**both, **desktop}
+    # The driver's libraries are the driver's to install: CUDA only names what is its own.
+    runtime = minus(close(universe, stack.cuda.runtime, branch, driver), driver)
+    toolkit = minus(
+        close(universe, [*stack.cuda.runtime, *stack.cuda.toolkit], branch, {**driver, **runtime}),
+        driver,
+    )
+    for soname, package in stack.cuda.sonames.items():
+        if package not in runtime:
+            raise UnsatisfiableError(
+                f"{soname} should come from {package}, which is not in the set"
+            )
+    part: dict[str, Any] = {
+        "nvidia_driver": {
+            "branch": stack.driver.branch,
+            "version": stack.driver.version,
+            "packages": {
+                "userspace": _versions(userspace),
+                "kernel": _versions(kernel),
+                "desktop": _versions(desktop),
+            },
+        },
+        "cuda": {
+            "release": stack.cuda.release,
+            "version": stack.cuda.version,
+            "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
+            "sonames": dict(stack.cuda.sonames),
+            "files": {
+                key: {"path": file.path, "package": file.package}
+                for key, file in stack.cuda.files.items()
+            },
+        },
+        "cudnn": {
+            "version": stack.cudnn.version,
+            "cuda": stack.cudnn.cuda,
+            "sha256": stack.cudnn.sha256,
+            "soname": stack.cudnn.soname,
+            "minimum": stack.cudnn.minimum,
+        },
+        "gpu_env": {
+            "xla_cuda_data_dir": stack.cuda.xla_cuda_data_dir,
+            "path": list(stack.cuda.path),
+            "library": list(stack.cuda.library),
+        },
+        "tensorflow": {
+            "version": stack.tensorflow,
+            "python": stack.python,
+            "wheels": wheels(requirements),
+            "requirements_sha256": hashlib.sha256(requirements.encode()).hexdigest(),
+        },
+    }
+    packages = {**driver, **toolkit}
+    return part, {name: packages[name] for name in sorted(packages)}
+
+
+def _versions(packages: Mapping[str, Package]) -> dict[str, str]:
+    return {name: package.version for name, package in packages.items()}
+
+
+def wheels(requirements: str) -> dict[str, str]:
+    """Name -> version of a hash-locked requirements text, sorted; InputError for anything unpinned."""
+    found = {}
+    for line in requirements.splitlines():
+        if not line or line[0] in " #-":
+            continue
+        pinned = re.match(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", line)
+        if pinned is None:
+            raise InputError("a requirement is not pinned", got=line)
+        found[pinned.group(1).lower()] = pinned.group(2)
+    return {name: found[name] for name in sorted(found)}
+
+
+def digest_of(rows: Any, stacks: Any, details: Any) -> str:
+    """SHA-256 of the canonical JSON of everything but format and digest."""
+    text = json.dumps(
+        {"rows": rows, "stacks": stacks, "details": details},
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=True,
+    )
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style, multi-line texts as literal blocks, no aliases."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump(lock: Lock) -> bytes:
+    """The bytes of lock.yml."""
+    text = yaml.dump(
+        {"gpu_lock": _plain(lock.slim), "gpu_lock_details": _plain(lock.details)},
+        Dumper=_Dumper,
+        sort_keys=False,
+        width=100,
+        allow_unicode=True,
+    )
+    return (HEADER + "---\n" + text).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def parse(data: bytes, *, where: str) -> Lock:
+    """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
+    hint = "make it again: `provision lock`"
+    try:
+        document = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f"{where}:{mark.line + 1}" if mark else where
+        raise InputError(
+            "the lock is not YAML", where=at, got=getattr(error, "problem", "") or "", hint=hint
+        ) from None
+    slim = document.get("gpu_lock") if isinstance(document, dict) else None
+    details = document.get("gpu_lock_details") if isinstance(document, dict) else None
+    if not isinstance(slim, dict) or not isinstance(details, dict):
+        raise InputError(
+            "the lock lacks its two parts",
+            where=where,
+            expected="gpu_lock and gpu_lock_details",
+            hint=hint,
+        )
+    if slim.get("format") != FORMAT:
+        raise InputError(
+            "the lock has a format of another provision",
+            where=where,
+            got=f"format {slim.get('format')!r}",
+            expected=f"format {FORMAT}",
+            hint=hint,
+        )
+    found = digest_of(slim.get("rows"), slim.get("stacks"), details)
+    if slim.get("digest") != found:
+        raise InputError(
+            "the lock was edited: its digest does not match its content",
+            where=where,
+            got=str(slim.get("digest")),
+            expected=found,
+            hint="change gpu_stack in lab/ instead, then `provision lock`",
+        )
+    return Lock(slim, details)
+
+
+def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
+    """Every wish of the inventory must have a row. InputError names the hosts that have none."""
+    for wish, hosts in fleet.wishes():
+        if not any(row["wish"] == _plain(wish.literal) for row in lock.slim["rows"]):
+            names = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+            raise InputError(
+                f"the lock has no row for the gpu_stack of {names}",
+                where=where,
+                got=json.dumps(_plain(wish.literal)),
+                expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
+                hint="the inventory changed since: `provision lock`",
+            )

@@ -1,0 +1,284 @@
+"""Which exact packages make up a driver or a CUDA: a small closure over contrib and non-free.
+
+apt resolves towards the newest version, and Debian 11's security archive carries driver 535 under the
+names of driver 470; so a branch only stays what it is if every package of the closure is named with
+its version. The packages of `main` are left to apt and its signed indices.
+
+Everything here is pure: parsed indices in, a set of versions out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from debian.deb822 import Deb822, PkgRelation
+from debian.debian_support import NativeVersion
+
+from provision.errors import UnsatisfiableError
+
+Relation = tuple[str, str, str]  # name, operator ("" when any version does), version
+Alternatives = tuple[Relation, ...]
+
+_ARCHITECTURE_QUALIFIER = re.compile(r":[a-z0-9-]+$")
+
+
+@dataclass(frozen=True)
+class Package:
+    """One stanza of a Packages index."""
+
+    name: str
+    version: str
+    source: str
+    origin: str  # "bullseye/non-free"
+    sha256: str
+    size: int
+    filename: str
+    depends: tuple[Alternatives, ...] = ()
+    conflicts: tuple[Alternatives, ...] = ()
+    provides: tuple[Relation, ...] = ()
+
+
+@functools.lru_cache(maxsize=100_000)
+def compare(left: str, right: str) -> int:
+    """Debian's own order of versions: negative, zero or positive."""
+    a, b = NativeVersion(left), NativeVersion(right)
+    return int(a > b) - int(a < b)
+
+
+def satisfies(version: str, operator: str, wanted: str) -> bool:
+    """Whether `version` fulfils `(operator wanted)`; an empty operator is always fulfilled."""
+    if not operator:
+        return True
+    order = compare(version, wanted)
+    return {
+        "=": order == 0,
+        "<<": order < 0,
+        "<=": order <= 0,
+        ">=": order >= 0,
+        ">>": order > 0,
+        "<": order <= 0,  # the deprecated forms mean "or equal" (Debian policy 7.1)
+        ">": order >= 0,
+    }[operator]
+
+
+def upstream(version: str) -> str:
+    """`470.256.02-2` and `1:470.256.02-2` -> `470.256.02`."""
+    return NativeVersion(version).upstream_version or version
+
+
+def _relations(text: str) -> tuple[Alternatives, ...]:
+    if not text.strip():
+        return ()
+    groups = []
+    for group in PkgRelation.parse_relations(text):
+        alternatives = []
+        for relation in group:
+            name = _ARCHITECTURE_QUALIFIER.sub("", relation["name"])
+            operator, version = relation.get("version") or ("", "")
+            alternatives.append((name, operator, version))
+        groups.append(tuple(alternatives))
+    return tuple(groups)
+
+
+def parse(text: str, origin: str) -> list[Package]:
+    """The stanzas of a Packages index. `origin` is kept for the lock ("bullseye/non-free")."""
+    found = []
+    for stanza in Deb822.iter_paragraphs(text, use_apt_pkg=False):
+        joined = ", ".join(stanza[k] for k in ("Pre-Depends", "Depends") if k in stanza)
+        against = ", ".join(stanza[k] for k in ("Conflicts", "Breaks") if k in stanza)
+        found.append(
+            Package(
+                name=stanza["Package"],
+                version=stanza["Version"],
+                source=stanza.get("Source", stanza["Package"]).split(" ")[0],
+                origin=origin,
+                sha256=stanza["SHA256"],
+                size=int(stanza["Size"]),
+                filename=stanza["Filename"],
+                depends=_relations(joined),
+                conflicts=_relations(against),
+                provides=tuple(g[0] for g in _relations(stanza.get("Provides", ""))),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The driver branch that every package of these sources must follow."""
+
+    version: str  # "470.256.02"
+    sources: frozenset[str]
+
+    def allows(self, package: Package) -> bool:
+        """False for a newer branch under an old name. Driver packages proper are exact."""
+        if package.source not in self.sources:
+            return True
+        if package.source == "nvidia-graphics-drivers":
+            return upstream(package.version) == self.version
+        return compare(upstream(package.version), self.version) <= 0
+
+
+@dataclass
+class Universe:
+    """All candidates of the indices, by name and by what they provide."""
+
+    by_name: dict[str, list[Package]] = field(default_factory=dict)
+    providers: dict[str, list[Package]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, packages: Iterable[Package]) -> Universe:
+        """Newest first under each name; the order of the input plays no part."""
+        universe = cls()
+        order = functools.cmp_to_key(
+            lambda a, b: -compare(a.version, b.version) or (a.origin > b.origin) * 1
+        )
+        for package in sorted(packages, key=lambda p: (p.name, p.version, p.origin)):
+            universe.by_name.setdefault(package.name, []).append(package)
+            for name, _, _ in package.provides:
+                universe.providers.setdefault(name, []).append(package)
+        for candidates in (*universe.by_name.values(), *universe.providers.values()):
+            candidates.sort(key=order)
+        return universe
+
+    def candidates(self, relation: Relation, branch: Branch) -> list[Package]:
+        """Packages that fulfil one alternative: real ones first, then providers."""
+        name, operator, version = relation
+        real = [
+            p
+            for p in self.by_name.get(name, [])
+            if branch.allows(p) and satisfies(p.version, operator, version)
+        ]
+        virtual = [
+            p
+            for p in self.providers.get(name, [])
+            if branch.allows(p)
+            and any(
+                n == name and (not operator or (v and satisfies(v, operator, version)))
+                for n, _, v in p.provides
+            )
+        ]
+        return real + virtual
+
+    def knows(self, name: str) -> bool:
+        """Whether the name, real or virtual, belongs to these indices at all."""
+        return name in self.by_name or name in self.providers
+
+
+def close(
+    universe: Universe,
+    roots: Sequence[str],
+    branch: Branch,
+    chosen: Mapping[str, Package] | None = None,
+) -> dict[str, Package]:
+    """Name -> package for `roots` and everything they need from these indices, sorted by name.
+
+    `chosen` are packages that are already decided and keep their versions; they are part of the
+    result only if needed. UnsatisfiableError when a root or a dependency has no fitting version, or
+    when two chosen packages contradict each other.
+    """
+    fixed = dict(chosen or {})
+    result: dict[str, Package] = {}
+    queue: list[tuple[Alternatives, str]] = [(((root, "", ""),), "") for root in roots]
+    while queue:
+        alternatives, wanted_by = queue.pop(0)
+        package = _pick(universe, alternatives, branch, {**fixed, **result}, wanted_by)
+        if package is None or result.get(package.name) == package:
+            continue
+        result[package.name] = package
+        queue.extend((group, package.name) for group in package.depends)
+    _check(result, universe)
+    return {name: result[name] for name in sorted(result)}
+
+
+def _provided(package: Package, relation: Relation) -> bool:
+    name, operator, version = relation
+    if package.name == name and satisfies(package.version, operator, version):
+        return True
+    return any(
+        n == name and (not operator or bool(v and satisfies(v, operator, version)))
+        for n, _, v in package.provides
+    )
+
+
+def _pick(
+    universe: Universe,
+    alternatives: Alternatives,
+    branch: Branch,
+    chosen: Mapping[str, Package],
+    wanted_by: str,
+) -> Package | None:
+    """The package that fulfils a dependency, or None where `main` does."""
+    for relation in alternatives:
+        for package in chosen.values():
+            if _provided(package, relation):
+                return package
+    blocked = False
+    for relation in alternatives:
+        if not universe.knows(relation[0]):
+            if not wanted_by:
+                break
+            if not blocked:
+                return None  # a package of main, or one that only main provides
+            continue
+        for package in universe.candidates(relation, branch):
+            if package.name not in chosen:
+                return package
+            if chosen[package.name] == package:
+                return package
+        blocked = True
+    text = " | ".join(_text(relation) for relation in alternatives)
+    if blocked and any(not universe.knows(r[0]) for r in alternatives) and wanted_by:
+        return None
+    offered = sorted(
+        {f"{p.name} {p.version}" for r in alternatives for p in universe.by_name.get(r[0], [])}
+    )
+    raise UnsatisfiableError(
+        f"{wanted_by or 'the catalog'} needs {text}, which no package of branch "
+        f"{branch.version} in the indices fulfils",
+        got=", ".join(offered) or "no package of that name",
+        expected=text,
+        hint="the archive has moved on: the catalog's row for this platform needs a new version",
+    )
+
+
+def _text(relation: Relation) -> str:
+    name, operator, version = relation
+    return f"{name} ({operator} {version})" if operator else name
+
+
+def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
+    """Every dependency holds inside the set, and no two packages exclude each other."""
+    for package in chosen.values():
+        for alternatives in package.depends:
+            if not any(universe.knows(r[0]) for r in alternatives):
+                continue
+            fulfilled = any(_provided(p, r) for p in chosen.values() for r in alternatives)
+            if not fulfilled and all(universe.knows(r[0]) for r in alternatives):
+                text = " | ".join(_text(relation) for relation in alternatives)
+                raise UnsatisfiableError(
+                    f"{package.name} {package.version} needs {text}, but the chosen set has none",
+                    got=", ".join(
+                        f"{p.name} {p.version}"
+                        for p in chosen.values()
+                        for r in alternatives
+                        if p.name == r[0]
+                    ),
+                    expected=text,
+                )
+        for relation, *_ in package.conflicts:
+            for other in chosen.values():
+                if other.name != package.name and _provided(other, relation):
+                    raise UnsatisfiableError(
+                        f"{package.name} {package.version} conflicts with "
+                        f"{other.name} {other.version}",
+                        hint="a fault of the catalog's row for this platform",
+                    )
+
+
+def minus(packages: Mapping[str, Package], without: Collection[str]) -> dict[str, Package]:
+    """`packages` without some names."""
+    return {name: p for name, p in packages.items() if name not in without}

@@ -1,0 +1,322 @@
+"""site.yml: one look, one plan, only the difference, then proof.
+
+The order of the tasks is the design (see docs): a converged host ends after one round trip, check mode
+ends with the plan, all blockers stand in one message before anything is touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.render.yaml_text import dump
+from provision.roles import ROLES
+from provision.roles.base import Role
+
+HEADER = """\
+Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Made by
+`provision render`; run it with: ansible-playbook site.yml -i lab"""
+
+# Hosts without a wish may be in the same inventory; they are never connected to.
+HOSTS = "all"
+
+# A play's keywords know no host's variables: this one comes with -e or not at all. Reboots are one at
+# a time whatever it says (`throttle` in the driver's role).
+SERIAL = "{{ gpu_serial | default('100%') }}"
+
+_DEVICES_SCRIPT = """\
+import json
+import tensorflow as tf
+build = tf.sysconfig.get_build_info()
+print(json.dumps({
+    "version": tf.__version__,
+    "cuda": tf.test.is_built_with_cuda(),
+    "built_with": {k: str(build.get(k)) for k in ("cuda_version", "cudnn_version")},
+    "gpus": len(tf.config.list_physical_devices("GPU")),
+}))
+"""
+
+_FIT_SCRIPT = """\
+import numpy as np
+import tensorflow as tf
+x = np.linspace(0, 1, 64, dtype="float32").reshape(-1, 1)
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+model.compile(optimizer="sgd", loss="mse")
+loss = model.fit(x, 2 * x + 1, epochs=5, verbose=0).history["loss"]
+assert loss[-1] < loss[0], "the loss did not fall: %r" % loss
+"""
+
+_TENSORFLOW_PYTHON = "{{ tensorflow_root | default('/opt/tensorflow') }}/current/bin/python"
+
+
+def options_expression(name: str, default: Any) -> str:
+    """`{{ cuda_profile | default('toolkit') }}`: the inventory's value, else the documented one."""
+    return "{{ " + f"{name} | default({default!r})" + " }}"
+
+
+def look_options() -> dict[str, str]:
+    """What the look compares beside the lock: every option with `looked_at`, and the connection."""
+    options = {
+        option.name: options_expression(option.name, option.default)
+        for role in ROLES
+        for option in role.options
+        if option.looked_at
+    }
+    options["ansible_connection"] = "{{ ansible_connection | default('ssh') }}"
+    return options
+
+
+def _end(name: str, when: Any) -> dict[str, Any]:
+    return {
+        "name": f"end | {name}",
+        "ansible.builtin.meta": "end_host",
+        "when": when,
+        "tags": ["always"],
+    }
+
+
+def _gpu_state(name: str, tasks_from: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ansible.builtin.import_role": {
+            "name": "gpu_state",
+            "tasks_from": tasks_from,
+            # Validating a spec costs 70 ms per host; the look is all a converged host pays.
+            "rolespec_validate": False,
+        },
+        "tags": ["always"],
+    }
+
+
+def _apply(role: Role) -> dict[str, Any]:
+    task: dict[str, Any] = {
+        "name": f"apply | Bring {role.name} to its lock",
+        "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
+        "when": f"'{role.name}' in gpu_plan.components",
+        "tags": [role.name],
+    }
+    repairs = {
+        option.name: "{{ (gpu_plan.repairs."
+        + f"{role.name} | default({{}})).{option.name} | default({option.default!r})"
+        + " }}"
+        for option in role.options
+        if option.repair
+    }
+    if repairs:
+        task["vars"] = repairs
+    return task
+
+
+def _selected(*components: str) -> list[str]:
+    """Proof of a component makes sense where its changes were not left out by tags."""
+    return [f"'{name}' not in gpu_plan.not_selected" for name in components]
+
+
+def _proofs() -> list[dict[str, Any]]:
+    gpus = "gpu_left.gpus | selectattr('usable') | list"
+    path = (
+        "{{ (gpu_lock.stacks[gpu_plan.stack].gpu_env.path + "
+        "['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'])"
+        " | join(':') }}"
+    )
+    xla = (
+        "--xla_gpu_cuda_data_dir={{ gpu_env_xla_cuda_data_dir | default('', true)"
+        " or gpu_lock.stacks[gpu_plan.stack].gpu_env.xla_cuda_data_dir }}"
+    )
+    always = {"tags": ["always"]}
+    return [
+        {
+            "name": "proof | Ask the driver for its GPUs",
+            "ansible.builtin.command": {
+                "argv": [
+                    "nvidia-smi",
+                    "--query-gpu=driver_version,name",
+                    "--format=csv,noheader",
+                ]
+            },
+            "register": "__gpu_smi",
+            "changed_when": False,
+            "failed_when": False,
+            "when": [f"{gpus} | length > 0", *_selected("nvidia_driver")],
+            **always,
+        },
+        {
+            "name": "proof | Refuse a driver that does not answer as locked",
+            "ansible.builtin.fail": {
+                "msg": "nvidia-smi should name driver {{ gpu_lock.stacks[gpu_plan.stack]"
+                ".nvidia_driver.version }} for {{ "
+                + gpus
+                + " | length }} GPUs. It said (exit {{ __gpu_smi.rc }}): "
+                "{{ __gpu_smi.stdout | default('') }} {{ __gpu_smi.stderr | default('') }} "
+                "{{ __gpu_smi.msg | default('') }}"
+            },
+            "when": [
+                "__gpu_smi is not skipped",
+                "__gpu_smi.rc != 0 or __gpu_smi.stdout_lines | map('split', ',') | map('first')"
+                " | unique | list != [gpu_lock.stacks[gpu_plan.stack].nvidia_driver.version]",
+            ],
+            **always,
+        },
+        {
+            "name": "proof | Ask nvcc for its release",
+            "ansible.builtin.command": {"argv": ["nvcc", "--version"]},
+            "environment": {"PATH": path},
+            "register": "__gpu_nvcc",
+            "changed_when": False,
+            "failed_when": False,
+            "when": ["cuda_profile | default('toolkit') == 'toolkit'", *_selected("cuda")],
+            **always,
+        },
+        {
+            "name": "proof | Refuse an nvcc of another release",
+            "ansible.builtin.fail": {
+                "msg": "nvcc --version should say release "
+                "{{ gpu_lock.stacks[gpu_plan.stack].cuda.release }}. It said (exit "
+                "{{ __gpu_nvcc.rc }}): {{ __gpu_nvcc.stdout | default('') }} "
+                "{{ __gpu_nvcc.stderr | default('') }} {{ __gpu_nvcc.msg | default('') }}"
+            },
+            "when": [
+                "__gpu_nvcc is not skipped",
+                "__gpu_nvcc.rc != 0 or ('release ' ~ gpu_lock.stacks[gpu_plan.stack].cuda.release"
+                " ~ ',') not in __gpu_nvcc.stdout",
+            ],
+            **always,
+        },
+        {
+            "name": "proof | Ask TensorFlow for its GPUs",
+            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _DEVICES_SCRIPT]},
+            "environment": {"XLA_FLAGS": xla},
+            "register": "__gpu_tensorflow",
+            "changed_when": False,
+            "failed_when": False,
+            "when": _selected("nvidia_driver", "cuda", "cudnn", "tensorflow"),
+            **always,
+        },
+        {
+            "name": "proof | Refuse a TensorFlow that does not see them",
+            "ansible.builtin.fail": {
+                "msg": "TensorFlow {{ gpu_lock.stacks[gpu_plan.stack].tensorflow.version }}, "
+                "built with CUDA, should list {{ "
+                + gpus
+                + " | length }} GPUs. It said (exit {{ __gpu_tensorflow.rc }}): "
+                "{{ __gpu_tensorflow.stdout | default('') }} "
+                "{{ (__gpu_tensorflow.stderr_lines | default([]))[-12:] | join(' / ') }} "
+                "{{ __gpu_tensorflow.msg | default('') }}"
+            },
+            "when": [
+                "__gpu_tensorflow is not skipped",
+                "__gpu_tensorflow.rc != 0 or not (__gpu_seen.cuda and __gpu_seen.version =="
+                " gpu_lock.stacks[gpu_plan.stack].tensorflow.version and __gpu_seen.gpus =="
+                f" ({gpus} | length))",
+            ],
+            "vars": {"__gpu_seen": "{{ __gpu_tensorflow.stdout_lines | last | from_json }}"},
+            **always,
+        },
+        {
+            "name": "proof | Fit a small Keras model on the CPU",
+            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _FIT_SCRIPT]},
+            "environment": {"CUDA_VISIBLE_DEVICES": "-1"},
+            "register": "__gpu_fit",
+            "changed_when": False,
+            "failed_when": False,
+            "when": _selected("tensorflow"),
+            **always,
+        },
+        {
+            "name": "proof | Refuse a TensorFlow that cannot fit",
+            "ansible.builtin.fail": {
+                "msg": "A five-epoch Keras fit on the CPU failed (exit {{ __gpu_fit.rc }}): "
+                "{{ (__gpu_fit.stderr_lines | default([]))[-8:] | join(' / ') }} "
+                "{{ __gpu_fit.msg | default('') }}"
+            },
+            "when": ["__gpu_fit is not skipped", "__gpu_fit.rc != 0"],
+            **always,
+        },
+    ]
+
+
+def site() -> list[dict[str, Any]]:
+    """The two plays as data."""
+    preflight = {
+        "name": "preflight | Stop before anything is touched",
+        "ansible.builtin.fail": {
+            "msg": "{{ (['Nothing was changed on this host. In the way:']"
+            " + (gpu_plan.blockers | map(attribute='message') | zip(gpu_plan.blockers"
+            " | map(attribute='hint')) | map('select') | map('join', '. To do: ')"
+            " | map('regex_replace', '^', '- ') | list)) | join('\\n') }}"
+        },
+        "when": "gpu_plan.blockers | length > 0",
+        "tags": ["always"],
+    }
+    tasks: list[dict[str, Any]] = [
+        _end("Leave a host without a wish alone", "gpu_stack is not defined"),
+        _gpu_state("look | Compare the host with the lock", "main"),
+        _end(
+            "Leave a host that is as locked",
+            ["gpu_plan.components | length == 0", "gpu_plan.blockers | length == 0"],
+        ),
+        _end("Stop at the plan in check mode", "ansible_check_mode"),
+        preflight,
+        {
+            "name": "apply | Load the stack's exact versions",
+            "ansible.builtin.include_vars": {
+                "file": "{{ playbook_dir }}/stacks/{{ gpu_plan.stack }}.yml"
+            },
+            "tags": ["always"],
+        },
+        *(_apply(role) for role in ROLES),
+        {
+            "name": "apply | Restart what asked for it",
+            "ansible.builtin.meta": "flush_handlers",
+            "tags": ["always"],
+        },
+        _gpu_state("proof | Compare the host with the lock again", "again"),
+        {
+            "name": "proof | Refuse to leave anything undone",
+            "ansible.builtin.fail": {
+                "msg": "The run is over and this is left: {{ __gpu_left_over"
+                " | map(attribute='component') | zip(__gpu_left_over | map(attribute='item'),"
+                " __gpu_left_over | map(attribute='reason')) | map('join', ', ') | join('; ') }}"
+            },
+            "when": "__gpu_left_over | length > 0",
+            "vars": {"__gpu_left_over": "{{ gpu_left.changes | selectattr('selected') | list }}"},
+            "tags": ["always"],
+        },
+        *_proofs(),
+        _gpu_state("receipt | Write what was changed", "receipt"),
+    ]
+    stack: dict[str, Any] = {
+        "name": "GPU stack",
+        "hosts": HOSTS,
+        "strategy": "ansible.builtin.linear",
+        "serial": SERIAL,
+        "gather_facts": False,
+        "become": True,
+        "vars_files": ["lock.yml"],
+        "vars": {"__gpu_options": look_options()},
+        "tasks": tasks,
+    }
+    verify: dict[str, Any] = {
+        "name": "Verify",
+        "hosts": HOSTS,
+        "strategy": "ansible.builtin.linear",
+        "gather_facts": False,
+        "vars_files": ["lock.yml"],
+        "tags": ["verify"],
+        "tasks": [
+            {
+                "name": "end | Leave a host without a plan alone",
+                "ansible.builtin.meta": "end_host",
+                "when": "gpu_plan is not defined",
+            },
+            {
+                "name": "verify | Check the stack with testinfra",
+                "ansible.builtin.import_tasks": "verify/tasks.yml",
+            },
+        ],
+    }
+    return [stack, verify]
+
+
+def render() -> dict[str, bytes]:
+    """site.yml."""
+    return {"site.yml": dump(site(), header=HEADER)}

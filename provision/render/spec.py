@@ -1,0 +1,59 @@
+"""meta/argument_specs.yml and defaults/main.yml of the Ansible roles, from the Python roles.
+
+One source for both: Ansible checks types by the spec but never applies its defaults, so a default that
+stands only there, or differs, is a documented lie.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from provision.render.yaml_text import dump
+from provision.roles.base import Option, Role
+
+_GENERATED = "Rendered from provision/roles/{name}.py by `provision roles sync`; edit that."
+
+
+def argument_spec(role: Role) -> dict[str, Any]:
+    """The spec as data."""
+    return {
+        "argument_specs": {
+            "main": {
+                "short_description": role.title,
+                "options": {option.name: _option(option) for option in role.options},
+            }
+        }
+    }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    kind, elements = option.spec_type()
+    spec: dict[str, Any] = {"type": kind}
+    if elements:
+        spec["elements"] = elements
+    if option.choices:
+        spec["choices"] = option.choices
+    spec["default"] = option.default
+    spec["description"] = option.description
+    return spec
+
+
+def defaults(role: Role) -> bytes:
+    """defaults/main.yml: every option with its description as comment."""
+    blocks = [f"# {_GENERATED.format(name=role.name)}\n---\n"]
+    for option in role.options:
+        comment = textwrap.fill(option.description, 98, initial_indent="# ", subsequent_indent="# ")
+        body = dump({option.name: option.default}).decode().removeprefix("---\n")
+        blocks.append(f"{comment}\n{body}")
+    return (blocks[0] + "\n".join(blocks[1:])).encode()
+
+
+def render(role: Role) -> dict[str, bytes]:
+    """The two generated files of a role, by their path in the tree (and in the repository)."""
+    return {
+        f"roles/{role.name}/meta/argument_specs.yml": dump(
+            argument_spec(role), header=_GENERATED.format(name=role.name)
+        ),
+        f"roles/{role.name}/defaults/main.yml": defaults(role),
+    }

@@ -1,0 +1,23 @@
+"""The Python roles, in the order in which their components are brought to their lock."""
+
+from __future__ import annotations
+
+from provision.roles import cuda, cudnn, gpu_env, nvidia_driver, site, tensorflow
+from provision.roles.base import Option, Role
+
+ROLES: tuple[Role, ...] = (
+    nvidia_driver.ROLE,
+    cuda.ROLE,
+    cudnn.ROLE,
+    gpu_env.ROLE,
+    tensorflow.ROLE,
+)
+SITE = site.ROLE
+
+# Variables that begin with one of these look like ours; an unknown one is worth a warning.
+PREFIXES = (*(f"{role.name}_" for role in ROLES), "gpu_")
+
+
+def all_options() -> dict[str, Option]:
+    """Every public variable by name: the components' and the run's."""
+    return {option.name: option for role in (*ROLES, SITE) for option in role.options}

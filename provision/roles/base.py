@@ -1,0 +1,199 @@
+"""What a Python role is: typed public options, the variables a stack gives it, its place in the order.
+
+The options are written once, here, and everything a user meets is rendered from them: the Ansible
+role's argument spec, its defaults, the README's table, the comments of `provision init`. Ansible never
+applies the defaults of an argument spec, so two hand-written copies drift without anyone noticing.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+Row = Mapping[str, Mapping[str, Any]]  # component -> its part of a stack in the lock
+
+
+class Options(BaseModel):
+    """Base of every role's options; one field per public variable, with its real name."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    identity: bool = False,
+    looked_at: bool = False,
+    repair: bool = False,
+    internal: bool = False,
+    path: bool = False,
+    run_only: bool = False,
+    wish: str = "",
+    example: str = "",
+) -> Any:
+    """A public variable.
+
+    identity:  decided by the lock; refused in an inventory, with `wish` to write instead.
+    looked_at: part of what the look compares, so site.yml hands it to `gpu_state`.
+    repair:    the plan may fill it for one run (packages to install again).
+    internal:  documented, but no business of an inventory.
+    path:      a file or directory name (`type: path` in the argument spec).
+    run_only:  a setting of one run (-e); Ansible would not read it from an inventory.
+    """
+    return Field(
+        default,
+        description=description,
+        json_schema_extra={
+            "identity": identity,
+            "looked_at": looked_at,
+            "repair": repair,
+            "internal": internal or repair,
+            "path": path,
+            "run_only": run_only,
+            "wish": wish,
+            "example": example,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Option:
+    """One public variable of a role, as the renderers see it."""
+
+    role: str
+    name: str
+    field: FieldInfo
+
+    def _extra(self, key: str) -> Any:
+        extra = self.field.json_schema_extra
+        return extra[key] if isinstance(extra, dict) else None
+
+    @property
+    def identity(self) -> bool:
+        """Decided by the lock."""
+        return bool(self._extra("identity"))
+
+    @property
+    def looked_at(self) -> bool:
+        """Handed to the look."""
+        return bool(self._extra("looked_at"))
+
+    @property
+    def repair(self) -> bool:
+        """Filled by the plan."""
+        return bool(self._extra("repair"))
+
+    @property
+    def public(self) -> bool:
+        """Something a user may set in an inventory."""
+        return not (self.identity or self.run_only or self._extra("internal"))
+
+    @property
+    def run_only(self) -> bool:
+        """Given with -e or not at all."""
+        return bool(self._extra("run_only"))
+
+    @property
+    def wish(self) -> str:
+        """What to write in gpu_stack instead, for an identity option."""
+        return str(self._extra("wish") or "")
+
+    @property
+    def example(self) -> str:
+        """A value worth showing, as YAML; empty where the default says it all."""
+        return str(self._extra("example") or "")
+
+    @property
+    def default(self) -> Any:
+        """The default, as plain data."""
+        return self.field.get_default(call_default_factory=True)
+
+    @property
+    def description(self) -> str:
+        """One or two sentences."""
+        return self.field.description or ""
+
+    @property
+    def choices(self) -> list[str]:
+        """Allowed words of a closed choice, else empty."""
+        annotation = self.field.annotation
+        return list(get_args(annotation)) if get_origin(annotation) is Literal else []
+
+    def spec_type(self) -> tuple[str, str]:
+        """Ansible's (type, elements) of the annotation."""
+        annotation = self.field.annotation
+        origin = get_origin(annotation)
+        if self._extra("path"):
+            return "path", ""
+        if origin is Literal:
+            return "str", ""
+        if origin is list:
+            return "list", _scalar(get_args(annotation)[0])
+        if origin is dict or annotation is dict:
+            return "dict", ""
+        return _scalar(annotation), ""
+
+    def fault(self, value: object) -> str | None:
+        """What is wrong with a literal value of an inventory, or None."""
+        adapter: TypeAdapter[Any] = TypeAdapter(self.field.annotation)
+        try:
+            adapter.validate_python(_lenient(value, self.spec_type()[0]), strict=True)
+        except ValidationError as error:
+            expected = " or ".join(self.choices) or _in_words(*self.spec_type())
+            shown = "a value of another type" if isinstance(value, dict | list) else repr(value)
+            del error  # its text repeats the value, which may be long or private
+            return f"{shown} is not {expected}"
+        return None
+
+
+def _scalar(annotation: Any) -> str:
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return "raw"
+    return {str: "str", int: "int", bool: "bool", float: "float", dict: "dict"}.get(
+        annotation, "raw"
+    )
+
+
+def _lenient(value: object, kind: str) -> object:
+    """INI inventories and `key=value` lines give strings; Ansible itself converts these."""
+    if kind == "bool" and isinstance(value, str) and value.lower() in {"yes", "true", "on"}:
+        return True
+    if kind == "bool" and isinstance(value, str) and value.lower() in {"no", "false", "off"}:
+        return False
+    if kind == "int" and isinstance(value, str) and value.isdigit():
+        return int(value)
+    return value
+
+
+def _in_words(kind: str, elements: str) -> str:
+    words = {
+        "str": "a string",
+        "path": "a path",
+        "int": "a whole number",
+        "bool": "true or false",
+        "dict": "a mapping",
+        "list": f"a list of {elements or 'values'}",
+    }
+    return words.get(kind, kind)
+
+
+@dataclass(frozen=True)
+class Role:
+    """One component: its name is the Ansible role's, its options that role's public variables."""
+
+    name: str
+    title: str
+    options_model: type[Options]
+    variables: Callable[[str, Row], dict[str, Any]]
+    """(stack id, row) -> the identity variables that a rendered stack file sets."""
+
+    @property
+    def options(self) -> list[Option]:
+        """All public variables, in the order they are written."""
+        return [Option(self.name, n, f) for n, f in self.options_model.model_fields.items()]

@@ -1,0 +1,73 @@
+"""cudnn: cuDNN from an archive whose SHA-256 is checked before it is unpacked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.roles.base import Options, Role, Row, option
+
+URL = (
+    "https://developer.download.nvidia.com/compute/redist/cudnn/v8.1.0/"
+    "cudnn-11.2-linux-x64-v8.1.0.77.tgz"
+)
+
+
+class CudnnOptions(Options):
+    """Public variables of the role."""
+
+    cudnn_version: str = option(
+        "8.1.0.77", "Exact cuDNN version.", identity=True, wish='gpu_stack: {cudnn: "8.1.0.77"}'
+    )
+    cudnn_cuda: str = option(
+        "11.2",
+        "The CUDA release the archive was built for.",
+        identity=True,
+        wish='gpu_stack: {cudnn: {version: "...", cuda: "11.2", sha256: "..."}}',
+    )
+    cudnn_sha256: str = option(
+        "dbe82faf071d91ba9bcf00480146ad33f462482dfee56caf4479c1b8dabe3ecb",
+        "SHA-256 of the archive.",
+        identity=True,
+        wish='gpu_stack: {cudnn: {version: "...", cuda: "11.2", sha256: "..."}}',
+    )
+    cudnn_root: str = option(
+        "/opt/nvidia/cudnn",
+        "Directory of all cuDNN versions; `current` in it points to the one in use.",
+        looked_at=True,
+        path=True,
+    )
+    cudnn_urls: list[str] = option(
+        [URL], "Where to fetch the archive, tried in this order.", example="[https://...]"
+    )
+    cudnn_controller_file: str = option(
+        "",
+        "The archive as a file on the machine that runs Ansible, used instead of a URL.",
+        path=True,
+        example="/srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
+    )
+    cudnn_host_file: str = option(
+        "",
+        "The archive as a file on the host itself, used instead of a URL.",
+        path=True,
+        example="/mnt/share/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
+    )
+    cudnn_keep_old: bool = option(True, "Keep the versions that are no longer in use.")
+    cudnn_proxy: str = option(
+        "", "Proxy for the download.", example="http://proxy.example.org:3128"
+    )
+    cudnn_ca_bundle: str = option(
+        "", "CA bundle on the host, for the download. Empty: the host's own.", path=True
+    )
+
+
+def variables(_stack: str, row: Row) -> dict[str, Any]:
+    """Identity of cuDNN in one stack."""
+    cudnn = row["cudnn"]
+    return {
+        "cudnn_version": cudnn["version"],
+        "cudnn_cuda": cudnn["cuda"],
+        "cudnn_sha256": cudnn["sha256"],
+    }
+
+
+ROLE = Role("cudnn", "cuDNN", CudnnOptions, variables)

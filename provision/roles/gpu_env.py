@@ -1,0 +1,52 @@
+"""gpu_env: the environment in which nvcc, CUDA and TensorFlow find each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.roles.base import Options, Role, Row, option
+
+
+class GpuEnvOptions(Options):
+    """Public variables of the role."""
+
+    gpu_env_stack_path: list[str] = option(
+        [], "Directories of programs that the stack brings.", identity=True
+    )
+    gpu_env_stack_library: list[str] = option(
+        [], "Directories of libraries that the stack brings.", identity=True
+    )
+    gpu_env_stack_xla_cuda_data_dir: str = option(
+        "", "Where the stack keeps nvvm/libdevice.", identity=True
+    )
+    gpu_env_path: list[str] = option([], "Further directories for PATH.", looked_at=True)
+    gpu_env_library: list[str] = option(
+        [], "Further directories for the loader (ld.so.conf.d).", looked_at=True
+    )
+    gpu_env_xla_cuda_data_dir: str = option(
+        "",
+        "Where XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: where the stack keeps it.",
+        looked_at=True,
+    )
+    gpu_env_variables: dict[str, str] = option(
+        {},
+        "Further environment variables for shells, cron and services.",
+        looked_at=True,
+        example='{TF_FORCE_GPU_ALLOW_GROWTH: "true"}',
+    )
+    gpu_env_bashrc_users: list[str] = option(
+        [], "Users who get a block in their ~/.bashrc as well.", looked_at=True, example="[alice]"
+    )
+
+
+def variables(_stack: str, row: Row) -> dict[str, Any]:
+    """Identity of the environment in one stack."""
+    env = row["gpu_env"]
+    return {
+        "gpu_env_stack_path": env["path"],
+        "gpu_env_stack_library": env["library"],
+        "gpu_env_stack_xla_cuda_data_dir": env["xla_cuda_data_dir"],
+    }
+
+
+ROLE = Role("gpu_env", "Environment", GpuEnvOptions, variables)

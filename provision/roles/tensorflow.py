@@ -1,0 +1,64 @@
+"""tensorflow: TensorFlow in a virtual environment of its own, from hash-locked wheels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.roles.base import Options, Role, Row, option
+
+REQUIREMENTS = "requirements-2.9.3-py3.9.txt"
+REQUIREMENTS_SHA256 = ""
+
+
+class TensorflowOptions(Options):
+    """Public variables of the role."""
+
+    tensorflow_version: str = option(
+        "2.9.3", "Exact version.", identity=True, wish='gpu_stack: {tensorflow: "2.9"}'
+    )
+    tensorflow_python: str = option(
+        "3.9",
+        "The Python of the virtual environment.",
+        identity=True,
+        wish='gpu_stack: {python: "3.9"}',
+    )
+    tensorflow_requirements: str = option(
+        "{{ role_path }}/files/" + REQUIREMENTS,
+        "Hash-locked requirements file, on the machine that runs Ansible.",
+        identity=True,
+        path=True,
+    )
+    tensorflow_requirements_sha256: str = option(
+        REQUIREMENTS_SHA256, "SHA-256 of that file; names the environment.", identity=True
+    )
+    tensorflow_root: str = option(
+        "/opt/tensorflow",
+        "Directory of all environments; `current` in it points to the one in use.",
+        looked_at=True,
+        path=True,
+    )
+    tensorflow_index_url: str = option(
+        "",
+        "Package index. Empty: pip's own configuration, else pypi.org.",
+        example="https://pypi.example.org/simple",
+    )
+    tensorflow_extra_index_urls: list[str] = option([], "Further package indices.")
+    tensorflow_proxy: str = option("", "Proxy for pip.", example="http://proxy.example.org:3128")
+    tensorflow_ca_bundle: str = option(
+        "", "CA bundle on the host, for pip. Empty: the host's own.", path=True
+    )
+    tensorflow_keep_old: bool = option(True, "Keep the environments that are no longer in use.")
+
+
+def variables(stack: str, row: Row) -> dict[str, Any]:
+    """Identity of TensorFlow in one stack."""
+    tensorflow = row["tensorflow"]
+    return {
+        "tensorflow_version": tensorflow["version"],
+        "tensorflow_python": tensorflow["python"],
+        "tensorflow_requirements": "{{ playbook_dir }}/stacks/" + stack + ".requirements.txt",
+        "tensorflow_requirements_sha256": tensorflow["requirements_sha256"],
+    }
+
+
+ROLE = Role("tensorflow", "TensorFlow", TensorflowOptions, variables)

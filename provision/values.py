@@ -1,0 +1,64 @@
+"""The plain values that travel between the generator's parts: platform, wish, stack.
+
+They are frozen and carry no behaviour that reads a disk or a network, so that resolve, lock and render
+stay pure functions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# The order in which components are brought to their lock: each may need those before it.
+COMPONENTS = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What a host is, in its own words: os-release ID and VERSION_ID, and `uname -m`."""
+
+    distribution: str
+    release: str
+    architecture: str
+
+    def as_data(self) -> dict[str, str]:
+        """The mapping that stands in the lock's rows."""
+        return {
+            "distribution": self.distribution,
+            "release": self.release,
+            "architecture": self.architecture,
+        }
+
+
+@dataclass(frozen=True)
+class CudnnWish:
+    """A cuDNN release; with `sha256` (and the CUDA it was built for) an archive of one's own."""
+
+    version: str
+    cuda: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a group says it should become. `None` leaves the choice to the resolver.
+
+    `literal` is the mapping as the user wrote it: a host is matched to its row in the lock by
+    equality with its own `gpu_stack`, so not even the spelling of a version may change.
+    """
+
+    tensorflow: str | None = None
+    python: str | None = None
+    cuda: str | None = None
+    driver_branch: str | None = None
+    cudnn: CudnnWish | None = None
+    literal: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why the resolver chose what it chose for one component, in one sentence."""
+
+    component: str
+    text: str
