@@ -1,7 +1,7 @@
 """The command line: the only place that prints, prompts and exits.
 
-Every command catches a ProvisionError once, at the top, prints its one message and exits with its code;
-anything else is a bug of ours, told in one line with the place of its traceback.
+Every command catches a ProvisionError once, at the top, prints its one message and exits with its
+code; anything else is a bug of ours, told in one line with the place of its traceback.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from provision import __version__, catalog, indices, inventory, resolve, shipped, tree
+from provision import __version__, catalog, indices, inventory, resolve, run, shipped, tree
 from provision import lock as locks
 from provision.errors import InputError, MachineError, ProvisionError
 from provision.render import example, spec
 from provision.render import render as render_tree
+from provision.report import live, terminal
 from provision.roles import PREFIXES, ROLES, all_options
+from provision.roles.base import Option
+from provision.run import Mode
 
 app = typer.Typer(
     name="provision",
@@ -42,6 +45,9 @@ InventoryOption = Annotated[
     typer.Option("--inventory", "-i", help="Inventory, as with Ansible. Default: lab"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+VaultOption = Annotated[
+    Path | None, typer.Option("--vault-password-file", help="As with Ansible.", dir_okay=False)
+]
 NoPrefixWarnings = Annotated[
     bool,
     typer.Option("--no-prefix-warnings", help="Say nothing of variables that only look like ours."),
@@ -56,27 +62,49 @@ def _print_json(data: Any) -> None:
     out.print(json.dumps(data, indent=2), markup=False)
 
 
-def _read_fleet(project: Path, sources: list[str] | None, *, quiet: bool) -> inventory.Fleet:
-    """The project's hosts and wishes; warnings go to stderr."""
-    where = sources or ["lab"]
-    for source in where:
-        if "," not in source and not (project / source).exists():
+def _read_fleet(
+    project: Path,
+    sources: list[str] | None,
+    *,
+    vault_password_file: Path | None = None,
+    quiet: bool,
+) -> inventory.Fleet:
+    """The project's hosts and wishes; warnings go to stderr.
+
+    Ansible runs in the project, so that its ansible.cfg counts; what the user names is relative to
+    where the user is.
+    """
+    if not project.is_dir():
+        raise InputError(
+            "no such project", where=str(project), hint=f"`provision init {project}` starts one"
+        )
+    paths = []
+    where = []
+    for source in sources or [str(project / "lab")]:
+        if "," in source:
+            where.append(source)
+        elif Path(source).exists():
+            paths.append(Path(source))
+            where.append(str(Path(source).resolve()))
+        else:
             raise InputError(
                 "no such inventory",
-                where=str(project / source),
-                hint=f"`provision init {project}` writes an example",
+                where=source,
+                hint="`provision init DIRECTORY` writes an example",
             )
-    export = inventory.read_export(where, cwd=project)
-    paths = [project / source for source in where if (project / source).exists()]
+    extra = (
+        ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
+    )
+    export = inventory.read_export(where, cwd=project, extra=extra)
     words = inventory.Words(all_options(), PREFIXES)
-    fleet = inventory.parse(export, words, inventory.read_sources(paths, relative_to=project))
+    fleet = inventory.parse(export, words, inventory.read_sources(paths))
     if not quiet:
         for warning in fleet.warnings:
             err.print(f"warning: {warning}", markup=False)
     if not fleet.hosts:
         raise InputError(
             "no host has a gpu_stack",
-            where=", ".join(where),
+            where=", ".join(sources or [str(project / "lab")]),
             expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
         )
     return fleet
@@ -149,11 +177,14 @@ def lock(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 5 if the lock would change.")
     ] = False,
+    vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
 ) -> None:
     """Resolve the wishes and pin everything: lock.yml."""
-    fleet = _read_fleet(project, inventories, quiet=no_prefix_warnings)
+    fleet = _read_fleet(
+        project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
+    )
     made = _make_lock(fleet)
     data = locks.dump(made)
     path = project / "lock.yml"
@@ -186,12 +217,15 @@ def render(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 5 if the tree would change.")
     ] = False,
+    vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the Ansible project from the lock: site.yml, roles/, verify/ ..."""
     made = _read_lock(project)
-    fleet = _read_fleet(project, inventories, quiet=no_prefix_warnings)
+    fleet = _read_fleet(
+        project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
+    )
     locks.check_fits(made, fleet, where=str(project / "lock.yml"))
     files = render_tree(made, shipped.read())
     if check:
@@ -216,9 +250,246 @@ def render(
             f"{len(what.removed)} {verb}removed"
         )
         if not check:
-            _say(f"  cd {project} && ansible-playbook site.yml -i {(inventories or ['lab'])[0]}")
+            _say(f"  cd {project} && ansible-playbook site.yml -i lab")
     if check and not what.empty:
         raise typer.Exit(5)
+
+
+def _run(
+    mode: Mode,
+    project: Path,
+    *,
+    inventories: list[str] | None,
+    limit: str | None,
+    tags: list[str] | None,
+    skip_tags: list[str] | None,
+    extra_vars: list[str] | None,
+    ask_become_pass: bool,
+    forks: int | None,
+    vault_password_file: Path | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run the tree's playbook in a mode, show it, and exit with the documented code."""
+    arguments: dict[str, Any] = {
+        "inventory": inventories or (),
+        "mode": mode,
+        "limit": limit,
+        "tags": _split(tags),
+        "skip_tags": _split(skip_tags),
+        "extra_vars": extra_vars or (),
+        "ask_become_pass": ask_become_pass,
+        "forks": forks,
+        "vault_password_file": vault_password_file,
+    }
+    if as_json:
+        outcome = run.run_playbook(project, quiet=True, **arguments)
+        _print_json(outcome.report)
+    elif verbose or ask_become_pass:
+        # Ansible's own output, and its prompt for the password.
+        outcome = run.run_playbook(project, quiet=False, **arguments)
+    else:
+        with live.view(err) as view:
+            outcome = run.run_playbook(project, quiet=True, on_event=view.on_event, **arguments)
+    if outcome.report is None:
+        words = outcome.log.read_text(encoding="utf-8", errors="replace") if not verbose else ""
+        raise _no_report(outcome, words)
+    if not as_json:
+        show = terminal.plan if mode == "plan" else terminal.outcome
+        show(outcome.report, out)
+    raise typer.Exit(outcome.exit_code)
+
+
+def _no_report(outcome: run.Outcome, words: str) -> ProvisionError:
+    """Ansible ended before it saw a host."""
+    lines = [line for line in words.splitlines() if line.strip()]
+    error = InputError(
+        "Ansible ended before it reached a host",
+        where=str(outcome.log),
+        got="\n       ".join(lines[-6:]),
+    )
+    error.exit_code = outcome.exit_code or 1
+    return error
+
+
+def _split(values: list[str] | None) -> list[str]:
+    return [part for value in values or [] for part in value.split(",") if part]
+
+
+LimitOption = Annotated[
+    str | None, typer.Option("--limit", "-l", help="Only these hosts, as with Ansible.")
+]
+TagsOption = Annotated[
+    list[str] | None, typer.Option("--tags", "-t", help="Only these components.")
+]
+SkipTagsOption = Annotated[
+    list[str] | None, typer.Option("--skip-tags", help="All but these components.")
+]
+ExtraVarsOption = Annotated[
+    list[str] | None, typer.Option("--extra-vars", "-e", help="As with Ansible.")
+]
+AskOption = Annotated[
+    bool, typer.Option("--ask-become-pass", "-K", help="Ask for the sudo password.")
+]
+ForksOption = Annotated[int | None, typer.Option("--forks", "-f", help="As with Ansible.", min=1)]
+VerboseOption = Annotated[
+    bool, typer.Option("--ansible-output", help="Show Ansible's own output instead of the table.")
+]
+
+
+@app.command()
+def plan(
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    limit: LimitOption = None,
+    tags: TagsOption = None,
+    skip_tags: SkipTagsOption = None,
+    extra_vars: ExtraVarsOption = None,
+    ask_become_pass: AskOption = False,
+    forks: ForksOption = None,
+    vault_password_file: VaultOption = None,
+    ansible_output: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what differs from the lock, and change nothing. Exit code 5 if anything does."""
+    _run(
+        "plan",
+        project,
+        inventories=inventories,
+        limit=limit,
+        tags=tags,
+        skip_tags=skip_tags,
+        extra_vars=extra_vars,
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+        verbose=ansible_output,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def apply(
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    limit: LimitOption = None,
+    tags: TagsOption = None,
+    skip_tags: SkipTagsOption = None,
+    extra_vars: ExtraVarsOption = None,
+    ask_become_pass: AskOption = False,
+    forks: ForksOption = None,
+    vault_password_file: VaultOption = None,
+    ansible_output: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the hosts to their lock and prove it: the same run as ansible-playbook site.yml."""
+    _run(
+        "apply",
+        project,
+        inventories=inventories,
+        limit=limit,
+        tags=tags,
+        skip_tags=skip_tags,
+        extra_vars=extra_vars,
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+        verbose=ansible_output,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def verify(
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    limit: LimitOption = None,
+    extra_vars: ExtraVarsOption = None,
+    ask_become_pass: AskOption = False,
+    forks: ForksOption = None,
+    vault_password_file: VaultOption = None,
+    ansible_output: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove again that everything works. Exit code 6 if a check fails."""
+    _run(
+        "verify",
+        project,
+        inventories=inventories,
+        limit=limit,
+        tags=None,
+        skip_tags=None,
+        extra_vars=extra_vars,
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+        verbose=ansible_output,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def explain(
+    word: Annotated[str, typer.Argument(help="A variable or component; without, all.")] = "",
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a variable means, or why the lock has what it has."""
+    options = all_options()
+    if word in options:
+        chosen = {word: options[word]}
+    else:
+        chosen = {n: o for n, o in options.items() if not word or o.role == word}
+    if not chosen:
+        near = inventory.did_you_mean(word, [*options, *(role.name for role in ROLES)])
+        raise InputError(f"no variable or component {word!r}", hint=near)
+    reasons: dict[str, dict[str, str]] = {}
+    if (project / "lock.yml").exists():
+        details = _read_lock(project).details["reasons"]
+        roles = {option.role for option in chosen.values()}
+        reasons = {
+            stack: {c: why for c, why in parts.items() if c in roles}
+            for stack, parts in details.items()
+        }
+    if as_json:
+        _print_json({"options": [_described(o) for o in chosen.values()], "reasons": reasons})
+        return
+    for option in chosen.values():
+        told = _described(option)
+        _say(f"{option.name} ({told['type']}, {told['set_by']})")
+        _say(f"  {option.description}")
+        if option.choices:
+            _say(f"  one of: {', '.join(option.choices)}")
+        if option.public:
+            _say(f"  default: {json.dumps(option.default)}")
+        if option.wish:
+            _say(f"  to change it: {option.wish}")
+    for stack, parts in reasons.items():
+        for component, why in parts.items():
+            _say(f"{stack}\n  {component}: {why}")
+    if not word:
+        for tensorflow in catalog.load().tensorflow:
+            _say(f"TensorFlow {tensorflow.release}: {', '.join(tensorflow.patches)}")
+
+
+def _described(option: Option) -> dict[str, Any]:
+    kind, elements = option.spec_type()
+    if option.public:
+        set_by = "inventory"
+    elif option.run_only:
+        set_by = "-e of a run"
+    else:
+        set_by = "lock" if option.identity else "plan"
+    return {
+        "name": option.name,
+        "component": option.role,
+        "type": f"{kind} of {elements}" if elements else kind,
+        "default": option.default,
+        "choices": option.choices,
+        "set_by": set_by,
+        "description": option.description,
+        "wish": option.wish,
+    }
 
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)

@@ -1,8 +1,8 @@
 """Fetches what a lock is made of: signed package indices and the hashes of wheels.
 
-The only part of the generator that opens a connection. Nothing is believed before it is verified: an
-InRelease by gpgv against pinned key fingerprints, an index by the SHA-256 in its InRelease. Verified
-indices are kept in the cache by their hash, so a second lock fetches three small files.
+The only part of the generator that opens a connection. Nothing is believed before it is verified:
+an InRelease by gpgv against pinned key fingerprints, an index by the SHA-256 in its InRelease.
+Verified indices are kept in the cache by their hash, so a second lock fetches three small files.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def fetch(url: str) -> bytes:
-    """The bytes at a URL, through the proxy that the environment names. MachineError says why not."""
+    """The bytes at a URL, through the environment's proxy. MachineError says why not."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
             return bytes(answer.read())
@@ -89,8 +89,8 @@ def dearmor(text: str) -> bytes:
 def verify(in_release: bytes, archive: Archive, keys: Mapping[str, str]) -> tuple[str, list[str]]:
     """The text that was signed, and the pinned fingerprints that signed it.
 
-    The text is what gpgv says it verified, never the file around it. InputError for a signature that
-    does not hold or is by no pinned key; MachineError without gpgv.
+    The text is what gpgv says it verified, never the file around it. InputError for a signature
+    that does not hold or is by no pinned key; MachineError without gpgv.
     """
     where = f"{archive.url} {archive.suite} InRelease"
     with tempfile.TemporaryDirectory() as name:
@@ -213,8 +213,8 @@ def requirements(
 ) -> str:
     """Hash-locked requirements of `wanted` for a Python and a platform, made by uv.
 
-    Index, proxy and CA come from the environment, as with uv itself; the text names no index, so that
-    hosts may use another one. MachineError when the index cannot be reached.
+    Index, proxy and CA come from the environment, as with uv itself; the text names no index, so
+    that hosts may use another one. MachineError when the index cannot be reached.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

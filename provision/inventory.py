@@ -1,8 +1,9 @@
 """The user's Ansible inventory -> Fleet: which hosts wish for what, and where they wrote it.
 
-It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic inventories,
-plugins and group_vars mean here what they mean in a run. The export may hold unlocked secrets: it stays
-in memory, and no value of it but `gpu_stack` and the misuse of our own words is ever shown.
+It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic
+inventories, plugins and group_vars mean here what they mean in a run. The export may hold unlocked
+secrets: it stays in memory, and no value of it but `gpu_stack` and the misuse of our own words is
+ever shown.
 
 Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
 silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
@@ -138,8 +139,11 @@ def _ansible_words(text: str) -> str:
     return " ".join(errors or lines)[:600]
 
 
-def read_sources(paths: Sequence[Path], *, relative_to: Path) -> Sources:
-    """Small text files of the inventory (and of group_vars, host_vars beside it), for line numbers."""
+def read_sources(paths: Sequence[Path]) -> Sources:
+    """Small text files of the inventory, and of group_vars and host_vars beside it.
+
+    They serve to say where a word stands, nothing is taken from them.
+    """
     texts: dict[str, str] = {}
     for path in paths:
         found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
@@ -147,24 +151,17 @@ def read_sources(paths: Sequence[Path], *, relative_to: Path) -> Sources:
             for folder in ("group_vars", "host_vars"):
                 found += sorted(p for p in (path.parent / folder).rglob("*") if p.is_file())
         for file in found:
-            if any(part.startswith(".") for part in file.relative_to(path.parent).parts):
+            if file.name.startswith(".") or file.stat().st_size > 1_000_000:
                 continue
             try:
-                if file.stat().st_size > 1_000_000:
-                    continue
-                text = file.read_text(encoding="utf-8")
+                texts[str(file)] = file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError):
                 continue
-            try:
-                name = str(file.relative_to(relative_to))
-            except ValueError:
-                name = str(file)
-            texts[name] = text
     return Sources(texts)
 
 
 def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
-    """The export of `ansible-inventory --list --export`, checked. InputError for the first fault."""
+    """`ansible-inventory --list --export`, checked. InputError for the first fault."""
     sources = sources or Sources()
     groups = _Groups(export)
     warnings: list[str] = []
@@ -287,7 +284,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
                 f"gpu_stack has no word {key!r}",
                 where=where,
                 expected=", ".join(WISH_KEYS),
-                hint=_did_you_mean(str(key), WISH_KEYS),
+                hint=did_you_mean(str(key), WISH_KEYS),
             )
     plain = {key: _text(value[key], key, where) for key in value if key != "cudnn"}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
@@ -310,7 +307,7 @@ def _cudnn_wish(value: Any, where: str) -> CudnnWish:
                 f"cudnn has no word {key!r}",
                 where=where,
                 expected=", ".join(CUDNN_KEYS),
-                hint=_did_you_mean(str(key), CUDNN_KEYS),
+                hint=did_you_mean(str(key), CUDNN_KEYS),
             )
     if "version" not in value:
         raise InputError(
@@ -435,7 +432,7 @@ def _slip(name: str, known: Sequence[str]) -> str:
 
 
 def distance(left: str, right: str) -> int:
-    """Edits from one to the other: insert, delete, replace, swap neighbours (Damerau-Levenshtein)."""
+    """Edits from one to the other: insert, delete, replace, swap (Damerau-Levenshtein)."""
     rows = [list(range(len(right) + 1))]
     for i, a in enumerate(left, 1):
         row = [i]
@@ -448,6 +445,7 @@ def distance(left: str, right: str) -> int:
     return rows[-1][-1]
 
 
-def _did_you_mean(word: str, known: Sequence[str]) -> str:
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A hint with the nearest known word, or ""."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""

@@ -1,8 +1,8 @@
 """The lock: a stack made exact, and the only thing the tree is rendered from.
 
-`make` is pure: the same choices, indices and requirements give the same bytes. The lock is per platform
-and wish, never per host, and in two documents: `gpu_lock` travels to hosts and stays small,
-`gpu_lock_details` (hashes, sources, reasons) stays on the controller.
+`make` is pure: the same choices, indices and requirements give the same bytes. The lock is per
+platform and wish, never per host, and in two documents: `gpu_lock` travels to hosts and stays
+small, `gpu_lock_details` (hashes, sources, reasons) stays on the controller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from provision.packages import Branch, Package, Universe, close, minus
 from provision.resolve import Choice, Stack
 
 FORMAT = 1
-HEADER = "# Made by `provision lock`. Commit it; to change it, change gpu_stack in lab/ and lock again.\n"
+HEADER = (
+    "# Made by `provision lock`; commit it. To change it, change gpu_stack in lab/, lock again.\n"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def make(
     indices: Mapping[str, Indices],
     requirements: Mapping[str, str],
 ) -> Lock:
-    """Choices with the platforms' indices (by platform id) and the stacks' requirements (by stack id).
+    """Choices with their indices (by platform id) and requirements (by stack id), as a lock.
 
     UnsatisfiableError when the indices no longer hold what the catalog names.
     """
@@ -183,7 +185,7 @@ def _versions(packages: Mapping[str, Package]) -> dict[str, str]:
 
 
 def wheels(requirements: str) -> dict[str, str]:
-    """Name -> version of a hash-locked requirements text, sorted; InputError for anything unpinned."""
+    """Name -> version of a requirements text, sorted; InputError for anything unpinned."""
     found = {}
     for line in requirements.splitlines():
         if not line or line[0] in " #-":

@@ -1,8 +1,8 @@
 """Which exact packages make up a driver or a CUDA: a small closure over contrib and non-free.
 
-apt resolves towards the newest version, and Debian 11's security archive carries driver 535 under the
-names of driver 470; so a branch only stays what it is if every package of the closure is named with
-its version. The packages of `main` are left to apt and its signed indices.
+apt resolves towards the newest version, and Debian 11's security archive carries driver 535 under
+the names of driver 470; so a branch only stays what it is if every package of the closure is named
+with its version. The packages of `main` are left to apt and its signed indices.
 
 Everything here is pure: parsed indices in, a set of versions out.
 """
@@ -122,6 +122,10 @@ class Branch:
         return compare(upstream(package.version), self.version) <= 0
 
 
+def _newest_first(a: Package, b: Package) -> int:
+    return -compare(a.version, b.version) or int(a.origin > b.origin) - int(a.origin < b.origin)
+
+
 @dataclass
 class Universe:
     """All candidates of the indices, by name and by what they provide."""
@@ -133,9 +137,7 @@ class Universe:
     def of(cls, packages: Iterable[Package]) -> Universe:
         """Newest first under each name; the order of the input plays no part."""
         universe = cls()
-        order = functools.cmp_to_key(
-            lambda a, b: -compare(a.version, b.version) or (a.origin > b.origin) * 1
-        )
+        order = functools.cmp_to_key(_newest_first)
         for package in sorted(packages, key=lambda p: (p.name, p.version, p.origin)):
             universe.by_name.setdefault(package.name, []).append(package)
             for name, _, _ in package.provides:

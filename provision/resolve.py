@@ -1,7 +1,7 @@
 """Wish x platform -> stack: one consistent choice, with a reason for each part of it.
 
-Pure: the same catalog and the same wish give the same stack, and a wish that cannot be had says what is
-nearest. Versions are compared by `packaging`, never as strings.
+Pure: the same catalog and the same wish give the same stack, and a wish that cannot be had says
+what is nearest. Versions are compared by `packaging`, never as strings.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
 
 
 def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish) -> Stack:
-    """The stack for one platform and one wish, or UnsatisfiableError with the closest alternatives."""
+    """The stack for one platform and wish; UnsatisfiableError with the closest alternatives."""
     tensorflow, row, why_tensorflow = _tensorflow(catalog, wish)
     python, why_python = _python(platform, row, wish)
     cuda, why_cuda = _cuda(catalog, platform, row, wish)

@@ -1,9 +1,9 @@
 """Writes a rendered tree without ever losing what a person put there.
 
-Files of ours are known by `.provision-manifest.json` (path -> SHA-256 as written). A file that differs
-from it was edited: it is kept beside the new one as `<name>.yours`, never silently overwritten. Files
-of ours that are no longer rendered are removed; foreign ones are not touched. Every write is a
-temporary file and a rename, so an interrupted render leaves each file old or new.
+Files of ours are known by `.provision-manifest.json` (path -> SHA-256 as written). A file that
+differs from it was edited: it is kept beside the new one as `<name>.yours`, never silently
+overwritten. Files of ours that are no longer rendered are removed; foreign ones are not touched.
+Every write is a temporary file and a rename, so an interrupted render leaves each file old or new.
 """
 
 from __future__ import annotations

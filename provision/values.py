@@ -1,7 +1,7 @@
 """The plain values that travel between the generator's parts: platform, wish, stack.
 
-They are frozen and carry no behaviour that reads a disk or a network, so that resolve, lock and render
-stay pure functions of them.
+They are frozen and carry no behaviour that reads a disk or a network, so that resolve, lock and
+render stay pure functions of them.
 """
 
 from __future__ import annotations

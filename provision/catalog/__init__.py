@@ -1,7 +1,7 @@
-"""Compatibility facts as data: which driver, CUDA, cuDNN and Python a TensorFlow was made for, and where.
+"""Compatibility facts as data: which driver, CUDA, cuDNN and Python a TensorFlow was made for.
 
-Facts live in the YAML files beside this one, a source on every row, so that a doubt about a version is
-settled by reading one line. Nothing is chosen here: that is `resolve`.
+Facts live in the YAML files beside this one, a source on every row, so that a doubt about a version
+is settled by reading one line. Nothing is chosen here: that is `resolve`.
 """
 
 from __future__ import annotations

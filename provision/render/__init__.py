@@ -9,7 +9,7 @@ from provision.render import ansible_cfg, requirements, shipped, site, stacks
 
 
 def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Every file of the tree by its path, sorted. `files` are those that are shipped as they are."""
+    """Every file of the tree by its path, sorted. `files` are shipped as they are."""
     tree: dict[str, bytes] = {}
     for part in (
         site.render(),

@@ -1,28 +1,33 @@
-"""ansible.cfg: the settings that make the difference between minutes and seconds, each with its reason."""
+"""ansible.cfg: what makes the difference between minutes and seconds, each with its reason."""
 
 from __future__ import annotations
 
-TEXT = """\
-# Made by `provision render`. Settings of your own belong into the environment or ~/.ansible.cfg's
-# place in another project: this file is rendered again.
+# Connections stay open between tasks and between runs. x25519 first: most of a look at 100 hosts is
+# the exchange of keys.
+_SSH = (
+    "ControlMaster=auto",
+    "ControlPersist=10m",
+    "KexAlgorithms=^curve25519-sha256",
+    "ServerAliveInterval=30",
+)
+
+TEXT = f"""\
+# Made by `provision render`, which writes it again: settings of your own go into the environment.
 [defaults]
 inventory = lab
 roles_path = roles
-# The default of 5 makes a lab of 50 wait ten times.
+# With the default of 5 a lab of 50 hosts waits ten times.
 forks = 50
 # The look asks for what it needs; nothing else gathers.
 gathering = explicit
 interpreter_python = auto_silent
 retry_files_enabled = False
-# Names in a host's own output must not be taken for templates or colours.
-nocows = True
 
 [ssh_connection]
 # One round trip per task instead of three.
 pipelining = True
-# Connections stay open between tasks and between runs. x25519 first: most of a look at 100 hosts is
-# key exchange.
-ssh_args = -o ControlMaster=auto -o ControlPersist=10m -o KexAlgorithms=^curve25519-sha256 -o ServerAliveInterval=30
+# Connections stay open between tasks and runs; the fast key exchange first.
+ssh_args = {" ".join(f"-o {setting}" for setting in _SSH)}
 """
 
 

@@ -1,7 +1,8 @@
-"""What `provision init` writes once: an inventory that says everything there is to say, in comments.
+"""What `provision init` writes once: an inventory that says all there is to say, in comments.
 
-After that the directory is the user's, and nothing of ours is written into it again. Variables stand in
-the group's own file, never in group_vars/all.yml: Ansible lets a group_vars/all/ directory hide it.
+After that the directory is the user's, and nothing of ours is written into it again. Variables
+stand in the group's own file, never in group_vars/all.yml: Ansible lets a group_vars/all/ directory
+hide it.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ gpu_stack:
   # cudnn_urls below:
   # cudnn: {version: "8.5.0.96", cuda: "11.2", sha256: "<64 hex digits, from sha256sum>"}
 
-# Everything below is optional; what stands there is the default. Which versions are installed is not
-# set here: that is the lock's.
+# Everything below is optional; what stands there is the default. Which versions are installed is
+# not set here: that is the lock's.
 """
 
 _README = """\

@@ -1,7 +1,7 @@
 """site.yml: one look, one plan, only the difference, then proof.
 
-The order of the tasks is the design (see docs): a converged host ends after one round trip, check mode
-ends with the plan, all blockers stand in one message before anything is touched.
+The order of the tasks is the design (see docs): a converged host ends after one round trip, check
+mode ends with the plan, all blockers stand in one message before anything is touched.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Ma
 # Hosts without a wish may be in the same inventory; they are never connected to.
 HOSTS = "all"
 
-# A play's keywords know no host's variables: this one comes with -e or not at all. Reboots are one at
-# a time whatever it says (`throttle` in the driver's role).
+# A play's keywords know no host's variables: this one comes with -e or not at all. Reboots are one
+# at a time whatever it says (`throttle` in the driver's role).
 SERIAL = "{{ gpu_serial | default('100%') }}"
 
 _DEVICES_SCRIPT = """\

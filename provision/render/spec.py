@@ -1,7 +1,7 @@
 """meta/argument_specs.yml and defaults/main.yml of the Ansible roles, from the Python roles.
 
-One source for both: Ansible checks types by the spec but never applies its defaults, so a default that
-stands only there, or differs, is a documented lie.
+One source for both: Ansible checks types by the spec but never applies its defaults, so a default
+that stands only there, or differs, is a documented lie.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """YAML from data: one style for every rendered file, and no templating of YAML ever.
 
-A value pasted into a template is a quoting bug waiting for its input; a dumper has none. Comments are
-only ever whole blocks in front of a document.
+A value pasted into a template is a quoting bug waiting for its input; a dumper has none. Comments
+are only ever whole blocks in front of a document.
 """
 
 from __future__ import annotations

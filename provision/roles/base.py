@@ -1,8 +1,9 @@
-"""What a Python role is: typed public options, the variables a stack gives it, its place in the order.
+"""What a Python role is: typed public options, the variables a stack gives it, its order.
 
 The options are written once, here, and everything a user meets is rendered from them: the Ansible
-role's argument spec, its defaults, the README's table, the comments of `provision init`. Ansible never
-applies the defaults of an argument spec, so two hand-written copies drift without anyone noticing.
+role's argument spec, its defaults, the README's table, the comments of `provision init`. Ansible
+never applies the defaults of an argument spec, so two hand-written copies drift without anyone
+noticing.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ class Option:
     name: str
     field: FieldInfo
 
+    @property
+    def _annotation(self) -> Any:
+        return self.field.annotation
+
     def _extra(self, key: str) -> Any:
         extra = self.field.json_schema_extra
         return extra[key] if isinstance(extra, dict) else None
@@ -122,12 +127,12 @@ class Option:
     @property
     def choices(self) -> list[str]:
         """Allowed words of a closed choice, else empty."""
-        annotation = self.field.annotation
+        annotation = self._annotation
         return list(get_args(annotation)) if get_origin(annotation) is Literal else []
 
     def spec_type(self) -> tuple[str, str]:
         """Ansible's (type, elements) of the annotation."""
-        annotation = self.field.annotation
+        annotation = self._annotation
         origin = get_origin(annotation)
         if self._extra("path"):
             return "path", ""
@@ -141,7 +146,7 @@ class Option:
 
     def fault(self, value: object) -> str | None:
         """What is wrong with a literal value of an inventory, or None."""
-        adapter: TypeAdapter[Any] = TypeAdapter(self.field.annotation)
+        adapter: TypeAdapter[Any] = TypeAdapter(self._annotation)
         try:
             adapter.validate_python(_lenient(value, self.spec_type()[0]), strict=True)
         except ValidationError as error:

@@ -17,7 +17,7 @@ class CudaOptions(Options):
         "11.2.2", "Exact CUDA version.", identity=True, wish='gpu_stack: {cuda: "11.2"}'
     )
     cuda_packages: dict[str, dict[str, str]] = option(
-        {},
+        {"runtime": {}, "toolkit": {}},
         "Exact packages as {runtime: {name: version}, toolkit: {name: version}}. "
         "Empty: the role's own table for the platform.",
         identity=True,
@@ -43,9 +43,6 @@ class CudaOptions(Options):
         "URL of a package archive that has CUDA. Empty: the platform's own sources.",
         looked_at=True,
         example="http://mirror.example.org/debian",
-    )
-    cuda_apt_components: list[str] = option(
-        ["contrib", "non-free"], "Archive components CUDA's packages lie in.", looked_at=True
     )
     cuda_reinstall: list[str] = option(
         [],

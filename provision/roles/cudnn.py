@@ -42,13 +42,11 @@ class CudnnOptions(Options):
     cudnn_controller_file: str = option(
         "",
         "The archive as a file on the machine that runs Ansible, used instead of a URL.",
-        path=True,
         example="/srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
     )
     cudnn_host_file: str = option(
         "",
         "The archive as a file on the host itself, used instead of a URL.",
-        path=True,
         example="/mnt/share/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
     )
     cudnn_keep_old: bool = option(True, "Keep the versions that are no longer in use.")
@@ -56,7 +54,12 @@ class CudnnOptions(Options):
         "", "Proxy for the download.", example="http://proxy.example.org:3128"
     )
     cudnn_ca_bundle: str = option(
-        "", "CA bundle on the host, for the download. Empty: the host's own.", path=True
+        "", "CA bundle on the host, for the download. Empty: the host's own."
+    )
+    cudnn_reinstall: bool = option(
+        False,
+        "Unpack the archive again though it is there; the plan says so where files are damaged.",
+        repair=True,
     )
 
 

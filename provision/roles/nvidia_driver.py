@@ -20,7 +20,7 @@ class NvidiaDriverOptions(Options):
         wish='gpu_stack: {driver_branch: "470"}',
     )
     nvidia_driver_packages: dict[str, dict[str, str]] = option(
-        {},
+        {"userspace": {}, "kernel": {}},
         "Exact packages as {userspace: {name: version}, kernel: {...}, desktop: {...}}. "
         "Empty: the role's own table for the platform.",
         identity=True,

@@ -7,7 +7,7 @@ from typing import Any
 from provision.roles.base import Options, Role, Row, option
 
 REQUIREMENTS = "requirements-2.9.3-py3.9.txt"
-REQUIREMENTS_SHA256 = ""
+REQUIREMENTS_SHA256 = "a0c523bea07a14381b7318379e409ba269d1e2bec56a8b924114ae22da25ab2b"
 
 
 class TensorflowOptions(Options):
@@ -23,10 +23,10 @@ class TensorflowOptions(Options):
         wish='gpu_stack: {python: "3.9"}',
     )
     tensorflow_requirements: str = option(
-        "{{ role_path }}/files/" + REQUIREMENTS,
-        "Hash-locked requirements file, on the machine that runs Ansible.",
+        REQUIREMENTS,
+        "Hash-locked requirements file, on the machine that runs Ansible; a bare name is "
+        "one of the role's own.",
         identity=True,
-        path=True,
     )
     tensorflow_requirements_sha256: str = option(
         REQUIREMENTS_SHA256, "SHA-256 of that file; names the environment.", identity=True
@@ -44,10 +44,13 @@ class TensorflowOptions(Options):
     )
     tensorflow_extra_index_urls: list[str] = option([], "Further package indices.")
     tensorflow_proxy: str = option("", "Proxy for pip.", example="http://proxy.example.org:3128")
-    tensorflow_ca_bundle: str = option(
-        "", "CA bundle on the host, for pip. Empty: the host's own.", path=True
-    )
+    tensorflow_ca_bundle: str = option("", "CA bundle on the host, for pip. Empty: the host's own.")
     tensorflow_keep_old: bool = option(True, "Keep the environments that are no longer in use.")
+    tensorflow_reinstall: bool = option(
+        False,
+        "Make the environment anew though it is there; the plan says so where files are damaged.",
+        repair=True,
+    )
 
 
 def variables(stack: str, row: Row) -> dict[str, Any]:
