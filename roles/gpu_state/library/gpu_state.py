@@ -1,0 +1,131 @@
+#!/usr/bin/python
+"""The look and the plan as an Ansible module: a thin shim over `gpu_stack`.
+
+The action plugin of the same name stands in front of it and usually does without it (one command
+over the open connection instead of a transferred module); this is what runs where it can't.
+"""
+
+DOCUMENTATION = r"""
+module: gpu_state
+short_description: Look at a GPU host and plan what to change
+description:
+  - Looks at everything a locked GPU stack consists of, in one round trip, and returns the
+    difference to the lock as an ordered list of changes.
+  - Changes nothing. In check mode C(changed) is true when there is something to change.
+options:
+  lock:
+    description: The C(gpu_lock) of the project's C(lock.yml).
+    type: dict
+    required: true
+  wish:
+    description: The host's C(gpu_stack).
+    type: dict
+    default: {}
+  options:
+    description: The role variables that the look depends on, by their own names.
+    type: dict
+    default: {}
+  only:
+    description: Tags of the run; changes of other components are planned but not selected.
+    type: list
+    elements: str
+    default: [all]
+  skip:
+    description: Tags that the run leaves out.
+    type: list
+    elements: str
+    default: []
+  deep:
+    description: Read and hash the files of the stack too. Takes minutes.
+    type: bool
+    default: false
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Look and plan
+  gpu_state:
+    lock: "{{ gpu_lock }}"
+    wish: "{{ gpu_stack }}"
+    only: "{{ ansible_run_tags }}"
+    skip: "{{ ansible_skip_tags }}"
+  register: gpu_plan
+"""
+
+RETURN = r"""
+stack:
+  description: The lock's stack for this platform and wish; null without one.
+  type: str
+  returned: success
+platform:
+  description: Distribution, release, architecture, kernel and pretty name.
+  type: dict
+  returned: success
+simulated_gpu:
+  description: The host's GPU is simulated. A label only.
+  type: bool
+  returned: success
+container:
+  description: The host is a container, where no kernel module can be loaded.
+  type: bool
+  returned: success
+gpus:
+  description: NVIDIA's GPUs on the PCI bus.
+  type: list
+  returned: success
+state:
+  description: What was found, by component; every component has C(version).
+  type: dict
+  returned: success
+changes:
+  description: Component, item, from, to, reason, reboot, selected and repair of each difference.
+  type: list
+  returned: success
+components:
+  description: Components with selected changes, in the order of application.
+  type: list
+  returned: success
+not_selected:
+  description: Components whose changes the tags leave out.
+  type: list
+  returned: success
+repairs:
+  description: Role variables by component that repair what the roles would not see.
+  type: dict
+  returned: success
+blockers:
+  description: Id, component, message and hint of everything that forbids a start.
+  type: list
+  returned: success
+reboot:
+  description: Whether a selected change needs a reboot, and why.
+  type: dict
+  returned: success
+receipt:
+  description: What the last finished run wrote; null without one.
+  type: dict
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpu_stack import answer
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "lock": {"type": "dict", "required": True},
+            "wish": {"type": "dict", "default": {}},
+            "options": {"type": "dict", "default": {}},
+            "only": {"type": "list", "elements": "str", "default": ["all"]},
+            "skip": {"type": "list", "elements": "str", "default": []},
+            "deep": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(**answer(module.params, check_mode=module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""One look at a host and one plan for it.
+
+A run, a check and a drift report must never disagree, so all three ask this package: it reads the
+host through a `Context`, and `plan` is a pure function of the lock, the wish and what was found.
+It is imported by the module, piped to the host's Python by the action plugin, and tested on
+recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
+"""
+
+from . import cuda, cudnn, platform, receipt, tensorflow
+from .change import blocker
+from .context import Context
+
+try:
+    from . import gpu_env
+except ImportError:
+    gpu_env = None
+try:
+    from . import nvidia_driver
+except ImportError:
+    nvidia_driver = None
+try:
+    from . import preflight
+except ImportError:
+    preflight = None
+
+# In the order in which they are applied: each one may need what stands before it.
+COMPONENTS = [one for one in (nvidia_driver, cuda, cudnn, gpu_env, tensorflow) if one is not None]
+
+
+def choose(lock, wish, platform_found):
+    """(stack id, stack row) of the lock for this platform and wish; (None, None) without one."""
+    for row in (lock or {}).get("rows") or []:
+        if row["wish"] != (wish or {}):
+            continue
+        if all(platform_found.get(key) == value for key, value in row["platform"].items()):
+            return row["stack"], lock["stacks"][row["stack"]]
+    return None, None
+
+
+def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
+    """Everything the plan needs to know about the host; reads, and changes nothing."""
+    context = Context(root=root, options=options, deep=deep, runner=runner)
+    return _look(context, lock, wish)
+
+
+def _look(context, lock, wish):
+    context.platform = platform.look(context)
+    context.container = platform.container(context)
+    _stack, context.row = choose(lock, wish, context.platform)
+    return {
+        "platform": context.platform,
+        "container": context.container,
+        "simulated_gpu": platform.simulated_gpu(context),
+        "gpus": platform.gpus(context),
+        "receipt": receipt.look(context),
+        "state": dict((component.NAME, component.look(context)) for component in COMPONENTS),
+        "preflight": {},
+    }
+
+
+def tagged(name, only, skip):
+    """True when Ansible would run a task whose one tag is `name` under these tag lists."""
+    only = list(only or []) or ["all"]
+    skip = list(skip or [])
+    if not any(tag in only for tag in ("all", "tagged", name)):
+        return False
+    return not any(tag in skip for tag in ("all", "tagged", name))
+
+
+def differences(row, found, options):
+    """All changes of all components of the stack, in the order of application."""
+    changes = []
+    for component in COMPONENTS:
+        part = row.get(component.NAME)
+        if part is not None:
+            changes.extend(component.differ(part, found["state"][component.NAME], options))
+    return changes
+
+
+def merge_repairs(changes):
+    """{component: role variables} of the selected changes; lists are joined, without doubles."""
+    repairs = {}
+    for one in changes:
+        for name, value in (one["repair"] or {}).items():
+            variables = repairs.setdefault(one["component"], {})
+            if isinstance(value, list):
+                variables[name] = sorted(set(variables.get(name, []) + value))
+            else:
+                variables[name] = value
+    return repairs
+
+
+def _words(mapping):
+    return ", ".join("{0} {1}".format(key, mapping[key]) for key in sorted(mapping)) or "nothing"
+
+
+def no_row(lock, wish, found):
+    """The blocker of a host that the lock says nothing about."""
+    rows = (lock or {}).get("rows") or []
+    known = sorted(
+        "{0} with {1}".format(
+            " ".join(
+                str(row["platform"].get(key, ""))
+                for key in ("distribution", "release", "architecture")
+            ),
+            _words(row["wish"]),
+        )
+        for row in rows
+    )
+    here = "{0} {1} {2} with {3}".format(
+        found["platform"]["distribution"],
+        found["platform"]["release"],
+        found["platform"]["architecture"],
+        _words(wish or {}),
+    )
+    message = "the lock has no row for {0}; it has: {1}".format(here, "; ".join(known) or "none")
+    hint = "run `provision lock` with this host's platform and wish in the inventory"
+    return blocker("no-row", None, message, hint)
+
+
+def plan(lock, wish, options, found, only=None, skip=None):
+    """The only plan there is: what to change on this host, in order, and what forbids it.
+
+    Pure: the same arguments give the same plan, whatever the order of their keys. Changes left
+    out by tags stay in `changes` with `selected: False`, so that a report can name them.
+    """
+    options = options or {}
+    stack, row = choose(lock, wish, found["platform"])
+    changes = differences(row, found, options) if row is not None else []
+    for one in changes:
+        one["selected"] = tagged(one["component"], only, skip)
+    selected = [one for one in changes if one["selected"]]
+    names = [component.NAME for component in COMPONENTS]
+    blockers = []
+    if row is None:
+        blockers = [no_row(lock, wish, found)]
+    elif selected and preflight is not None:
+        blockers = preflight.blockers(found, selected, options, row)
+    reboots = [one for one in selected if one["reboot"]]
+    return {
+        "stack": stack,
+        "platform": found["platform"],
+        "container": found["container"],
+        "simulated_gpu": found["simulated_gpu"],
+        "gpus": found["gpus"],
+        "state": found["state"],
+        "receipt": found["receipt"],
+        "changes": changes,
+        "components": [n for n in names if any(one["component"] == n for one in selected)],
+        "not_selected": [
+            n for n in names if any(one["component"] == n and not one["selected"] for one in changes)
+        ],
+        "repairs": merge_repairs(selected),
+        "blockers": blockers,
+        "reboot": {
+            "needed": bool(reboots),
+            "reason": "; ".join(one["item"] + ": " + one["reason"] for one in reboots),
+        },
+    }
+
+
+def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None):
+    """Look and plan; where something is to be done, look at what could forbid it as well."""
+    context = Context(root=root, options=options, deep=deep, runner=runner)
+    found = _look(context, lock, wish)
+    result = plan(lock, wish, options, found, only, skip)
+    if result["components"] and preflight is not None:
+        found["preflight"] = preflight.look(context)
+        result = plan(lock, wish, options, found, only, skip)
+    return result
+
+
+def describe(changes):
+    """The plan as a diff shows it: one line per selected change, [before, after]."""
+    before, after = [], []
+    for one in changes:
+        if not one["selected"]:
+            continue
+        name = "{0} {1}: ".format(one["component"], one["item"])
+        before.append(name + str(one["from"] if one["from"] is not None else "absent"))
+        after.append(name + "{0} ({1})".format(one["to"], one["reason"]))
+    return ["\n".join(before) + "\n" if before else "", "\n".join(after) + "\n" if after else ""]
+
+
+def answer(parameters, check_mode=False, diff_mode=True):
+    """What the task returns: the plan, `changed` where check mode found work, and the diff."""
+    result = examine(
+        parameters.get("lock"),
+        parameters.get("wish"),
+        parameters.get("options"),
+        parameters.get("only"),
+        parameters.get("skip"),
+        deep=bool(parameters.get("deep")),
+    )
+    result["changed"] = bool(check_mode and result["components"])
+    if diff_mode or check_mode:
+        before, after = describe(result["changes"])
+        result["diff"] = {"before": before, "after": after}
+    return result

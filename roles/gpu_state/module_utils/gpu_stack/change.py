@@ -1,0 +1,29 @@
+"""The two words a plan is made of: a change and a blocker.
+
+They are plain dicts because they travel as JSON from the host to the callback, the report and
+the live view; these two functions are the only place that spells their keys.
+"""
+
+
+def change(component, item, old, new, reason, reboot=False, repair=None):
+    """One thing that is not as wished.
+
+    `item` is what a person would call it (a package, a soname, a file), `old` and `new` are short
+    texts or None. `repair` is extra role variables (`{"cuda_reinstall": ["libcusolver11"]}`) for
+    damage that the role's ordinary tasks would not see.
+    """
+    return {
+        "component": component,
+        "item": item,
+        "from": old,
+        "to": new,
+        "reason": reason,
+        "reboot": bool(reboot),
+        "selected": True,
+        "repair": repair,
+    }
+
+
+def blocker(id, component, message, hint):  # noqa: A002  the key's own name
+    """One reason not to begin: `message` says what is so, `hint` the way out."""
+    return {"id": id, "component": component, "message": message, "hint": hint}

@@ -1,0 +1,221 @@
+"""Where a look reads from.
+
+Every component reads the host through one `Context`, so that a recorded tree in a test, a chroot
+and a running host are looked at by the same code. Without it each component would open its own
+files, and nothing could be tested away from a GPU host.
+"""
+
+import collections
+import fnmatch
+import os
+import subprocess
+
+from . import dpkg, loader
+
+Result = collections.namedtuple("Result", "rc out err")
+
+
+def run_program(argv):
+    """Run one program with a fixed environment; rc 127 when there is no such program."""
+    environment = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        return Result(127, "", str(error))
+    out, err = process.communicate()
+    return Result(
+        process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    )
+
+
+def run_nothing(argv):
+    """The runner of a tree that is not the running system: its programs can't be asked."""
+    return Result(127, "", "{0} was not run: not the running system".format(argv[0]))
+
+
+class Context(object):
+    """Read access to one host; every path is absolute within `root`."""
+
+    def __init__(self, root="/", options=None, row=None, deep=False, runner=None):
+        self.root = root
+        self.options = options or {}
+        self.row = row
+        self.deep = deep
+        self.platform = {}
+        self.container = False
+        if runner is None:
+            runner = run_program if root == "/" else run_nothing
+        self.run = runner
+        self._packages = None
+        self._loader = None
+        self._apt = None
+
+    def part(self, component):
+        """The stack row's part for one component; {} where no row fits the host."""
+        return (self.row or {}).get(component) or {}
+
+    # files
+
+    def _real(self, path):
+        """`path` on this machine's disk, or None when it leads nowhere within `root`."""
+        if self.root == "/":
+            return path
+        inside = self.resolve(path)
+        return None if inside is None else self._join(inside)
+
+    def _join(self, path):
+        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
+
+    def resolve(self, path):
+        """Follow every link of `path` inside `root`; None when the end does not exist."""
+        if self.root == "/":
+            real = os.path.realpath(path)
+            return real if os.path.exists(real) else None
+        todo = [name for name in path.split("/") if name]
+        done = []
+        links = 0
+        while todo:
+            name = todo.pop(0)
+            if name == ".":
+                continue
+            if name == "..":
+                done = done[:-1]
+                continue
+            here = self._join("/" + "/".join(done + [name]))
+            if os.path.islink(here):
+                links += 1
+                if links > 40:
+                    return None
+                target = os.readlink(here)
+                if target.startswith("/"):
+                    done = []
+                todo = [part for part in target.split("/") if part] + todo
+            elif os.path.lexists(here):
+                done.append(name)
+            else:
+                return None
+        return "/" + "/".join(done)
+
+    def _entry(self, path):
+        """`path` on disk with only its parent's links followed, for lstat and readlink."""
+        if self.root == "/":
+            return path
+        parent = self.resolve(os.path.dirname(path.rstrip("/")) or "/")
+        if parent is None:
+            return None
+        return self._join(os.path.join(parent, os.path.basename(path.rstrip("/"))))
+
+    def read_bytes(self, path, size=-1):
+        real = self._real(path)
+        if real is None:
+            return None
+        try:
+            with open(real, "rb") as file:
+                return file.read(size)
+        except (IOError, OSError):
+            return None
+
+    def read(self, path):
+        """A text file's content; None when it is absent or unreadable."""
+        data = self.read_bytes(path)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def open(self, path):
+        """The file opened for reading bytes; None when it is absent or unreadable."""
+        real = self._real(path)
+        try:
+            return None if real is None else open(real, "rb")  # noqa: SIM115  the caller closes it
+        except (IOError, OSError):
+            return None
+
+    def stat(self, path):
+        real = self._real(path)
+        try:
+            return None if real is None else os.stat(real)
+        except OSError:
+            return None
+
+    def lstat(self, path):
+        entry = self._entry(path)
+        try:
+            return None if entry is None else os.lstat(entry)
+        except OSError:
+            return None
+
+    def exists(self, path):
+        return self.stat(path) is not None
+
+    def isdir(self, path):
+        real = self._real(path)
+        return real is not None and os.path.isdir(real)
+
+    def readlink(self, path):
+        entry = self._entry(path)
+        try:
+            return None if entry is None else os.readlink(entry)
+        except OSError:
+            return None
+
+    def listdir(self, path):
+        real = self._real(path)
+        try:
+            return [] if real is None else sorted(os.listdir(real))
+        except OSError:
+            return []
+
+    def glob(self, pattern):
+        """Paths that match, sorted; wildcards in any part but the first."""
+        found = ["/"]
+        for part in pattern.split("/")[1:]:
+            after = []
+            for directory in found:
+                if any(sign in part for sign in "*?["):
+                    names = fnmatch.filter(self.listdir(directory), part)
+                else:
+                    names = [part]
+                paths = [os.path.join(directory, name) for name in names]
+                after.extend(path for path in paths if self.lstat(path) is not None)
+            found = after
+        return sorted(found)
+
+    def disk_free(self, path):
+        """Bytes a normal user may still write where `path` is or would be; None if unknown."""
+        while path != "/" and not self.exists(path):
+            path = os.path.dirname(path)
+        real = self._real(path)
+        try:
+            info = os.statvfs(real)
+        except (OSError, TypeError):
+            return None
+        return info.f_bavail * info.f_frsize
+
+    # what more than one component asks for, read once
+
+    @property
+    def packages(self):
+        if self._packages is None:
+            self._packages = dpkg.packages(
+                self.read("/var/lib/dpkg/status") or "", self.platform.get("architecture", "x86_64")
+            )
+        return self._packages
+
+    @property
+    def loader(self):
+        if self._loader is None:
+            result = self.run(["/sbin/ldconfig", "-p"])
+            self._loader = loader.parse(
+                result.out if result.rc == 0 else "", self.platform.get("architecture", "x86_64")
+            )
+        return self._loader
+
+    @property
+    def apt_entries(self):
+        if self._apt is None:
+            self._apt = dpkg.apt_entries(self)
+        return self._apt

@@ -1,0 +1,193 @@
+"""cuDNN: one version directory, unpacked from a checked archive, behind a symlink.
+
+The manifest that the role writes last says what the archive held; comparing sizes, modes and links
+with it names a deleted or truncated library without reading 1.5 GB.
+"""
+
+import json
+import re
+import stat
+
+from . import dpkg, loader
+from .change import change
+
+NAME = "cudnn"
+LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
+MANIFEST = ".provision-manifest.json"
+
+
+def root_of(options):
+    return (options.get("cudnn_root") or "/opt/nvidia/cudnn").rstrip("/")
+
+
+def directory(row):
+    """The name of the version's directory below the root."""
+    return "{0}-cuda{1}".format(row["version"], row["cuda"])
+
+
+def header_version(text):
+    """"8.1.0" from cudnn_version.h; None when it does not say."""
+    numbers = []
+    for part in ("MAJOR", "MINOR", "PATCHLEVEL"):
+        match = re.search(r"^#define\s+CUDNN_{0}\s+(\d+)".format(part), text or "", re.M)
+        if match is None:
+            return None
+        numbers.append(match.group(1))
+    return ".".join(numbers)
+
+
+def _manifest(context, path):
+    try:
+        found = json.loads(context.read(path) or "")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("files"), dict) else None
+
+
+def _entry(context, path, deep):
+    info = context.lstat(path)
+    if info is None:
+        return None
+    if stat.S_ISLNK(info.st_mode):
+        return {"link": context.readlink(path)}
+    seen = {"size": info.st_size, "mode": "{0:04o}".format(stat.S_IMODE(info.st_mode))}
+    if deep:
+        seen["sha256"] = dpkg.digest(context, path, "sha256")
+    return seen
+
+
+def _unreadable(context, top, files):
+    """Directories on the way to the files that not everybody may enter, or list."""
+    paths = set()
+    for path in files:
+        parts = path.split("/")[:-1]
+        paths.update("/".join([top] + parts[:end]) for end in range(len(parts) + 1))
+    parts = [part for part in top.split("/") if part]
+    paths.update("/" + "/".join(parts[: end + 1]) for end in range(len(parts)))
+    found = []
+    for path in sorted(paths):
+        info = context.stat(path)
+        if info is not None and not info.st_mode & stat.S_IXOTH:
+            found.append(path)
+    return found
+
+
+def look(context):
+    """{version, current, manifest, files, header, loader_file, library, unreadable}.
+
+    `version` is what cudnn_version.h under `current` says, which is what a compiler would see;
+    `files` says of each file in the manifest what is there now.
+    """
+    row = context.part(NAME)
+    root = root_of(context.options)
+    top = "{0}/{1}".format(root, directory(row)) if row else None
+    manifest = _manifest(context, "{0}/{1}".format(top, MANIFEST)) if top else None
+    names = sorted(manifest["files"]) if manifest else []
+    soname = row.get("soname")
+    path = context.loader.get(soname) if soname else None
+    header = header_version(context.read(root + "/current/include/cudnn_version.h"))
+    return {
+        "version": header,
+        "current": context.readlink(root + "/current"),
+        "manifest": manifest,
+        "files": dict((name, _entry(context, top + "/" + name, context.deep)) for name in names),
+        "header": header,
+        "loader_file": context.read(LOADER_FILE),
+        "library": None if path is None else loader.inspect(context, path),
+        "loader_path": path,
+        "unreadable": _unreadable(context, top, names) if top else [],
+    }
+
+
+def library_directory(manifest):
+    """"lib64" or "lib", whichever the archive has its libraries in."""
+    if any(name.startswith("lib64/") for name in manifest["files"]):
+        return "lib64"
+    return "lib"
+
+
+def _mode(value):
+    return "{0:04o}".format(value) if isinstance(value, int) else "0" + str(value).lstrip("0o")
+
+
+def _file_change(name, wish, seen):
+    """The change for one file of the manifest, or None when it is as it was unpacked."""
+    item = name.rsplit("/", 1)[-1]
+    reason = "{0} is part of the archive".format(name)
+    if "link" in wish:
+        to = "link to {0}".format(wish["link"])
+        if seen is None:
+            return change(NAME, item, "missing", to, reason)
+        if seen.get("link") != wish["link"]:
+            old = "link to {0}".format(seen["link"]) if "link" in seen else "a file"
+            return change(NAME, item, old, to, reason)
+        return None
+    to = "{0} bytes".format(wish["size"])
+    if seen is None:
+        return change(NAME, item, "missing", to, reason)
+    if "link" in seen:
+        return change(NAME, item, "link to {0}".format(seen["link"]), to, reason)
+    if seen["size"] != wish["size"]:
+        return change(NAME, item, "{0} bytes".format(seen["size"]), to, reason)
+    if "sha256" in seen and seen["sha256"] != wish.get("sha256"):
+        return change(NAME, item, "other content", wish.get("sha256"), reason)
+    mode = _mode(wish["mode"]) if "mode" in wish else seen["mode"]
+    if seen["mode"] != mode:
+        return change(NAME, item, "mode " + seen["mode"], "mode " + mode, reason)
+    return None
+
+
+def differ(row, found, options):
+    """What keeps the wished cuDNN from being whole, current, readable and found by the loader."""
+    root = root_of(options)
+    version = "{0} for CUDA {1}".format(row["version"], row["cuda"])
+    manifest = found["manifest"]
+    changes = []
+    if manifest is None:
+        reason = "{0}/{1} is not there or not finished".format(root, directory(row))
+        changes.append(change(NAME, "cudnn", found["version"], version, reason))
+        return changes
+    digest = row.get("sha256")
+    if manifest.get("version") != row["version"] or (
+        digest and manifest.get("archive_sha256") != digest
+    ):
+        reason = "it was unpacked from another archive than the lock's"
+        changes.append(change(NAME, "cudnn", manifest.get("version"), version, reason))
+        return changes
+    for name in sorted(manifest["files"]):
+        one = _file_change(name, manifest["files"][name], found["files"].get(name))
+        if one is not None:
+            changes.append(one)
+    if changes:
+        changes[0]["repair"] = {"cudnn_reinstall": True}
+    if found["current"] != directory(row):
+        reason = "{0}/current is what the loader and compilers see".format(root)
+        changes.append(change(NAME, "current", found["current"], directory(row), reason))
+    elif not changes and not row["version"].startswith((found["header"] or "none") + "."):
+        reason = "cudnn_version.h says what is really there"
+        changes.append(change(NAME, "cudnn_version.h", found["header"], row["version"], reason))
+    for path in found["unreadable"]:
+        changes.append(change(NAME, path, "closed", "readable by all", "users could not load it"))
+    libraries = "{0}/current/{1}".format(root, library_directory(manifest))
+    if (found["loader_file"] or "").strip() != libraries:
+        old = (found["loader_file"] or "").strip() or None
+        reason = "the loader learns of the directory from it"
+        changes.append(change(NAME, LOADER_FILE, old, libraries, reason))
+    changes.extend(_soname_changes(row, found, libraries, changes))
+    return changes
+
+
+def _soname_changes(row, found, libraries, known):
+    soname = row.get("soname")
+    if soname is None or any(one["item"] == soname for one in known):
+        return []
+    to = "{0}/{1}".format(libraries, soname)
+    seen = found["library"]
+    fault = loader.complaint(seen)
+    if fault is not None:
+        reason = "TensorFlow opens {0} by name, and the loader finds no whole file".format(soname)
+        return [change(NAME, soname, fault, to, reason)]
+    if not found["loader_path"].startswith(libraries + "/"):
+        reason = "the loader takes {0} from another cuDNN first".format(soname)
+        return [change(NAME, soname, found["loader_path"], to, reason)]
+    return []
