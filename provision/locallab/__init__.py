@@ -1,0 +1,12 @@
+"""Hosts in containers on this machine: a lab to try a tree on before a real one sees it.
+
+Without it, the first machine on which a lab admin's inventory runs would be one that people
+use. Everything on such a host is real but its GPU, which is simulated and says so
+(docs/local-lab.md).
+"""
+
+from __future__ import annotations
+
+from .lab import Lab, LabHost, LabStatus, down, status, sweep, up
+
+__all__ = ["Lab", "LabHost", "LabStatus", "down", "status", "sweep", "up"]

@@ -1,0 +1,230 @@
+"""The simulated GPU of a lab host: what it claims to be, its libraries and its PCI entries.
+
+The CUDA driver API and NVML are two small C libraries of ours (simulated_gpu/), so that the
+real nvidia-smi and the real TensorFlow enumerate devices through the real CUDA and cuDNN
+libraries. Nothing pretends to be a kernel module: what only a real GPU can show stays
+not applicable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ..errors import InputError, MachineError
+from .machine import locked
+
+CONFIG = "/etc/gpu-simulated"
+DIRECTORY = "/usr/local/lib/gpu-simulated"
+# Read before every other ld.so.conf.d file, so that these win over Debian's libcuda1 and
+# libnvidia-ml1; ldconfig keeps the first of several libraries with one soname in front.
+LOADER_CONFIG = "/etc/ld.so.conf.d/000-gpu-simulated.conf"
+LIBRARIES = {"libcuda.so.1": "libcuda.c", "libnvidia-ml.so.1": "libnvidia-ml.c"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A GPU product, as /usr/share/misc/pci.ids knows it."""
+
+    device: int
+    subsystem: int
+    memory_mib: int
+    compute_capability: str
+
+
+MODELS = {
+    "Tesla T4": Model(0x1EB8, 0x12A2, 15360, "7.5"),
+    "Tesla K80": Model(0x102D, 0x106C, 11441, "3.7"),
+    "Tesla V100-SXM2-16GB": Model(0x1DB1, 0x1212, 16160, "7.0"),
+    "Tesla V100-PCIE-16GB": Model(0x1DB4, 0x1214, 16160, "7.0"),
+    "NVIDIA A100-SXM4-40GB": Model(0x20B0, 0x134F, 40536, "8.0"),
+    "NVIDIA A100 80GB PCIe": Model(0x20B5, 0x1533, 81920, "8.0"),
+    "NVIDIA H100 80GB HBM3": Model(0x2330, 0x16C1, 81559, "9.0"),
+}
+# driver branch -> CUDA version that its libcuda answers (cuDriverGetVersion)
+CUDA_OF_BRANCH = {
+    "450": "11.0",
+    "460": "11.2",
+    "470": "11.4",
+    "510": "11.6",
+    "515": "11.7",
+    "525": "12.0",
+    "535": "12.2",
+    "550": "12.4",
+    "570": "12.8",
+}
+
+
+def model(name: str) -> Model:
+    """The row of a product name; 'T4', 'A100', 'V100', 'K80' and 'H100' find theirs too."""
+    if name in MODELS:
+        return MODELS[name]
+    for known, row in MODELS.items():
+        if name.lower() in known.lower():
+            return row
+    raise InputError("no such GPU to simulate", got=name, expected=", ".join(sorted(MODELS)))
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What /etc/gpu-simulated says; `processes` are (pid, MiB) of GPU 0's work."""
+
+    count: int = 2
+    name: str = "Tesla T4"
+    memory_mib: int = 15360
+    driver_version: str = "470.256.02"
+    compute_capability: str = "7.5"
+    seed: str = "lab"
+    processes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def cuda_version(self) -> str:
+        """The CUDA version of the driver; the newest known for an unknown branch."""
+        branch = self.driver_version.split(".")[0]
+        return CUDA_OF_BRANCH.get(branch, max(CUDA_OF_BRANCH.items())[1])
+
+    def uuids(self) -> list[str]:
+        """One stable GPU-<uuid> per GPU, different on every host."""
+        found = []
+        for index in range(self.count):
+            digest = hashlib.sha256(f"{self.seed}:{index}".encode()).hexdigest()
+            parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
+            found.append("GPU-" + "-".join(parts))
+        return found
+
+    def text(self) -> str:
+        """The file's text, read by both libraries; its first lines are for people."""
+        pairs = {
+            "count": str(self.count),
+            "name": self.name,
+            "memory_mib": str(self.memory_mib),
+            "driver_version": self.driver_version,
+            "cuda_version": self.cuda_version,
+            "compute_capability": self.compute_capability,
+            "pci_device": f"0x{model(self.name).device:04x}",
+            "pci_subsystem": f"0x{model(self.name).subsystem:04x}",
+            "uuids": ",".join(self.uuids()),
+            "processes": ",".join(f"{pid}:{memory}" for pid, memory in self.processes),
+        }
+        return (
+            "# This host has no GPU. What nvidia-smi and TensorFlow see here is SIMULATED by a\n"
+            "# local lab: it answers questions about devices and can run no work.\n"
+            "# processes=PID:MIB,... makes NVML report work on GPU 0.\n"
+        ) + "".join(f"{key}={value}\n" for key, value in pairs.items())
+
+
+def parse(text: str) -> dict[str, str]:
+    """KEY=value lines of /etc/gpu-simulated; comments and blank lines are skipped."""
+    pairs = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#") and "=" in line:
+            key, value = line.split("=", 1)
+            pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def address(index: int) -> str:
+    """The PCI address of a simulated GPU; a real server has them on buses of their own."""
+    return f"0000:{0x3B + index:02x}:00.0"
+
+
+def pci_tree(simulated: Simulated | None) -> dict[str, str]:
+    """{relative path: text} to lie over /sys/bus/pci/devices: a host bridge and the GPUs."""
+    tree: dict[str, str] = {}
+
+    def function(
+        where: str, vendor: int, device: int, subsystem: tuple[int, int], kind: int
+    ) -> None:
+        tree.update(
+            {
+                f"{where}/vendor": f"0x{vendor:04x}\n",
+                f"{where}/device": f"0x{device:04x}\n",
+                f"{where}/subsystem_vendor": f"0x{subsystem[0]:04x}\n",
+                f"{where}/subsystem_device": f"0x{subsystem[1]:04x}\n",
+                f"{where}/class": f"0x{kind:06x}\n",
+                f"{where}/revision": "0xa1\n",
+                f"{where}/numa_node": "0\n",
+                f"{where}/enable": "0\n",
+                f"{where}/uevent": (
+                    f"PCI_CLASS={kind:X}\nPCI_ID={vendor:04X}:{device:04X}\n"
+                    f"PCI_SUBSYS_ID={subsystem[0]:04X}:{subsystem[1]:04X}\n"
+                    f"PCI_SLOT_NAME={where}\n"
+                    f"MODALIAS=pci:v{vendor:08X}d{device:08X}sv{subsystem[0]:08X}"
+                    f"sd{subsystem[1]:08X}bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}"
+                    f"i{kind & 0xFF:02X}\n"
+                ),
+                f"{where}/modalias": (
+                    f"pci:v{vendor:08X}d{device:08X}sv{subsystem[0]:08X}sd{subsystem[1]:08X}"
+                    f"bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}i{kind & 0xFF:02X}\n"
+                ),
+            }
+        )
+
+    function("0000:00:00.0", 0x8086, 0x1237, (0x1AF4, 0x1100), 0x060000)
+    if simulated:
+        row = model(simulated.name)
+        for index in range(simulated.count):
+            function(address(index), 0x10DE, row.device, (0x10DE, row.subsystem), 0x030200)
+    return tree
+
+
+def write_tree(where: Path, tree: dict[str, str]) -> None:
+    """Write a `pci_tree` under `where`."""
+    for name, text in tree.items():
+        path = where / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "ascii")
+
+
+def sources() -> dict[str, bytes]:
+    """The C sources, as shipped with this package."""
+    place = resources.files(__package__) / "simulated_gpu"
+    return {
+        entry.name: entry.read_bytes()
+        for entry in sorted(place.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith((".c", ".h"))
+    }
+
+
+# No GNU extensions: with them a newer C library binds to symbols that Debian 11's lacks.
+FLAGS = ("-std=c99", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-s")
+
+
+def compile_libraries(cache: Path, compiler: Sequence[str] = ("gcc",)) -> dict[str, bytes]:
+    """{soname: library}; compiled once per version of the sources, then kept in `cache`."""
+    texts = sources()
+    digest = hashlib.sha256(repr((sorted(texts.items()), FLAGS)).encode()).hexdigest()[:12]
+    place = cache / f"simulated-gpu-{digest}"
+    with locked(cache / "simulated-gpu.lock"):
+        if not place.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as work:
+                for name, text in texts.items():
+                    Path(work, name).write_bytes(text)
+                ready = Path(work, "ready")
+                ready.mkdir()
+                for soname, source in LIBRARIES.items():
+                    argv = [
+                        *compiler,
+                        *FLAGS,
+                        f"-Wl,-soname,{soname}",
+                        "-I",
+                        work,
+                        "-o",
+                        str(ready / soname),
+                        str(Path(work, source)),
+                    ]
+                    done = subprocess.run(argv, capture_output=True, check=False)
+                    if done.returncode:
+                        raise MachineError(
+                            f"gcc could not compile {source}",
+                            got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
+                            hint="sudo apt-get install gcc libc6-dev",
+                        )
+                os.rename(ready, place)
+    return {soname: (place / soname).read_bytes() for soname in LIBRARIES}

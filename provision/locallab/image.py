@@ -1,0 +1,222 @@
+"""The image a lab host starts from: a plain Debian as a fresh install leaves it.
+
+Made with mmdebstrap from the archive itself, since no image registry is needed then. It holds
+what a freshly installed server has (systemd, sshd, sudo, Python) and nothing of NVIDIA:
+contrib and non-free stay off, because enabling them is a role's work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError, MachineError
+from .machine import Podman, Progress, locked
+
+# Package indices rot: after a week a fresh host would start with too many updates pending.
+MAXIMUM_AGE = 7 * 24 * 3600
+REPOSITORY = "localhost/provision-lab"
+CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
+PACKAGES = (
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "openssh-server",
+    "sudo",
+    "python3",
+    "ca-certificates",
+    "iproute2",
+    "procps",
+    "kmod",
+    "cron",
+)
+SSHD = """\
+PermitRootLogin no
+PasswordAuthentication no
+ChallengeResponseAuthentication no
+UseDNS no
+"""
+# pip carries certificates of its own and would not trust what this machine trusts; its cache is
+# shared by all hosts, which is safe (it writes each file atomically).
+PIP = """\
+[global]
+cert = /etc/ssl/certs/ca-certificates.crt
+cache-dir = /var/cache/lab/pip
+disable-pip-version-check = true
+"""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One Debian release a lab host can be."""
+
+    suite: str
+    sources: tuple[str, ...]
+
+
+PLATFORMS = {
+    name: Platform(
+        suite,
+        (
+            f"deb http://deb.debian.org/debian {suite} main",
+            f"deb http://deb.debian.org/debian {suite}-updates main",
+            f"deb http://security.debian.org/debian-security {suite}-security main",
+        ),
+    )
+    for name, suite in (("debian11", "bullseye"), ("debian12", "bookworm"))
+}
+
+
+def platform(name: str) -> Platform:
+    """The row of a platform, or an InputError with the list of those there are."""
+    if name not in PLATFORMS:
+        raise InputError(
+            "no such platform for lab hosts", got=name, expected=", ".join(sorted(PLATFORMS))
+        )
+    return PLATFORMS[name]
+
+
+def certificates(text: str) -> list[str]:
+    """The PEM certificates of a bundle, in order."""
+    return re.findall(
+        r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, flags=re.DOTALL
+    )
+
+
+def trusted() -> str:
+    """This machine's CA bundle: a lab host trusts what its machine trusts (proxies included)."""
+    for place in CA_BUNDLES:
+        try:
+            return Path(place).read_text("utf-8", "replace")
+        except OSError:
+            continue
+    return ""
+
+
+# Runs on this machine at image build; "$1" is the new root.
+CUSTOMIZE = r"""
+set -eu
+root=$1
+chroot "$root" useradd --create-home --shell /bin/bash --password '*' lab
+printf 'lab ALL=(ALL) NOPASSWD: ALL\n' > "$root/etc/sudoers.d/lab"
+chmod 0440 "$root/etc/sudoers.d/lab"
+chroot "$root" update-ca-certificates >/dev/null
+rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/var/lib/dbus/machine-id"
+: > "$root/etc/machine-id"
+# A container has no console, no clock and no udev of its own to wait for.
+for unit in getty@tty1 systemd-udevd systemd-timesyncd apt-daily.timer apt-daily-upgrade.timer; do
+  chroot "$root" systemctl mask "$unit" >/dev/null 2>&1 || true
+done
+"""
+
+
+def recipe(name: str, bundle: str) -> str:
+    """Everything the image is made of, as text: its hash names the image."""
+    row = platform(name)
+    return json.dumps(
+        {
+            "platform": name,
+            "suite": row.suite,
+            "sources": row.sources,
+            "packages": PACKAGES,
+            "customize": CUSTOMIZE,
+            "sshd": SSHD,
+            "pip": PIP,
+            "ca": hashlib.sha256(bundle.encode()).hexdigest(),
+        },
+        sort_keys=True,
+    )
+
+
+def tag(name: str, bundle: str) -> str:
+    """The image's name, for one recipe."""
+    digest = hashlib.sha256(recipe(name, bundle).encode()).hexdigest()[:12]
+    return f"{REPOSITORY}:{name}-{digest}"
+
+
+def ensure(podman: Podman, name: str, cache: Path, progress: Progress) -> str:
+    """The image's id; builds it when it is absent, of another recipe or too old.
+
+    The tarball is kept beside, so that a machine whose podman storage was emptied starts fast.
+    """
+    bundle = trusted()
+    image = tag(name, bundle)
+    tarball = cache / (image.rsplit(":", 1)[1] + ".tar")
+    with locked(cache / f"{name}.lock"):
+        found = podman.run(
+            "image", "inspect", "--format", '{{.Id}} {{index .Labels "provision.built"}}', image
+        )
+        if found.returncode == 0:
+            identity, built = found.stdout.decode().split()
+            if time.time() - int(built) < MAXIMUM_AGE:
+                return identity
+        if not tarball.exists() or time.time() - tarball.stat().st_mtime > MAXIMUM_AGE:
+            progress(f"Building a {name} image (half a minute, then kept for a week)")
+            for old in cache.glob(f"{name}-*.tar"):
+                old.unlink()
+            build(podman, name, bundle, tarball)
+        else:
+            progress(f"Importing the {name} image")
+        # The image is as old as its packages, which may be days older than this import.
+        label = f"LABEL provision.built={int(tarball.stat().st_mtime)}"
+        made = podman.call("import", "--quiet", "--change", label, str(tarball), image)
+        return made.strip().splitlines()[-1]
+
+
+def build(podman: Podman, name: str, bundle: str, tarball: Path) -> None:
+    """Bootstrap a root file system with mmdebstrap into `tarball`, whole or not at all."""
+    row = platform(name)
+    work = tarball.with_suffix(f".{os.getpid()}.work")
+    unfinished = tarball.with_suffix(f".{os.getpid()}.part.tar")
+    work.mkdir()
+    try:
+        (work / "sshd.conf").write_text(SSHD, "ascii")
+        (work / "pip.conf").write_text(PIP, "ascii")
+        (work / "customize").write_text("#!/bin/sh\n" + CUSTOMIZE, "ascii")
+        (work / "customize").chmod(0o755)
+        extra = work / "ca"
+        extra.mkdir()
+        for number, certificate in enumerate(certificates(bundle)):
+            (extra / f"machine-{number:03}.crt").write_text(certificate + "\n", "utf-8")
+        argv = [
+            *podman.prefix,
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            "--format=tar",
+            "--architectures=amd64",
+            "--include=" + ",".join(PACKAGES),
+            '--aptopt=Acquire::Retries "3"',
+            '--customize-hook=mkdir -p "$1/usr/local/share/ca-certificates"'
+            ' && rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
+            f"--customize-hook=copy-in {extra} /usr/local/share/ca-certificates",
+            f"--customize-hook=upload {work / 'sshd.conf'} /etc/ssh/sshd_config.d/10-lab.conf",
+            f"--customize-hook=upload {work / 'pip.conf'} /etc/pip.conf",
+            f'--customize-hook={work / "customize"} "$1"',
+            row.suite,
+            str(unfinished),
+            *row.sources,
+        ]
+        done = subprocess.run(argv, capture_output=True, check=False)
+        if done.returncode:
+            raise MachineError(
+                f"mmdebstrap could not build the {name} image",
+                got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
+                hint="it needs http://deb.debian.org and http://security.debian.org",
+            )
+        os.replace(unfinished, tarball)
+    finally:
+        unfinished.unlink(missing_ok=True)
+        for path in sorted(work.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        work.rmdir()
