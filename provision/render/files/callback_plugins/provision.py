@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import re
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -359,6 +360,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
         # An interrupted run never reaches its statistics, and its state is wanted most.
         atexit.register(self._at_exit)
+        self._one_interrupt_is_enough()
         self._event("run_start", mode=self._record.mode)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -488,6 +490,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         # Workers are forked from this process and must not write its report.
         if os.getpid() == self._pid:
             self._finish(failures=None, interrupted=True)
+
+    def _one_interrupt_is_enough(self) -> None:
+        """Lets a second Ctrl-C wait until the first one's report is written.
+
+        After the first, ansible-core puts the default action back: a second would kill it there.
+        """
+        previous = signal.getsignal(signal.SIGINT)
+
+        def interrupt(number: int, frame: Any) -> None:
+            try:
+                if callable(previous):
+                    previous(number, frame)
+            finally:
+                if os.getpid() == self._pid:
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        if callable(previous):
+            try:
+                signal.signal(signal.SIGINT, interrupt)
+            except ValueError:
+                return  # not in the main thread: somebody embeds Ansible and handles signals
 
     def _mode(self) -> str:
         arguments = context.CLIARGS

@@ -1,0 +1,174 @@
+"""A tree small enough for a unit test: the real callback and verify play, a look that is a file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+PROVISION = Path(__file__).parents[3] / "provision"
+CALLBACK = PROVISION / "render" / "files" / "callback_plugins" / "provision.py"
+
+SITE = """\
+- name: Provision
+  hosts: gpu
+  gather_facts: false
+  tasks:
+    - name: look | See what is there
+      gpu_state:
+        answers: "{{ playbook_dir }}/answers"
+        host: "{{ inventory_hostname }}"
+      register: gpu_plan
+      check_mode: false
+      tags: [always]
+    - name: end | Nothing to change
+      ansible.builtin.meta: end_host
+      when: ansible_check_mode or (gpu_plan.components == [] and gpu_plan.blockers == [])
+      tags: [always]
+    - name: preflight | Refuse what can't work
+      ansible.builtin.fail:
+        msg: "{{ gpu_plan.blockers | map(attribute='message') | join('; ') }}"
+      when: gpu_plan.blockers | length > 0
+    - name: cuda
+      ansible.builtin.include_role:
+        name: cuda
+        apply: {tags: [cuda]}
+      when: "'cuda' in gpu_plan.components"
+      tags: [cuda]
+    - name: proof | Look again
+      gpu_state:
+        answers: "{{ playbook_dir }}/answers"
+        host: "{{ inventory_hostname }}"
+        second: true
+      register: gpu_left
+    - name: proof | Nothing is left
+      ansible.builtin.assert:
+        that: gpu_left.components == []
+        fail_msg: "left: {{ gpu_left.components | join(', ') }}"
+- name: Verify
+  hosts: gpu
+  gather_facts: false
+  vars_files: [lock.yml]
+  tags: [verify]
+  tasks:
+    - name: verify | Check the stack with testinfra
+      ansible.builtin.import_tasks: verify/tasks.yml
+"""
+
+LOOK = """\
+import json
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(
+    {"answers": {}, "host": {}, "second": {"type": "bool"}}, supports_check_mode=True
+)
+name = module.params["host"] + (".second" if module.params["second"] else "")
+with open(module.params["answers"] + "/" + name + ".json") as stream:
+    module.exit_json(**json.load(stream))
+"""
+
+CUDA = """\
+- name: install | Install the packages
+  ansible.builtin.command: "{{ cuda_command | default('true') }}"
+  register: __cuda_install
+- name: install | Fetch with a password
+  ansible.builtin.command: echo {{ cuda_hidden | default('s3cr3t') }}
+  no_log: true
+"""
+
+LOCK = {
+    "gpu_lock": {
+        "format": 1,
+        "digest": "sha256:abc",
+        "rows": [],
+        "stacks": {
+            "s1": {
+                "nvidia_driver": {"version": "470.256.02"},
+                "cuda": {"release": "11.2", "version": "11.2.2"},
+                "tensorflow": {"version": "2.9.3", "python": "3.9"},
+            }
+        },
+    }
+}
+
+
+def change(component: str, item: str = "package", **more: Any) -> dict[str, Any]:
+    """A planned change as `gpu_state` returns it."""
+    return {
+        "component": component,
+        "item": item,
+        "from": None,
+        "to": "1",
+        "reason": "missing",
+        "reboot": False,
+        "selected": True,
+        "repair": None,
+    } | more
+
+
+def plan(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A result of `gpu_state`."""
+    selected = [one for one in changes if one["selected"]]
+    return {
+        "stack": "s1",
+        "platform": {"distribution": "debian", "release": "11", "architecture": "x86_64"},
+        "simulated_gpu": True,
+        "container": True,
+        "state": {"cuda": {"version": None if changes else "11.2.2"}},
+        "gpus": [{"index": 0, "name": "Simulated GPU", "pci": "0000:01:00.0", "usable": True}],
+        "changes": list(changes),
+        "components": list(dict.fromkeys(one["component"] for one in selected)),
+        "not_selected": [one["component"] for one in changes if not one["selected"]],
+        "repairs": {},
+        "blockers": [],
+        "reboot": {"needed": False, "reason": ""},
+        "receipt": None,
+    } | more
+
+
+class Tree:
+    """A rendered project's folder with stand-ins for the look and one role."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self.report_path = folder / "report" / "report.json"
+
+    def answers(
+        self, host: str, first: dict[str, Any], second: dict[str, Any] | None = None
+    ) -> None:
+        folder = self.path / "answers"
+        (folder / f"{host}.json").write_text(json.dumps(first))
+        (folder / f"{host}.second.json").write_text(json.dumps(second or plan()))
+
+    def hosts(self, *names: str, **variables: Any) -> None:
+        """An inventory of these hosts, all of them this machine."""
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        inventory = {"gpu": {"hosts": dict.fromkeys(names), "vars": local | variables}}
+        (self.path / "lab" / "hosts.yml").write_text(json.dumps(inventory))
+
+    def report(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.report_path.read_text(encoding="utf-8"))
+        return data
+
+    def events(self) -> list[dict[str, Any]]:
+        text = (self.path / "report" / "events.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def make_tree(folder: Path) -> Tree:
+    """Everything that `ansible-playbook site.yml -i lab` needs."""
+    for name in ("lab", "callback_plugins", "library", "roles/cuda/tasks", "answers"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(CALLBACK, folder / "callback_plugins")
+    shutil.copytree(
+        PROVISION / "verify", folder / "verify", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (folder / "site.yml").write_text(SITE)
+    (folder / "library" / "gpu_state.py").write_text(LOOK)
+    (folder / "roles/cuda/tasks/main.yml").write_text(CUDA)
+    (folder / "lock.yml").write_text(json.dumps(LOCK))
+    (folder / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
+    made = Tree(folder)
+    made.hosts("gpu01")
+    return made

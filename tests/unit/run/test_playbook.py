@@ -1,0 +1,171 @@
+"""A real ansible-playbook with the real callback on a small tree: what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from stub_tree import Tree, change, plan
+
+from provision.run import find_program, run_playbook
+
+
+def test_a_converged_host_runs_one_task_and_no_checks(tree: Tree) -> None:
+    tree.answers("gpu01", plan())
+    outcome = run_playbook(tree.path)
+    assert outcome.exit_code == 0
+    assert tree.report()["hosts"]["gpu01"]["status"] == "converged"
+    done = [e for e in tree.events() if e["event"] == "host_result" and e["status"] != "skipped"]
+    assert [event["task"] for event in done] == ["look | See what is there"]
+    assert not (tree.path / "report" / "checks.json").exists()
+
+
+def test_a_plan_is_drift_and_changes_nothing(tree: Tree) -> None:
+    tree.answers("gpu01", plan(change("cuda")))
+    outcome = run_playbook(tree.path, mode="plan")
+    assert (outcome.ansible_exit, outcome.exit_code) == (0, 5)
+    host = tree.report()["hosts"]["gpu01"]
+    assert host["status"] == "drift"
+    assert host["components"] == {}
+    assert tree.report()["mode"] == "check"
+
+
+def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tree) -> None:
+    """No GPU stack is on this machine: the checks must find that out, and say so per host."""
+    tree.answers("gpu01", plan(change("cuda")))
+    outcome = run_playbook(tree.path)
+    host = tree.report()["hosts"]["gpu01"]
+    assert host["status"] == "failed"
+    assert outcome.exit_code == 6
+    assert host["components"]["cuda"]["changed"] is True
+    assert host["components"]["cuda"]["seconds"] > 0
+    assert host["checks_summary"]["failed"] > 0
+    texts = [check["diagnosis"] for check in host["checks"] if check["result"] == "failed"]
+    assert "there is no TensorFlow: /opt/tensorflow/current/bin/python does not exist" in texts
+
+
+def test_verify_checks_a_host_with_nothing_to_change(tree: Tree) -> None:
+    tree.answers("gpu01", plan())
+    outcome = run_playbook(tree.path, mode="verify")
+    assert outcome.exit_code == 6
+    assert tree.report()["mode"] == "verify"
+    assert tree.report()["hosts"]["gpu01"]["checks"]
+
+
+def test_blockers_stop_before_any_role_and_exit_with_4(tree: Tree) -> None:
+    blockers = [{"id": "disk", "component": "cuda", "message": "2 GB short", "hint": "tidy up"}]
+    tree.answers("gpu01", plan(change("cuda"), blockers=blockers))
+    outcome = run_playbook(tree.path)
+    host = tree.report()["hosts"]["gpu01"]
+    assert outcome.exit_code == 4
+    assert host["status"] == "blocked"
+    assert host["components"] == {}
+
+
+def test_one_failed_host_leaves_the_other_alone(tree: Tree) -> None:
+    tree.hosts("gpu01", "gpu02", gpu_verify="never")
+    tree.answers("gpu01", plan())
+    tree.answers("gpu02", plan(change("cuda")))
+    outcome = run_playbook(tree.path, extra_vars=["cuda_command=false"])
+    hosts = tree.report()["hosts"]
+    assert outcome.exit_code == 4
+    assert hosts["gpu01"]["status"] == "converged"
+    assert hosts["gpu02"]["status"] == "failed"
+    assert hosts["gpu02"]["failure"]["task"] == "cuda : install | Install the packages"
+    failed = [event for event in tree.events() if event.get("status") == "failed"]
+    assert failed[0]["component"] == "cuda"
+    assert failed[0]["phase"] == "apply"
+
+
+def test_an_unreachable_host_is_reported_and_exits_with_4(tree: Tree) -> None:
+    tree.hosts("gpu01", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1)
+    outcome = run_playbook(tree.path)
+    assert outcome.exit_code == 4
+    assert tree.report()["hosts"]["gpu01"]["status"] == "unreachable"
+
+
+def test_nothing_secret_is_written(tree: Tree) -> None:
+    """Neither a no_log result, nor a task's arguments, nor a variable."""
+    tree.hosts("gpu01", gpu_verify="never", cuda_hidden="hunter2", other="swordfish")
+    tree.answers("gpu01", plan(change("cuda")))
+    run_playbook(tree.path, extra_vars=["cuda_command=echo tr0ub4dor"])
+    for name in ("events.jsonl", "report.json"):
+        text = (tree.path / "report" / name).read_text(encoding="utf-8")
+        assert "gpu01" in text
+        for secret in ("hunter2", "swordfish", "tr0ub4dor"):
+            assert secret not in text, f"{secret} in {name}"
+
+
+def test_each_run_has_its_own_events_and_everybody_may_read_the_report(tree: Tree) -> None:
+    tree.answers("gpu01", plan())
+    before = os.umask(0o077)
+    try:
+        for _ in range(2):
+            run_playbook(tree.path)
+    finally:
+        os.umask(before)
+    assert [event["event"] for event in tree.events()].count("run_start") == 1
+    for name in ("events.jsonl", "report.json"):
+        mode = (tree.path / "report" / name).stat().st_mode
+        assert stat.S_IMODE(mode) == 0o644, name
+
+
+def test_plain_ansible_ends_with_a_table_and_ours_does_not(tree: Tree) -> None:
+    tree.answers("gpu01", plan())
+    outcome = run_playbook(tree.path)
+    assert "simulated GPU" not in outcome.log.read_text(encoding="utf-8")
+    done = subprocess.run(
+        [find_program(), "site.yml", "-i", "lab"],
+        cwd=tree.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "gpu01 (simulated GPU)  converged  nothing to change" in done.stdout
+
+
+def test_a_check_from_an_earlier_run_proves_nothing(tree: Tree) -> None:
+    report = tree.path / "report"
+    report.mkdir()
+    good = {
+        "finished": "2026-01-01T00:00:00.000Z",
+        "hosts": {
+            "gpu01": {
+                "checks": [],
+                "summary": {"passed": 9, "failed": 0, "not_applicable": 0},
+                "found": {},
+            }
+        },
+    }
+    checks = report / "checks.json"
+    checks.write_text(json.dumps(good))
+    os.utime(checks, (1_700_000_000, 1_700_000_000))
+    tree.answers("gpu01", plan())
+    run_playbook(tree.path)
+    assert tree.report()["hosts"]["gpu01"]["status"] == "converged"
+
+
+def test_missing_testinfra_is_told_with_the_one_command_that_helps(
+    tree: Tree, tmp_path: Path
+) -> None:
+    """A Python whose testinfra can't be imported: the run says how the proof can be had."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "testinfra.py").write_text("raise ImportError('not here')\n")
+    tree.answers("gpu01", plan(change("cuda")))
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(broken)
+    try:
+        outcome = run_playbook(tree.path)
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+    assert outcome.exit_code == 0
+    assert tree.report()["hosts"]["gpu01"]["status"] == "converged"
+    log = outcome.log.read_text(encoding="utf-8")
+    assert "-m pip install 'pytest-testinfra>=10.1' PyYAML" in log
+    assert "--tags verify -e gpu_verify=always" in log

@@ -1,0 +1,191 @@
+"""Reading report.json, what it means for the exit code, and what a terminal shows of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from provision.errors import InputError
+from provision.report import exit_code, live, load, terminal
+
+
+def host(status: str, **more: Any) -> dict[str, Any]:
+    return {
+        "status": status,
+        "simulated_gpu": True,
+        "wanted": {"nvidia_driver": "470.256.02", "cudnn": "8.1.0.77"},
+        "found": {"nvidia_driver": "470.256.02", "cudnn": "8.1.0", "tensorflow_gpus": 2},
+        "changes": [],
+        "blockers": [],
+        "checks": [],
+        "checks_summary": None,
+        "failure": None,
+        "last_proven": None,
+    } | more
+
+
+def report(mode: str = "run", **hosts: dict[str, Any]) -> dict[str, Any]:
+    return {"format": 1, "mode": mode, "seconds": 3.2, "hosts": hosts}
+
+
+FAILED_CHECK = {
+    "id": "cuda.libraries",
+    "title": "Each library",
+    "result": "failed",
+    "diagnosis": "libcusolver.so.11 can't be loaded",
+    "hint": "run again [now]",
+}
+UNPROVEN = host("failed", checks=[FAILED_CHECK], failure={"task": "verify", "phase": "verify"})
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (report(a=host("proven"), b=host("converged")), 0),
+        (report("check", a=host("drift"), b=host("converged")), 5),
+        (report("verify", a=host("drift")), 5),
+        (report(a=host("drift")), 0),  # left out by tags, as told
+        (report(a=UNPROVEN), 6),
+        (report(a=host("failed", failure={"phase": "proof"})), 6),
+        (report(a=host("failed", failure={"phase": "apply"}), b=UNPROVEN), 4),
+        (report(a=host("blocked"), b=host("proven")), 4),
+        (report(a=host("unreachable")), 4),
+        (report("check", a=host("unreachable"), b=host("drift")), 4),
+        (report(), 0),
+    ],
+)
+def test_the_worst_host_gives_the_exit_code(made: dict[str, Any], expected: int) -> None:
+    assert exit_code(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "there is no report"),
+        ('{"format": 1, "hosts"', "not JSON"),
+        ('{"format": 2, "hosts": {}}', "not a report of a format"),
+        ("[]", "not a report of a format"),
+        ('{"format": 1}', "no hosts in it"),
+        ('{"format": 1, "hosts": {"a": {"status": "fine"}}}', "host a has no status"),
+        ('{"format": 1, "hosts": {"a": 3}}', "host a has no status"),
+    ],
+)
+def test_a_report_that_is_none_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=says):
+        load(path)
+
+
+def test_a_good_report_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report(a=host("proven"))))
+    assert load(path)["hosts"]["a"]["status"] == "proven"
+
+
+def shown(show: Any, made: dict[str, Any]) -> str:
+    stream = io.StringIO()
+    show(made, Console(file=stream, width=140))
+    return stream.getvalue()
+
+
+def test_the_table_has_versions_and_calls_a_simulated_gpu_one() -> None:
+    summary = {"passed": 18, "failed": 0, "not_applicable": 3}
+    text = shown(terminal.outcome, report(gpu01=host("proven", checks_summary=summary)))
+    row = next(line for line in text.splitlines() if line.startswith("gpu01"))
+    for part in ("proven", "470.256.02", "8.1.0", "2 simulated", "18 passed, 3 not applicable"):
+        assert part in row
+    assert "1 host: 1 proven (3.2 s)" in text
+
+
+def test_a_version_that_is_not_the_locks_is_marked() -> None:
+    made = report(gpu01=host("drift", found={"nvidia_driver": "535.309.01"}))
+    assert "535.309.01, not 470.256.02" in shown(terminal.outcome, made)
+    assert "none, not 8.1.0.77" in shown(terminal.outcome, made)
+
+
+def test_a_failed_check_shows_its_diagnosis_and_cure_literally() -> None:
+    text = shown(terminal.outcome, report(gpu01=UNPROVEN))
+    assert "Each library: NO. libcusolver.so.11 can't be loaded" in text
+    assert "cure: run again [now]" in text  # not taken for markup
+
+
+def test_a_blocked_host_lists_every_blocker_once() -> None:
+    blockers = [{"message": "no AVX", "hint": "another CPU"}, {"message": "disk", "hint": ""}]
+    failure = {"task": "preflight", "message": "no AVX; disk", "phase": "preflight"}
+    made = report(gpu01=host("blocked", blockers=blockers, failure=failure))
+    text = shown(terminal.outcome, made)
+    assert text.count("no AVX") == 1
+    assert "cure: another CPU" in text
+
+
+def test_a_plan_names_each_change_and_its_reason() -> None:
+    change = {
+        "component": "cuda",
+        "item": "libcusolver11",
+        "from": None,
+        "to": "11.1",
+        "reason": "missing",
+        "reboot": True,
+        "selected": False,
+    }
+    text = shown(terminal.plan, report("check", gpu01=host("drift", changes=[change])))
+    assert "gpu01 (simulated GPU): drift" in text
+    expected = "  cuda libcusolver11: none -> 11.1 (missing) (needs a reboot) (left out by tags)"
+    assert expected in text
+
+
+def test_no_host_at_all_is_said() -> None:
+    assert "No host was looked at" in shown(terminal.plan, report())
+    assert "No host was looked at" in shown(terminal.outcome, report())
+
+
+EVENTS = [
+    {"event": "run_start"},
+    {"event": "play", "play": "Provision"},
+    {"event": "plan", "host": "gpu01", "phase": "look", "components": ["cuda"], "changes": 2}
+    | {"simulated_gpu": True},
+    {"event": "plan", "host": "gpu02", "phase": "look", "components": [], "changes": 0},
+    {"event": "host_start", "host": "gpu01", "task": "t", "component": "cuda", "phase": "apply"},
+    {"event": "host_start", "host": "gpu01", "task": "u", "component": "cuda", "phase": "apply"},
+    {"event": "host_result", "host": "gpu01", "task": "u", "component": "cuda", "phase": "apply"}
+    | {"status": "failed", "message": "no [network]\nat all"},
+    {"event": "something new", "host": "gpu01"},
+    {"event": "run_end", "statuses": {"gpu01": "failed", "gpu02": "converged"}},
+]
+
+
+def test_without_a_terminal_events_are_plain_lines_and_failures_come_at_once() -> None:
+    stream = io.StringIO()
+    with live.view(Console(file=stream, width=60)) as view:
+        for event in EVENTS:
+            view.on_event(event)
+    assert stream.getvalue().splitlines() == [
+        "gpu01 (simulated GPU): 2 changes in cuda",
+        "gpu02: nothing to change",
+        "gpu01: cuda",
+        "gpu01 failed in cuda: u",
+        "  no [network]",
+        "  at all",
+    ]
+
+
+def test_on_a_terminal_a_table_moves_and_stays_within_it() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, height=12)
+    with live.view(console) as view:
+        for event in EVENTS[:-1]:
+            view.on_event(event)
+        for number in range(50):
+            view.on_event({"event": "plan", "host": f"h{number}", "components": []})
+        table = view._table()
+    assert table.row_count == 12 - live.MARGIN
+    assert "more not shown" in str(table.caption)
+    assert str(next(iter(table.columns[0].cells))) == "gpu01"
+    assert "no [network]" in stream.getvalue()
