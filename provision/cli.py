@@ -7,6 +7,7 @@ code; anything else is a bug of ours, told in one line with the place of its tra
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import traceback
@@ -16,10 +17,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from provision import __version__, catalog, indices, inventory, resolve, run, shipped, tree
+from provision import (
+    __version__,
+    catalog,
+    indices,
+    inventory,
+    locallab,
+    resolve,
+    run,
+    shipped,
+    tree,
+)
 from provision import lock as locks
 from provision.errors import InputError, MachineError, ProvisionError
-from provision.render import example, spec
+from provision.render import example, spec, yaml_text
 from provision.render import render as render_tree
 from provision.report import live, terminal
 from provision.roles import PREFIXES, ROLES, all_options
@@ -147,6 +158,21 @@ def _read_lock(project: Path) -> locks.Lock:
             "there is no lock yet", where=str(path), hint=f"`provision lock --project {project}`"
         ) from None
     return locks.parse(data, where=str(path))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        _say(f"provision {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """An inventory in, a locked Ansible project out, and hosts that are proven."""
 
 
 @app.command()
@@ -492,6 +518,91 @@ def _described(option: Option) -> dict[str, Any]:
     }
 
 
+lab_app = typer.Typer(
+    help="Hosts in containers on this machine, with simulated GPUs, to try a project on.",
+    no_args_is_help=True,
+)
+app.add_typer(lab_app, name="lab")
+LabName = Annotated[str, typer.Argument(help="The lab's name.")]
+
+
+def _labs_directory() -> Path:
+    """`$XDG_STATE_HOME/provision/labs`: keys and known hosts of running labs."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (
+        (Path(base) if base.startswith("/") else Path.home() / ".local" / "state")
+        / "provision"
+        / "labs"
+    )
+
+
+@lab_app.command("up")
+def lab_up(
+    name: LabName = "lab",
+    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.", min=1)] = 2,
+    gpus: Annotated[int, typer.Option("--gpus", help="Simulated GPUs per host.", min=0)] = 2,
+    gpu_name: Annotated[str, typer.Option("--gpu-name", help="What they are called.")] = "Tesla T4",
+    gpu_memory: Annotated[
+        int | None, typer.Option("--gpu-memory", help="MiB per GPU; by default the model's.")
+    ] = None,
+    driver_version: Annotated[
+        str, typer.Option("--driver-version", help="What the simulated driver says it is.")
+    ] = "470.256.02",
+    platform: Annotated[str, typer.Option("--platform", help="The hosts' system.")] = "debian11",
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Hosts without any GPU.")] = False,
+    group: Annotated[str, typer.Option("--group", help="The inventory's group.")] = example.GROUP,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the inventory into this file.")
+    ] = None,
+) -> None:
+    """Start a lab and print its inventory."""
+    lab = locallab.up(
+        name,
+        state_dir=_labs_directory() / name,
+        count=hosts,
+        gpus=gpus,
+        gpu_name=gpu_name,
+        gpu_memory_mib=gpu_memory,
+        driver_version=driver_version,
+        platform=platform,
+        with_gpu=not no_gpu,
+        keep=True,
+        progress=lambda text: err.print(text, markup=False),
+    )
+    data = yaml_text.dump(lab.inventory(group))
+    if output is None:
+        sys.stdout.write(data.decode())
+    else:
+        tree.write_file(output, data)
+        err.print(f"{output}: written", markup=False)
+
+
+@lab_app.command("down")
+def lab_down(name: LabName = "lab") -> None:
+    """Remove a lab."""
+    if locallab.down(name, progress=lambda text: err.print(text, markup=False)):
+        _say(f"the lab {name} is gone")
+    else:
+        _say(f"there is no lab {name}")
+
+
+@lab_app.command("status")
+def lab_status(
+    name: Annotated[str | None, typer.Argument(help="One lab; by default all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which labs are up."""
+    found = locallab.status(name)
+    if as_json:
+        _print_json([{"name": lab.name, "run": lab.run, "hosts": lab.hosts} for lab in found])
+        return
+    for lab in found:
+        for host, address in lab.hosts.items():
+            _say(f"{lab.name}  {host}  {address or 'not running'}")
+    if not found:
+        _say("no lab is up")
+
+
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
 app.add_typer(roles_app, name="roles")
 
@@ -534,13 +645,13 @@ def main() -> None:
 
 def _bug(error: Exception, *, shown: bool) -> None:
     """Usage errors exit 2; anything else is ours and exits 1."""
-    import click
-
-    if isinstance(error, click.exceptions.Abort):
+    if type(error).__name__ == "Abort":
         err.print("interrupted", markup=False)
         sys.exit(130)
-    if isinstance(error, click.ClickException):
-        error.show()
+    # typer's errors are click's or, in newer versions, its own copies of them: known by what they do.
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
         sys.exit(2)
     text = "".join(traceback.format_exception(error))
     if shown:

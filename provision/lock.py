@@ -81,7 +81,7 @@ def make(
         rows.append(
             {
                 "platform": choice.platform.platform.as_data(),
-                "wish": _plain(choice.wish.literal),
+                "wish": plain(choice.wish.literal),
                 "stack": name,
             }
         )
@@ -226,7 +226,7 @@ _Dumper.add_representer(str, _represent_text)
 def dump(lock: Lock) -> bytes:
     """The bytes of lock.yml."""
     text = yaml.dump(
-        {"gpu_lock": _plain(lock.slim), "gpu_lock_details": _plain(lock.details)},
+        {"gpu_lock": plain(lock.slim), "gpu_lock_details": plain(lock.details)},
         Dumper=_Dumper,
         sort_keys=False,
         width=100,
@@ -235,11 +235,12 @@ def dump(lock: Lock) -> bytes:
     return (HEADER + "---\n" + text).encode()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Mappings and sequences of any kind as dict and list, for YAML and JSON."""
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     return value
 
 
@@ -286,12 +287,12 @@ def parse(data: bytes, *, where: str) -> Lock:
 def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
     """Every wish of the inventory must have a row. InputError names the hosts that have none."""
     for wish, hosts in fleet.wishes():
-        if not any(row["wish"] == _plain(wish.literal) for row in lock.slim["rows"]):
+        if not any(row["wish"] == plain(wish.literal) for row in lock.slim["rows"]):
             names = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
             raise InputError(
                 f"the lock has no row for the gpu_stack of {names}",
                 where=where,
-                got=json.dumps(_plain(wish.literal)),
+                got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
                 hint="the inventory changed since: `provision lock`",
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from provision.render.stacks import SLIM
 from provision.render.yaml_text import dump
 from provision.roles import ROLES
 from provision.roles.base import Role
@@ -291,7 +292,7 @@ def site() -> list[dict[str, Any]]:
         "serial": SERIAL,
         "gather_facts": False,
         "become": True,
-        "vars_files": ["lock.yml"],
+        "vars_files": [SLIM],
         "vars": {"__gpu_options": look_options()},
         "tasks": tasks,
     }
@@ -300,7 +301,7 @@ def site() -> list[dict[str, Any]]:
         "hosts": HOSTS,
         "strategy": "ansible.builtin.linear",
         "gather_facts": False,
-        "vars_files": ["lock.yml"],
+        "vars_files": [SLIM],
         "tags": ["verify"],
         "tasks": [
             {

@@ -1,4 +1,8 @@
-"""stacks/<id>.yml and stacks/<id>.requirements.txt: the lock as the roles' identity variables.
+"""stacks/: the lock's slim part, and each stack as the roles' identity variables.
+
+Ansible reads a play's vars_files again for every task of every host (22 ms for a whole lock.yml,
+most of it hashes that no host needs: 10 s in a look at 100 hosts), so site.yml loads the slim part
+alone.
 
 Only identity stands here. Where things come from and how they behave stays the inventory's, which a
 rendered file must not override.
@@ -8,9 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.lock import Lock
+from provision.lock import Lock, plain
 from provision.render.yaml_text import dump
 from provision.roles import ROLES
+
+SLIM = "stacks/gpu_lock.yml"
 
 
 def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
@@ -30,8 +36,13 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
 
 
 def render(lock: Lock) -> dict[str, bytes]:
-    """Two files per stack."""
-    files = {}
+    """The slim lock, and two files per stack."""
+    files = {
+        SLIM: dump(
+            {"gpu_lock": plain(lock.slim)},
+            header="What hosts are compared with.\nMade by `provision render` from lock.yml.",
+        )
+    }
     for stack in lock.stacks:
         files[f"stacks/{stack}.yml"] = dump(
             stack_variables(lock, stack),
