@@ -474,8 +474,8 @@ def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
     wrong = []
     for name, version in sorted(wanted.items()):
         found = seen.probe["packages"].get(name)
-        # "ii": wanted and installed; "hi": held and installed.
-        if found is None or found["status"][1:2] == "n":
+        # dpkg's second letter: i installed, n not installed, c only its configuration is left.
+        if found is None or found["status"][1:2] in ("n", "c"):
             wrong.append(f"{name} is not installed")
         elif found["status"][1:2] != "i":
             wrong.append(f"{name} is half installed ({found['status']})")

@@ -48,7 +48,7 @@ NVIDIA_SMI: tuple[tuple[str, str, str], ...] = (
         "bus, or power",
     ),
     (
-        r"Unable to determine the device handle for (?:GPU|gpu)\s*([0-9A-Fa-f:.]+)",
+        r"Unable to determine the device handle for (?:GPU|gpu)\s*([0-9A-Fa-f:.]*[0-9A-Fa-f])",
         "GPU {1} does not answer the driver",
         "`dmesg | grep -i xid` shows the fault; a GPU that fell off the bus needs a power cycle",
     ),

@@ -1,0 +1,376 @@
+"""Every check: green on a good host, red with a diagnosis on a bad one, never by default."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import LIBRARY, PROBE, ROW, SMI, SMI_LIST, absent, host, library, said
+
+from provision.verify.checks import CHECKS, Seen, found
+
+BY_ID = {check.id: check for check in CHECKS}
+SIMULATED = {"container": True, "simulated_gpu": True}
+NO_MODULE = {"module": {"proc": None, "sys": None, "nouveau": False}}
+LOG = "2026 W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
+NO_CUSOLVER = (
+    LOG + "Could not load dynamic library 'libcusolver.so.11'; dlerror: libcusolver.so.11: "
+    "cannot open shared object file: No such file or directory\n"
+    "2026 W tensorflow/core/common_runtime/gpu/gpu_device.cc:1850] Cannot dlopen some GPU "
+    "libraries. Skipping registering GPU devices...\n"
+)
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_a_good_host_passes(check: Any) -> None:
+    verdict = check(host())
+    assert verdict.result == "passed", verdict
+
+
+# (check, what is different from the good host, words that the diagnosis and its cure must hold)
+RED: list[tuple[str, dict[str, Any], list[str]]] = [
+    (
+        "nvidia_driver.answers",
+        {"nvidia_smi": said(MISMATCH, rc=18)},
+        ["Driver/library version mismatch", "reboot", "apt-mark showhold"],
+    ),
+    (
+        "nvidia_driver.answers",
+        {"nvidia_smi": said("", "nvidia-smi: command not found", 127)},
+        ["not installed"],
+    ),
+    (
+        "nvidia_driver.answers",
+        {"nvidia_smi": said("No devices were found\n", rc=6), "module/nouveau": True},
+        ["nouveau is loaded", "initramfs"],
+    ),
+    ("nvidia_driver.answers", {"nvidia_smi": said("", rc=0)}, ["ended with 0"]),
+    (
+        "nvidia_driver.version",
+        {"nvidia_smi": said(SMI.replace("470.256.02", "535.309.01"))},
+        ["535.309.01", "470.256.02", "reboot"],
+    ),
+    ("nvidia_driver.module", {"module/sys": "535.309.01"}, ["535.309.01 is loaded", "reboot"]),
+    (
+        "nvidia_driver.module",
+        {
+            "module/sys": None,
+            "module/proc": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "
+            "460.32.03  Sun Dec 27 19:00:34 UTC 2020\n",
+        },
+        ["460.32.03 is loaded"],
+    ),
+    ("nvidia_driver.module", NO_MODULE, ["no NVIDIA module", "dkms status", "5.10.0-32-amd64"]),
+    (
+        "nvidia_driver.module",
+        {"module": {"proc": None, "sys": None, "nouveau": True}},
+        ["nouveau is loaded instead"],
+    ),
+    (
+        "nvidia_driver.library",
+        {"libcuda": absent("libcuda.so.1")},
+        ["can't be loaded: cannot open"],
+    ),
+    (
+        "nvidia_driver.library",
+        {"libcuda": library("/usr/local/cuda/compat/libcuda.so.460.32.03", None)},
+        ["compat", "470.256.02"],
+    ),
+    (
+        "nvidia_driver.packages",
+        {"packages/libcuda1": {"version": "535.309.01-0+deb11u1", "status": "ii"}},
+        ["libcuda1 is 535.309.01-0+deb11u1"],
+    ),
+    (
+        "nvidia_driver.packages",
+        {"packages/nvidia-kernel-dkms": {"version": "470.256.02-2", "status": "iF"}},
+        ["nvidia-kernel-dkms is half installed"],
+    ),
+    (
+        "nvidia_driver.packages",
+        {"packages/libcuda1": {"version": "470.256.02-2", "status": "rc"}},
+        ["libcuda1 is not installed"],
+    ),
+    (
+        "nvidia_driver.gpus",
+        {
+            "nvidia_smi": said(SMI.splitlines()[0] + "\n"),
+            "nvidia_smi_list": said(SMI_LIST.splitlines()[0] + "\n"),
+        },
+        ["1 of 2 GPUs answer", "0000:02:00.0 (0x1eb8)", "lspci"],
+    ),
+    (
+        "nvidia_driver.gpus",
+        {"nvidia_smi_list": said("No devices were found\n", rc=6)},
+        ["no GPU, the PCI bus has 2"],
+    ),
+    (
+        "nvidia_driver.gpus",
+        {"pci": PROBE["pci"][:2]},
+        ["2 GPUs, the PCI bus only 1"],
+    ),
+    ("cuda.packages", {"packages": {}}, ["libcusolver11 is not installed", "nvidia-cuda-toolkit"]),
+    (
+        "cuda.nvcc_login",
+        {"nvcc/login": said("", "bash: line 1: nvcc: command not found\n", 127)},
+        ["a login shell does not find nvcc", "PATH"],
+    ),
+    (
+        "cuda.nvcc_ssh",
+        {"nvcc/ssh": said("Cuda compilation tools, release 12.4, V12.4.131\n")},
+        ["release 12.4", "11.2", "conda"],
+    ),
+    ("cuda.nvcc_cron", {"nvcc/cron": said("", "/bin/sh: 1: nvcc: not found\n", 127)}, ["cron job"]),
+    (
+        "cuda.nvcc_systemd",
+        {"nvcc/systemd": said("", "nvcc: Permission denied\n", 126)},
+        ["fails in a systemd unit", "Permission denied"],
+    ),
+    ("cuda.nvcc_ssh", {"nvcc/ssh": said("gibberish")}, ["release unknown"]),
+    (
+        "cuda.libraries",
+        {"libraries/libcusolver.so.11": absent("libcusolver.so.11")},
+        ["libcusolver.so.11 (package libcusolver11) can't be loaded", "No such file"],
+    ),
+    (
+        "cuda.libraries",
+        {"libraries/libcudart.so.11.0": library("/opt/conda/lib/libcudart.so.11.0", None)},
+        ["libcudart.so.11.0 is /opt/conda/lib/libcudart.so.11.0 of no package"],
+    ),
+    (
+        "cuda.libraries",
+        {
+            "libraries/libcupti.so.11.2": library(
+                LIBRARY + "libcupti.so.2020.3.1", "libcupti11.2", cached=None, cached_real=None
+            )
+        },
+        ["libcupti.so.11.2 is not in the loader's cache"],
+    ),
+    ("cuda.libraries", {"libraries": {}}, ["libcudart.so.11.0", "libcusolver.so.11"]),
+    (
+        "cuda.files",
+        {"files/ptxas": {"path": "/usr/bin/ptxas", "exists": False, "owner": None}},
+        ["ptxas is missing (/usr/bin/ptxas)"],
+    ),
+    (
+        "cuda.files",
+        {"files/ptxas": {"path": "/usr/bin/ptxas", "exists": True, "owner": None}},
+        ["belongs to no package, not to nvidia-cuda-toolkit"],
+    ),
+    (
+        "cudnn.library",
+        {"cudnn": absent("libcudnn.so.8") | {"root": "/opt/nvidia/cudnn", "headers": "8.1.0"}},
+        ["libcudnn.so.8 can't be loaded"],
+    ),
+    (
+        "cudnn.library",
+        {"cudnn/real": "/usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7"},
+        ["taken from /usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7", "LD_LIBRARY_PATH"],
+    ),
+    # A neighbour whose name begins the same is another directory.
+    (
+        "cudnn.library",
+        {"cudnn/real": "/opt/nvidia/cudnn/8.1.0.77-cuda11.20/lib64/libcudnn.so.8.1.0"},
+        ["not from /opt/nvidia/cudnn/8.1.0.77-cuda11.2/"],
+    ),
+    ("cudnn.library", {"cudnn/cached_real": "/usr/lib/old"}, ["not in the loader's cache"]),
+    ("cudnn.version", {"cudnn/answer": "8005"}, ["cuDNN 8.0.5 is loaded", "8.1.0"]),
+    ("cudnn.version", {"cudnn/answer": "90100"}, ["cuDNN 9.1.0 is loaded", "same major"]),
+    ("cudnn.version", {"cudnn/answer": "8500"}, ["8.5.0 is loaded, the lock's is 8.1.0.77"]),
+    ("cudnn.headers", {"cudnn/headers": None}, ["can't be read"]),
+    ("cudnn.headers", {"cudnn/headers": "8.5.0"}, ["of cuDNN 8.5.0"]),
+    ("tensorflow.imports", {"tensorflow/missing": True}, ["does not exist"]),
+    (
+        "tensorflow.imports",
+        {
+            "tensorflow/gpus": {
+                "rc": 1,
+                "log": "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.0.2",
+                "error": "TypeError: Unable to convert function return value to a Python type! "
+                "The signature was () -> handle",
+            }
+        },
+        ["NumPy 2", "numpy<2"],
+    ),
+    ("tensorflow.imports", {"tensorflow/gpus": {"rc": -4, "log": ""}}, ["AVX"]),
+    ("tensorflow.version", {"tensorflow/gpus/version": "2.9.1"}, ["2.9.1 answers", "2.9.3"]),
+    ("tensorflow.version", {"tensorflow/gpus/python": "3.10.1"}, ["Python is 3.10.1"]),
+    ("tensorflow.built_with_cuda", {"tensorflow/gpus/built_with_cuda": False}, ["tensorflow-cpu"]),
+    (
+        "tensorflow.built_with_cuda",
+        {"tensorflow/gpus/build": {"cuda_version": "11.8", "cudnn_version": "8"}},
+        ["built for CUDA 11.8"],
+    ),
+    (
+        "tensorflow.built_with_cuda",
+        {"tensorflow/gpus/build": {"cuda_version": "11.2", "cudnn_version": "9"}},
+        ["built for cuDNN 9"],
+    ),
+    (
+        "tensorflow.gpus",
+        {"tensorflow/gpus/gpus": [], "tensorflow/gpus/log": NO_CUSOLVER},
+        ["0 of 2 GPUs", "libcusolver.so.11"],
+    ),
+    ("tensorflow.gpus", {"tensorflow/gpus/gpus": ["one"]}, ["1 of 2 GPUs"]),
+    (
+        "tensorflow.trains",
+        {"tensorflow/trains": {"rc": 1, "log": "", "error": "ValueError: no"}},
+        ["ValueError: no"],
+    ),
+    ("tensorflow.trains", {"tensorflow/trains/last": float("nan")}, ["does not learn"]),
+    ("tensorflow.trains", {"tensorflow/trains/last": 2.9}, ["does not learn"]),
+    ("receipt.lock", {"receipt/lock_digest": "sha256:old"}, ["another lock (sha256:old)"]),
+    ("receipt.lock", {"receipt/error": "it can't be read"}, ["can't be read", "finished run"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "changes", "words"), RED, ids=[f"{n}-{case[0]}" for n, case in enumerate(RED)]
+)
+def test_a_bad_host_fails_with_a_diagnosis_and_a_cure(
+    identifier: str, changes: dict[str, Any], words: list[str]
+) -> None:
+    verdict = BY_ID[identifier](host(changes))
+    assert verdict.result == "failed", verdict
+    text = verdict.diagnosis + " " + verdict.hint
+    for word in words:
+        assert word in text
+    if identifier != "nvidia_driver.answers" or words != ["ended with 0"]:
+        assert verdict.hint
+
+
+def test_a_host_that_does_not_answer_fails_once() -> None:
+    seen = host(error="ssh: connect to host gpu01 port 22: Connection refused")
+    verdicts = {check.id: check(seen) for check in CHECKS}
+    failed = [name for name, verdict in verdicts.items() if verdict.result == "failed"]
+    assert failed == ["host.answers"]
+    assert "Connection refused" in verdicts["host.answers"].diagnosis
+    assert {v.result for n, v in verdicts.items() if n != "host.answers"} == {"not_applicable"}
+    assert found(seen) == {}
+
+
+def test_every_check_has_been_seen_red() -> None:
+    """A check without a case above may be one that cannot fail."""
+    assert {check.id for check in CHECKS} == {case[0] for case in RED} | {"host.answers"}
+
+
+NOT_APPLICABLE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("nvidia_driver.module", SIMULATED | NO_MODULE, {}, "simulated GPU"),
+    ("nvidia_driver.module", {"container": True} | NO_MODULE, {}, "container"),
+    ("nvidia_driver.version", SIMULATED, {}, "simulation"),
+    ("nvidia_driver.library", SIMULATED, {}, "simulation"),
+    ("nvidia_driver.gpus", {"pci": [], "container": True}, {}, "PCI bus"),
+    ("cuda.nvcc_systemd", {"nvcc/systemd": None}, {}, "ordinary user"),
+    ("cuda.nvcc_ssh", {}, {"options": {"cuda_profile": "runtime"}}, "runtime installs no nvcc"),
+    ("receipt.lock", {}, {"lock_digest": None}, "no lock"),
+    ("tensorflow.gpus", {}, {"row": {"cuda": ROW["cuda"]}}, "the stack has no tensorflow"),
+    # One cause, one failure: what depends on it says so.
+    ("nvidia_driver.version", {"nvidia_smi": said(MISMATCH, rc=18)}, {}, "does not answer"),
+    (
+        "nvidia_driver.gpus",
+        {"nvidia_smi": said(MISMATCH, rc=18), "nvidia_smi_list": said(MISMATCH, rc=18)},
+        {},
+        "does not answer",
+    ),
+    ("cudnn.version", {"cudnn/answer": None}, {}, "no cuDNN"),
+    ("tensorflow.version", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
+    ("tensorflow.built_with_cuda", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "imported"),
+    ("tensorflow.gpus", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
+    ("tensorflow.gpus", {"nvidia_smi_list": said(MISMATCH, rc=18)}, {}, "no GPU to compare"),
+    ("tensorflow.trains", {"tensorflow/missing": True}, {}, "no TensorFlow"),
+]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "changes", "more", "word"),
+    NOT_APPLICABLE,
+    ids=[f"{n}-{case[0]}" for n, case in enumerate(NOT_APPLICABLE)],
+)
+def test_what_a_host_cannot_show_is_not_applicable(
+    identifier: str, changes: dict[str, Any], more: dict[str, Any], word: str
+) -> None:
+    verdict = BY_ID[identifier](host(changes, **more))
+    assert verdict.result == "not_applicable"
+    assert word in verdict.detail
+
+
+def test_a_simulated_host_passes_what_it_can_show_and_nothing_else() -> None:
+    seen = host(SIMULATED | NO_MODULE)
+    results = {check.id: check(seen).result for check in CHECKS}
+    assert {name for name, result in results.items() if result != "passed"} == {
+        "nvidia_driver.version",
+        "nvidia_driver.module",
+        "nvidia_driver.library",
+    }
+    assert "(simulated)" in BY_ID["tensorflow.gpus"](seen).detail
+
+
+def test_a_container_needs_no_kernel_packages_but_full_scope_does() -> None:
+    changes = {"container": True, "packages": {"libcuda1": PROBE["packages"]["libcuda1"]}}
+    check = BY_ID["nvidia_driver.packages"]
+    assert check(host(changes)).result == "passed"
+    full = host(changes, options={"nvidia_driver_scope": "full"})
+    assert "nvidia-kernel-dkms is not installed" in check(full).diagnosis
+    assert check(host(changes | {"container": False})).result == "failed"
+
+
+def test_a_container_that_shows_the_module_is_judged_by_it() -> None:
+    seen = host({"container": True, "module/sys": "535.309.01"})
+    assert BY_ID["nvidia_driver.module"](seen).result == "failed"
+
+
+def test_profile_runtime_needs_its_own_packages_and_files_without_owner() -> None:
+    options = {"cuda_profile": "runtime"}
+    changes: dict[str, Any] = {
+        "packages": {"libcusolver11": PROBE["packages"]["libcusolver11"]},
+        "files/ptxas": {"path": "/usr/bin/ptxas", "exists": True, "owner": None},
+    }
+    for name in ("cuda.packages", "cuda.files"):
+        assert BY_ID[name](host(changes, options=options)).result == "passed"
+        assert BY_ID[name](host(changes)).result == "failed"
+
+
+def test_found_versions_are_what_answered() -> None:
+    assert found(host()) == {
+        "nvidia_driver": "470.256.02",
+        "gpus": 2,
+        "gpu_names": ["Tesla T4"],
+        "nvcc": "11.2",
+        "cudnn": "8.1.0",
+        "tensorflow": "2.9.3",
+        "tensorflow_gpus": 2,
+        "python": "3.9.2",
+    }
+
+
+def test_mig_instances_are_not_counted_as_gpus() -> None:
+    listing = SMI_LIST.replace("\n", "\n  MIG 1g.5gb      Device  0: (UUID: MIG-4f1cd2a6)\n", 1)
+    smi = SMI.replace("[N/A]", "Enabled", 1)
+    seen = host({"nvidia_smi_list": said(listing), "nvidia_smi": said(smi)})
+    verdict = BY_ID["nvidia_driver.gpus"](seen)
+    assert verdict.result == "passed"
+    assert verdict.detail == "2 GPUs, 1 in MIG mode"
+
+
+def test_ids_and_titles_are_unique_and_documented_once() -> None:
+    assert len({check.id for check in CHECKS}) == len(CHECKS)
+    assert len({check.title for check in CHECKS}) == len(CHECKS)
+
+
+def test_the_shipped_checks_import_nothing_of_provision() -> None:
+    folder = Path(__file__).parents[3] / "provision" / "verify"
+    for path in folder.glob("*.py"):
+        assert "provision import" not in path.read_text(encoding="utf-8").replace("from . ", "")
+        assert "import provision" not in path.read_text(encoding="utf-8")
+
+
+def test_the_good_host_is_not_changed_by_a_case() -> None:
+    before = copy.deepcopy(PROBE)
+    host({"module/sys": "x"})
+    assert before == PROBE
+    with pytest.raises(KeyError):
+        host({"module/syss": "x"})
+    assert isinstance(host(), Seen)

@@ -1,0 +1,178 @@
+"""The probe as the host runs it: piped to python3, against programs that stand in for NVIDIA's."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import NVCC, SMI, SMI_LIST
+
+from provision.verify import probe
+
+SOURCE = Path(probe.__file__)
+TENSORFLOW = """\
+#!/bin/sh
+echo "W dso_loader.cc:64] a line of log" >&2
+case "$2" in
+  *keras*)
+    echo "banner"
+    echo 'PROVISION {"first": 3.0, "last": 0.1, "cuda": "'$CUDA_VISIBLE_DEVICES'"}';;
+  *) echo 'PROVISION {"version": "2.9.3", "gpus": []}';;
+esac
+"""
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def prints(output: str, rc: int = 0) -> str:
+    return f"#!/bin/sh\ncat <<'END'\n{output}END\nexit {rc}\n"
+
+
+@pytest.fixture
+def answer(tmp_path: Path) -> dict[str, Any]:
+    """The probe's whole answer on a host with stand-ins in its PATH."""
+    folder = tmp_path / "bin"
+    smi = f'#!/bin/sh\n[ "$1" = -L ] && cat {tmp_path}/list || cat {tmp_path}/query\n'
+    (tmp_path / "list").write_text(SMI_LIST)
+    (tmp_path / "query").write_text(SMI)
+    program(folder, "nvidia-smi", smi)
+    program(folder, "nvcc", prints(NVCC))
+    program(folder, "systemctl", prints(f"LANG=C.UTF-8\nPATH={folder}:/usr/bin:/bin\n"))
+    shape = "libcusolver11\t11.1\tii \nold\t1.0\trc \n"
+    program(folder, "dpkg-query", prints(shape, 1))
+    program(folder, "ldconfig", prints("\tlibz.so.1 (libc6,x86-64) => /somewhere/libz.so.1\n"))
+    program(tmp_path / "tensorflow", "current/bin/python", TENSORFLOW)
+    (tmp_path / "cudnn" / "8.1-cuda11.2" / "include").mkdir(parents=True)
+    (tmp_path / "cudnn" / "current").symlink_to("8.1-cuda11.2")
+    header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n"
+    (tmp_path / "cudnn" / "current" / "include" / "cudnn_version.h").write_text(header)
+    row = {
+        "cuda": {
+            "sonames": {"libz.so.1": "zlib1g", "libnothing.so.9": "nothing"},
+            "files": {"ptxas": {"path": str(folder / "nvcc"), "package": "x"}},
+            "packages": {"runtime": {"libcusolver11": "11.1"}, "toolkit": {"old": "1.0"}},
+        },
+        "cudnn": {"soname": "libcudnn.so.8"},
+        "tensorflow": {"version": "2.9.3"},
+    }
+    options = {
+        "cudnn_root": str(tmp_path / "cudnn"),
+        "tensorflow_root": str(tmp_path / "tensorflow"),
+    }
+    with SOURCE.open("rb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-", json.dumps({"row": row, "options": options})],
+            stdin=stream,
+            capture_output=True,
+            text=True,
+            env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
+            check=True,
+        )
+    mark, _, rest = done.stdout.partition(" ")
+    assert mark == "PROVISION-PROBE"
+    found: dict[str, Any] = json.loads(rest)
+    return found
+
+
+def test_one_call_answers_everything(answer: dict[str, Any], tmp_path: Path) -> None:
+    assert answer["nvidia_smi"] == {"rc": 0, "stdout": SMI, "stderr": ""}
+    assert answer["nvidia_smi_list"]["stdout"] == SMI_LIST
+    assert answer["nvcc"]["ssh"]["stdout"] == NVCC
+    assert answer["nvcc"]["systemd"]["stdout"] == NVCC
+    assert answer["nvcc"]["cron"]["rc"] == 127
+    assert answer["packages"] == {
+        "libcusolver11": {"version": "11.1", "status": "ii"},
+        "old": {"version": "1.0", "status": "rc"},
+    }
+    assert answer["files"]["ptxas"]["exists"] is True
+    assert answer["cudnn"]["headers"] == "8.1.0"
+    assert answer["cudnn"]["loaded"] is None
+
+
+def test_tensorflow_is_asked_twice_and_its_log_kept(answer: dict[str, Any]) -> None:
+    tensorflow = answer["tensorflow"]
+    assert tensorflow["gpus"]["version"] == "2.9.3"
+    assert "a line of log" in tensorflow["gpus"]["log"]
+    assert tensorflow["trains"]["cuda"] == "-1"
+    assert tensorflow["trains"]["last"] == 0.1
+
+
+def test_a_library_is_the_file_that_the_loader_took(answer: dict[str, Any]) -> None:
+    found = answer["libraries"]["libz.so.1"]
+    assert found["error"] is None
+    assert Path(found["real"]).name.startswith("libz.so.1")
+    assert os.path.realpath(found["loaded"]) == found["real"]
+    assert found["cached"] == "/somewhere/libz.so.1"
+
+
+def test_a_library_that_is_missing_has_the_loaders_reason(answer: dict[str, Any]) -> None:
+    found = answer["libraries"]["libnothing.so.9"]
+    assert found["loaded"] is None
+    assert "libnothing.so.9: cannot open shared object file" in found["error"]
+
+
+def test_a_library_can_be_asked_for_its_version() -> None:
+    found = probe.library("libz.so.1", None, {}, "zlibCompileFlags")
+    assert int(found["answer"]) > 0
+    assert "undefined symbol" in str(
+        probe.library("libz.so.1", None, {}, "cudnnGetVersion")["error"]
+    )
+
+
+def test_a_program_that_hangs_is_given_up() -> None:
+    assert probe.run(["sleep", "5"], timeout=0.2)["rc"] == 124
+
+
+def test_no_tensorflow_is_no_crash(tmp_path: Path) -> None:
+    assert probe.tensorflow(str(tmp_path))["missing"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('PATH="/usr/bin:/bin"\nA=1\n', {"PATH": "/usr/bin:/bin", "A": "1"}),
+        ("# no\nexport B='x y'\nnonsense\n", {"B": "x y"}),
+    ],
+)
+def test_the_environment_file_is_read_as_pam_reads_it(
+    tmp_path: Path, text: str, expected: dict[str, str]
+) -> None:
+    path = tmp_path / "environment"
+    path.write_text(text)
+    assert probe.environment_file(str(path)) == expected
+
+
+def test_pci_functions_of_others_are_left_out(tmp_path: Path) -> None:
+    for address, vendor in (("0000:00:01.0", "0x8086"), ("0000:01:00.0", "0x10de")):
+        folder = tmp_path / address
+        folder.mkdir()
+        (folder / "vendor").write_text(vendor + "\n")
+        (folder / "class").write_text("0x030200\n")
+        (folder / "device").write_text("0x1eb8\n")
+    assert probe.pci_functions(str(tmp_path)) == [
+        {"address": "0000:01:00.0", "class": "0x030200", "device": "0x1eb8"}
+    ]
+
+
+def test_it_is_python_3_7_and_standard_library_alone() -> None:
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"), feature_version=(3, 7))
+    names = {
+        alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert names <= set(sys.stdlib_module_names)
+    for source in (probe.LOADER, probe.TENSORFLOW_GPUS, probe.TENSORFLOW_TRAINS):
+        ast.parse(source, feature_version=(3, 6))
