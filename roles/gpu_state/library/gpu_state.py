@@ -108,8 +108,8 @@ receipt:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpu_stack import answer
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible.module_utils.gpu_stack import answer  # noqa: E402
 
 
 def main():

@@ -6,14 +6,10 @@ It is imported by the module, piped to the host's Python by the action plugin, a
 recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
-from . import cuda, cudnn, platform, receipt, tensorflow
+from . import cuda, cudnn, gpu_env, platform, receipt, tensorflow
 from .change import blocker
 from .context import Context
 
-try:
-    from . import gpu_env
-except ImportError:
-    gpu_env = None
 try:
     from . import nvidia_driver
 except ImportError:
@@ -25,6 +21,23 @@ except ImportError:
 
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [one for one in (nvidia_driver, cuda, cudnn, gpu_env, tensorflow) if one is not None]
+
+
+# Options that templating may hand over as text ("no" from -e), by what they are.
+SWITCHES = ("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot", "cuda_hold")
+NUMBERS = ("nvidia_driver_wait_for_gpu_processes",)
+
+
+def typed(options):
+    """The options with switches as bool and numbers as int."""
+    found = dict(options or {})
+    for name in SWITCHES:
+        if isinstance(found.get(name), str):
+            found[name] = found[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
+    for name in NUMBERS:
+        if isinstance(found.get(name), str):
+            found[name] = int(found[name])
+    return found
 
 
 def choose(lock, wish, platform_found):
@@ -53,7 +66,7 @@ def _look(context, lock, wish):
         "simulated_gpu": platform.simulated_gpu(context),
         "gpus": platform.gpus(context),
         "receipt": receipt.look(context),
-        "state": dict((component.NAME, component.look(context)) for component in COMPONENTS),
+        "state": {component.NAME: component.look(context) for component in COMPONENTS},
         "preflight": {},
     }
 
@@ -148,7 +161,9 @@ def plan(lock, wish, options, found, only=None, skip=None):
         "changes": changes,
         "components": [n for n in names if any(one["component"] == n for one in selected)],
         "not_selected": [
-            n for n in names if any(one["component"] == n and not one["selected"] for one in changes)
+            n
+            for n in names
+            if any(one["component"] == n and not one["selected"] for one in changes)
         ],
         "repairs": merge_repairs(selected),
         "blockers": blockers,
@@ -187,7 +202,7 @@ def answer(parameters, check_mode=False, diff_mode=True):
     result = examine(
         parameters.get("lock"),
         parameters.get("wish"),
-        parameters.get("options"),
+        typed(parameters.get("options")),
         parameters.get("only"),
         parameters.get("skip"),
         deep=bool(parameters.get("deep")),

@@ -87,7 +87,7 @@ class Context(object):
             if name == "..":
                 done = done[:-1]
                 continue
-            here = self._join("/" + "/".join(done + [name]))
+            here = self._join("/" + "/".join([*done, name]))
             if os.path.islink(here):
                 links += 1
                 if links > 40:
@@ -130,7 +130,7 @@ class Context(object):
         """The file opened for reading bytes; None when it is absent or unreadable."""
         real = self._real(path)
         try:
-            return None if real is None else open(real, "rb")  # noqa: SIM115  the caller closes it
+            return None if real is None else open(real, "rb")
         except (IOError, OSError):
             return None
 

@@ -10,6 +10,9 @@ from .change import change
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
+# Profile runtime takes ptxas and libdevice out of their package, and records which one it was.
+TOOLS_PACKAGE = "nvidia-cuda-toolkit"
+TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 
 
 def profile(options):
@@ -42,10 +45,20 @@ def _file(context, path):
     return None if info is None else {"path": path, "size": info.st_size}
 
 
+def _files(context, row):
+    """{name: {"path", "size"} | None} of the lock's files, and of libdevice as XLA looks for it."""
+    found = {name: _file(context, spec["path"]) for name, spec in (row.get("files") or {}).items()}
+    directory = context.part("gpu_env").get("xla_cuda_data_dir")
+    if directory and "libdevice" in found:
+        path = directory + "/nvvm/libdevice/libdevice.10.bc"
+        found["libdevice for XLA"] = _file(context, path) or {"path": path, "size": 0}
+    return found
+
+
 def look(context):
-    """{version, packages, sonames, files, components, damaged}."""
+    """{version, packages, sonames, files, tools, components, pins, damaged}."""
     row = context.part(NAME)
-    packages = dpkg.select(context, wanted(row, context.options))
+    packages = dpkg.select(context, [*sorted(wanted(row, context.options)), TOOLS_PACKAGE])
     sonames = row.get("sonames") or {}
     version = None
     for name in ("nvidia-cuda-toolkit", "libcudart11.0"):
@@ -55,16 +68,16 @@ def look(context):
     return {
         "version": version,
         "packages": packages,
-        "sonames": dict((name, _library(context, name, sonames[name])) for name in sonames),
-        "files": dict(
-            (name, _file(context, spec["path"])) for name, spec in (row.get("files") or {}).items()
-        ),
+        "sonames": {name: _library(context, name, sonames[name]) for name in sonames},
+        "files": _files(context, row),
+        "tools": (context.read(TOOLS_MARKER) or "").strip() or None,
+        "pins": dpkg.pins(context.read(PREFERENCES) or ""),
         "components": sorted(
             name
             for name in ("contrib", "non-free")
             if dpkg.component_enabled(context.apt_entries, name)
         ),
-        "damaged": dpkg.damaged(context, packages) if context.deep else [],
+        "damaged": dpkg.damaged(context, wanted(row, context.options)) if context.deep else [],
     }
 
 
@@ -80,15 +93,37 @@ def _soname_change(soname, package, version, seen):
     return None
 
 
-def _file_change(name, spec, version, seen, repairable):
-    if seen is not None and seen["size"] > 0:
-        return None
-    package = spec["package"]
-    fault = "missing" if seen is None else "empty"
-    to = "{0} {1}".format(package, version) if version else package
-    reason = "XLA needs {0} at {1}".format(name, spec["path"])
-    repair = {"cuda_reinstall": [package]} if repairable else None
-    return change(NAME, name, fault, to, reason, repair=repair)
+def _file_changes(row, found, options):
+    """Changes for ptxas and libdevice: a package's in profile toolkit, taken out of it in runtime.
+
+    Only an installed package can be reinstalled; in profile runtime the role sees for itself that a
+    file is gone.
+    """
+    packages = wanted(row, options)
+    changes = []
+    files = row.get("files") or {}
+    for name in sorted(found["files"]):
+        seen = found["files"][name]
+        spec = files.get(name) or files["libdevice"]
+        package = spec["package"]
+        if package in packages and package not in found["packages"]:
+            continue  # its package is a change already
+        if seen is not None and seen["size"] > 0:
+            continue
+        version = ((row.get("packages") or {}).get("toolkit") or {}).get(package, "")
+        path = seen["path"] if seen is not None else spec["path"]
+        repair = {"cuda_reinstall": [package]} if package in packages else None
+        to = "{0} {1}".format(package, version).strip()
+        reason = "XLA needs {0}".format(path)
+        changes.append(change(NAME, name, "missing", to, reason, repair=repair))
+    version = ((row.get("packages") or {}).get("toolkit") or {}).get(TOOLS_PACKAGE)
+    if files and version and TOOLS_PACKAGE not in packages and not changes:
+        installed = found["packages"].get(TOOLS_PACKAGE) or {}
+        spec = "{0}={1}".format(TOOLS_PACKAGE, version)
+        if installed.get("version") != version and found["tools"] != spec:
+            reason = "ptxas and libdevice are not known to be of this version"
+            changes.append(change(NAME, "compiler tools", found["tools"], spec, reason))
+    return changes
 
 
 def differ(row, found, options):
@@ -102,6 +137,9 @@ def differ(row, found, options):
                 reason = "the CUDA packages come from {0}".format(component)
                 item = "apt component {0}".format(component)
                 changes.append(change(NAME, item, "not enabled", "enabled", reason))
+    if any(found["pins"].get(name) != packages[name] for name in packages):
+        reason = "apt could move the packages away from the lock"
+        changes.append(change(NAME, PREFERENCES, "not as locked", "as locked", reason))
     changes.extend(dpkg.package_changes(NAME, packages, found["packages"], hold))
     installed = found["packages"]
     for soname in sorted(row.get("sonames") or {}):
@@ -111,16 +149,7 @@ def differ(row, found, options):
         one = _soname_change(soname, package, packages.get(package), found["sonames"].get(soname))
         if one is not None:
             changes.append(one)
-    for name in sorted(row.get("files") or {}):
-        spec = row["files"][name]
-        package = spec["package"]
-        if package in packages and package not in installed:
-            continue
-        one = _file_change(
-            name, spec, packages.get(package), found["files"].get(name), package in packages
-        )
-        if one is not None:
-            changes.append(one)
+    changes.extend(_file_changes(row, found, options))
     for package, path in found.get("damaged") or []:
         reason = "its content is not what {0} shipped".format(package)
         repair = {"cuda_reinstall": [package]}

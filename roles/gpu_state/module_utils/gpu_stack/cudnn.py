@@ -26,7 +26,7 @@ def directory(row):
 
 
 def header_version(text):
-    """"8.1.0" from cudnn_version.h; None when it does not say."""
+    """`8.1.0` from cudnn_version.h; None when it does not say."""
     numbers = []
     for part in ("MAJOR", "MINOR", "PATCHLEVEL"):
         match = re.search(r"^#define\s+CUDNN_{0}\s+(\d+)".format(part), text or "", re.M)
@@ -61,7 +61,7 @@ def _unreadable(context, top, files):
     paths = set()
     for path in files:
         parts = path.split("/")[:-1]
-        paths.update("/".join([top] + parts[:end]) for end in range(len(parts) + 1))
+        paths.update("/".join([top, *parts[:end]]) for end in range(len(parts) + 1))
     parts = [part for part in top.split("/") if part]
     paths.update("/" + "/".join(parts[: end + 1]) for end in range(len(parts)))
     found = []
@@ -90,7 +90,7 @@ def look(context):
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
-        "files": dict((name, _entry(context, top + "/" + name, context.deep)) for name in names),
+        "files": {name: _entry(context, top + "/" + name, context.deep) for name in names},
         "header": header,
         "loader_file": context.read(LOADER_FILE),
         "library": None if path is None else loader.inspect(context, path),
@@ -100,14 +100,10 @@ def look(context):
 
 
 def library_directory(manifest):
-    """"lib64" or "lib", whichever the archive has its libraries in."""
+    """`lib64` or `lib`, whichever the archive has its libraries in."""
     if any(name.startswith("lib64/") for name in manifest["files"]):
         return "lib64"
     return "lib"
-
-
-def _mode(value):
-    return "{0:04o}".format(value) if isinstance(value, int) else "0" + str(value).lstrip("0o")
 
 
 def _file_change(name, wish, seen):
@@ -130,10 +126,10 @@ def _file_change(name, wish, seen):
     if seen["size"] != wish["size"]:
         return change(NAME, item, "{0} bytes".format(seen["size"]), to, reason)
     if "sha256" in seen and seen["sha256"] != wish.get("sha256"):
-        return change(NAME, item, "other content", wish.get("sha256"), reason)
-    mode = _mode(wish["mode"]) if "mode" in wish else seen["mode"]
-    if seen["mode"] != mode:
-        return change(NAME, item, "mode " + seen["mode"], "mode " + mode, reason)
+        repair = {"cudnn_reinstall": True}  # the role compares sizes, not contents
+        return change(NAME, item, "other content", wish.get("sha256"), reason, repair=repair)
+    if int(seen["mode"], 8) != int(wish["mode"], 8):
+        return change(NAME, item, "mode " + seen["mode"], "mode " + wish["mode"], reason)
     return None
 
 
@@ -147,10 +143,9 @@ def differ(row, found, options):
         reason = "{0}/{1} is not there or not finished".format(root, directory(row))
         changes.append(change(NAME, "cudnn", found["version"], version, reason))
         return changes
-    digest = row.get("sha256")
-    if manifest.get("version") != row["version"] or (
-        digest and manifest.get("archive_sha256") != digest
-    ):
+    digest = row["sha256"].lower()
+    wish = (row["version"], row["cuda"], digest)
+    if wish != tuple(manifest.get(key) for key in ("version", "cuda", "archive_sha256")):
         reason = "it was unpacked from another archive than the lock's"
         changes.append(change(NAME, "cudnn", manifest.get("version"), version, reason))
         return changes
@@ -158,8 +153,6 @@ def differ(row, found, options):
         one = _file_change(name, manifest["files"][name], found["files"].get(name))
         if one is not None:
             changes.append(one)
-    if changes:
-        changes[0]["repair"] = {"cudnn_reinstall": True}
     if found["current"] != directory(row):
         reason = "{0}/current is what the loader and compilers see".format(root)
         changes.append(change(NAME, "current", found["current"], directory(row), reason))

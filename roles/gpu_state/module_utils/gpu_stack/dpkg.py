@@ -167,11 +167,11 @@ def md5sums(context, name):
 
 def select(context, names):
     """The part of dpkg's status that concerns `names`."""
-    return dict((name, context.packages[name]) for name in names if name in context.packages)
+    return {name: context.packages[name] for name in names if name in context.packages}
 
 
 def package_changes(component, wanted, found, hold):
-    """Changes for exact versions: missing, another version, half way, not held as wanted."""
+    """Changes for exact versions: missing, another version, half way, not held as wished."""
     changes = []
     for name in sorted(wanted):
         version = wanted[name]
@@ -189,6 +189,9 @@ def package_changes(component, wanted, found, hold):
         if hold and seen["want"] != "hold":
             reason = "an upgrade could move it away from the lock"
             changes.append(change(component, name + " hold", "not held", "held", reason))
+        elif not hold and seen["want"] == "hold":
+            reason = "holding was switched off"
+            changes.append(change(component, name + " hold", "held", "not held", reason))
     return changes
 
 
@@ -218,7 +221,7 @@ def _stanzas(text):
     """deb822: [{field (lower case): value}], continuation lines joined by newlines."""
     stanza = {}
     field = None
-    for line in text.splitlines() + [""]:
+    for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
             continue
         if not line.strip():
@@ -232,6 +235,21 @@ def _stanzas(text):
             field, _colon, value = line.partition(":")
             field = field.strip().lower()
             stanza[field] = value.strip()
+
+
+def pins(text):
+    """{package: version} that an apt preferences file pins above 1000, which also downgrades."""
+    found = {}
+    for stanza in _stanzas(text):
+        kind, _space, version = stanza.get("pin", "").partition(" ")
+        try:
+            priority = int(stanza.get("pin-priority", "0"))
+        except ValueError:
+            continue
+        if kind == "version" and priority > 1000:
+            for name in stanza.get("package", "").split():
+                found.setdefault(name, version.strip())
+    return found
 
 
 def _deb822(text, file):

@@ -70,8 +70,8 @@ def simulated_gpu(context):
 def gpus(context):
     """NVIDIA's GPUs on the PCI bus: [{index, name, pci, device, class, usable}].
 
-    Names are not on the bus; `name` is None until NVML is asked. `usable` is False for a display
-    controller that is the machine's boot screen.
+    The bus knows no names, and cannot say that a GPU is lost: `name` is None and `usable` True
+    until NVML is asked, which the proof does.
     """
     found = []
     for address in context.listdir(PCI):
@@ -88,7 +88,7 @@ def gpus(context):
                 "pci": address,
                 "device": (context.read(base + "device") or "").strip().lower(),
                 "class": kind,
-                "usable": (context.read(base + "boot_vga") or "").strip() != "1",
+                "usable": True,
             }
         )
     return found

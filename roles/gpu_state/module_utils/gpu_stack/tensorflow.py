@@ -49,7 +49,7 @@ def wheels(names):
 
 
 def venv_python(text):
-    """"3.9" from pyvenv.cfg."""
+    """`3.9` from pyvenv.cfg."""
     match = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", text or "", re.M)
     return None if match is None else match.group(1)
 
@@ -111,29 +111,33 @@ def look(context):
 
 
 def _content_changes(row, found):
-    """What is wrong inside a finished venv."""
+    """What is wrong inside a finished venv.
+
+    The role installs wheels that are missing or of another version; whatever else is wrong needs
+    the venv made anew, which `tensorflow_reinstall` asks for.
+    """
+    anew = {"tensorflow_reinstall": True}
     changes = []
-    if found["python"] != row["python"]:
+    if found["python"] != row["python"] or found["interpreter"] is None:
+        old = "missing" if found["interpreter"] is None else found["python"]
         reason = "the wheels are for Python {0}".format(row["python"])
-        changes.append(change(NAME, "python", found["python"], row["python"], reason))
-    elif found["interpreter"] is None:
-        reason = "the venv's link to its interpreter leads nowhere"
-        changes.append(change(NAME, "python", "missing", row["python"], reason))
+        changes.append(change(NAME, "python", old, row["python"], reason, repair=anew))
     for name in sorted(row["wheels"]):
         versions = found["wheels"].get(normalise(name)) or []
         if versions != [row["wheels"][name]]:
             old = " and ".join(sorted(versions)) or None
             reason = "the lock's requirements say so"
-            changes.append(change(NAME, name, old, row["wheels"][name], reason))
-    if not found["library"] and not any(one["item"] == "tensorflow" for one in changes):
+            repair = anew if len(versions) > 1 else None
+            changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
+    if not found["library"] and "tensorflow" in found["wheels"]:
         fault = "missing" if found["library"] is None else "empty"
         base = LIBRARY.rsplit("/", 1)[-1]
         reason = "TensorFlow cannot be imported without it"
-        changes.append(change(NAME, base, fault, "tensorflow " + row["version"], reason))
+        to = "tensorflow " + row["version"]
+        changes.append(change(NAME, base, fault, to, reason, repair=anew))
     for path in found.get("altered") or []:
-        changes.append(change(NAME, path, "altered", "as its wheel", "its hash is not RECORD's"))
-    if changes:
-        changes[0]["repair"] = {"tensorflow_reinstall": True}
+        reason = "its hash is not the one in RECORD"
+        changes.append(change(NAME, path, "altered", "as its wheel", reason, repair=anew))
     return changes
 
 

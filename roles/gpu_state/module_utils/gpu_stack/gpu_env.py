@@ -1,0 +1,166 @@
+"""The environment of GPU programs, wherever they are started from.
+
+Shells, PAM and systemd each read a file of their own; one that is stale gives a program another
+CUDA than the next. The role's templates are the files' home; `files` says the same text, and a
+test renders both and compares them byte for byte.
+"""
+
+from .change import change
+
+NAME = "gpu_env"
+PROFILE = "/etc/profile.d/provision-gpu.sh"
+UNITS = "/etc/provision/gpu.env"
+LOADER = "/etc/ld.so.conf.d/01-provision-cuda.conf"
+MANAGER = "/etc/systemd/system.conf.d/50-provision-gpu.conf"
+PAM = "/etc/environment"
+BEGIN = "# BEGIN provision gpu_env"
+END = "# END provision gpu_env"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HEADER = "# Written by the Ansible role gpu_env; changes made here are lost.\n"
+
+
+def _unique(items):
+    return [item for index, item in enumerate(items) if item not in items[:index]]
+
+
+def paths(options, row):
+    """Directories in front of PATH: the stack's, then the user's."""
+    return _unique(list(row.get("path") or []) + list(options.get("gpu_env_path") or []))
+
+
+def libraries(options, row):
+    """Directories for the loader: the stack's, then the user's."""
+    return _unique(list(row.get("library") or []) + list(options.get("gpu_env_library") or []))
+
+
+def _sorted(variables):
+    return sorted(variables.items(), key=lambda pair: pair[0].lower())
+
+
+def variables(options, row):
+    """[(name, value)] that a shell exports."""
+    xla = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
+    found = {"XLA_FLAGS": "--xla_gpu_cuda_data_dir={0}".format(xla)}
+    found.update(options.get("gpu_env_variables") or {})
+    return _sorted(found)
+
+
+def assignments(options, row):
+    """[(name, value)] for what does not start from a PATH of its own."""
+    found = dict(variables(options, row))
+    front = paths(options, row)
+    if front:
+        found["PATH"] = ":".join([*front, SYSTEM_PATH])
+    return _sorted(found)
+
+
+def block(options, row):
+    """The lines between our markers in /etc/environment."""
+    return "".join('{0}="{1}"\n'.format(*pair) for pair in assignments(options, row))
+
+
+def _profile(options, row):
+    text = HEADER
+    for pair in variables(options, row):
+        text += 'export {0}="{1}"\n'.format(*pair)
+    for directory in reversed(paths(options, row)):
+        text += (
+            'case ":$PATH:" in\n    *":{0}:"*) ;;\n    *) export PATH="{0}:$PATH" ;;\nesac\n'
+        ).format(directory)
+    return text
+
+
+def _units(options, row):
+    note = (
+        "# For EnvironmentFile= in a systemd unit, and for "
+        "`set -a; . /etc/provision/gpu.env` in a script.\n"
+    )
+    return HEADER + note + block(options, row)
+
+
+def _manager(options, row):
+    text = HEADER + "[Manager]\n"
+    for name, value in assignments(options, row):
+        text += 'DefaultEnvironment="{0}={1}"\n'.format(name, str(value).replace("%", "%%"))
+    return text
+
+
+def files(options, row):
+    """{path: text, or None where the file must not be} of the files that are ours alone."""
+    directories = libraries(options, row)
+    return {
+        PROFILE: _profile(options, row),
+        UNITS: _units(options, row),
+        MANAGER: _manager(options, row),
+        LOADER: "".join(one + "\n" for one in directories) or None,
+    }
+
+
+def between_markers(text):
+    """What stands between our markers; None without them."""
+    lines = (text or "").splitlines()
+    if BEGIN not in lines or END not in lines:
+        return None
+    start, end = lines.index(BEGIN), lines.index(END)
+    return "".join(line + "\n" for line in lines[start + 1 : end]) if start < end else None
+
+
+def _home(context, user):
+    for line in (context.read("/etc/passwd") or "").splitlines():
+        fields = line.split(":")
+        if fields[0] == user and len(fields) > 6:
+            return fields[5]
+    return None
+
+
+def look(context):
+    """{version, files, block, bashrc, manager}; gpu_env has no version of its own."""
+    row = context.part(NAME)
+    bashrc = {}
+    for user in context.options.get("gpu_env_bashrc_users") or []:
+        home = _home(context, user)
+        bashrc[user] = between_markers(context.read(home + "/.bashrc")) if home else None
+    manager = None
+    if row and context.exists("/run/systemd/system"):
+        result = context.run(["systemctl", "show", "--property=Environment", "--value"])
+        manager = result.out.strip() if result.rc == 0 else None
+    return {
+        "version": None,
+        "files": {path: context.read(path) for path in files(context.options, row)},
+        "block": between_markers(context.read(PAM)),
+        "bashrc": bashrc,
+        "manager": manager,
+    }
+
+
+def differ(row, found, options):
+    """Files whose text is not the one that this row and these options give."""
+    changes = []
+    wanted = files(options, row)
+    for path in sorted(wanted):
+        seen, wish = found["files"].get(path), wanted[path]
+        if seen == wish:
+            continue
+        if wish is None:
+            changes.append(change(NAME, path, "present", None, "no directory is wished any more"))
+        else:
+            old = "absent" if seen is None else "other content"
+            changes.append(change(NAME, path, old, "as wished", "programs read it"))
+    if found["block"] != block(options, row):
+        old = "absent" if found["block"] is None else "other content"
+        changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
+    for user in sorted(options.get("gpu_env_bashrc_users") or []):
+        if found["bashrc"].get(user) != ". {0}\n".format(PROFILE):
+            item = "~{0}/.bashrc".format(user)
+            changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))
+    manager = found.get("manager")
+    if manager is not None and not any(one["item"] == MANAGER for one in changes):
+        lost = [
+            name
+            for name, value in assignments(options, row)
+            if "{0}={1}".format(name, value) not in manager
+        ]
+        if lost:
+            reason = "systemd has not read its settings again"
+            changes.append(change(NAME, "systemd manager", None, ", ".join(lost), reason))
+    return changes
