@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Checks a cuDNN archive, unpacks it beside its final place, and switches to it atomically.
 
-Ansible's unarchive would write straight into the target, follow what the archive says about paths,
-and leave a half-filled directory behind when the disk is full or the file is cut short. Here nothing
-under the root is visible until it is complete: a refused archive leaves the host as it was.
+Ansible's unarchive would write straight into the target, follow what the archive says about
+paths, and leave a half-filled directory behind when the disk is full or the file is cut short.
+Here nothing under the root is visible until it is complete: a refused archive leaves the host as
+it was.
 
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
 tests. Sub-commands print one JSON object; a refusal is one line on stderr and exit code 3.
 
-    look    ROOT VERSION CUDA SHA256             is this version complete, and is it the current one?
+    look    ROOT VERSION CUDA SHA256             is this version complete, and current?
     check   ARCHIVE SHA256                       is this file the archive that was asked for?
     install ROOT VERSION CUDA SHA256 ARCHIVE     unpack, verify, switch
     switch  ROOT VERSION CUDA                    make a complete version the current one
@@ -16,7 +17,7 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
 
 What is written (ROOT is /opt/nvidia/cudnn by default):
 
-    ROOT/8.1.0.77-cuda11.2/{include,lib64}       the files, readable by all, owned by whoever runs this
+    ROOT/8.1.0.77-cuda11.2/{include,lib64}       the files, readable by all
     ROOT/8.1.0.77-cuda11.2/.provision-manifest.json
     ROOT/current -> 8.1.0.77-cuda11.2
 """
@@ -24,6 +25,7 @@ What is written (ROOT is /opt/nvidia/cudnn by default):
 import argparse
 import errno
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -41,10 +43,11 @@ CURRENT = "current"
 STAGING_PREFIX = ".staging-"
 REFUSED = 3
 BLOCK = 1 << 20
+DIRECTORY_MODE = 0o755
 
 
-class Refused(Exception):
-    """The archive or the host's state does not allow the request; the message says what to do."""
+class RefusalError(Exception):
+    """The archive or the host does not allow the request; the message says what to do."""
 
 
 def directory_name(version, cuda):
@@ -53,7 +56,7 @@ def directory_name(version, cuda):
 
 
 def library_directory(tree):
-    """"lib64" (archives up to 8.2) or "lib" (from 8.3 on), as found in an unpacked version."""
+    """Where an unpacked version has its libraries: lib64 (up to 8.2) or lib (from 8.3 on)."""
     return "lib64" if os.path.isdir(os.path.join(tree, "lib64")) else "lib"
 
 
@@ -102,7 +105,9 @@ def differences(tree, version, cuda, sha256):
         elif not stat.S_ISREG(found.st_mode):
             problems.append("{} is not a file".format(relative))
         elif found.st_size != entry["size"]:
-            problems.append("{} has {} bytes, not {}".format(relative, found.st_size, entry["size"]))
+            problems.append(
+                "{} has {} bytes, not {}".format(relative, found.st_size, entry["size"])
+            )
         elif stat.S_IMODE(found.st_mode) != int(entry["mode"], 8):
             problems.append(
                 "{} has mode {:04o}, not {}".format(
@@ -148,7 +153,7 @@ def look(root, version, cuda, sha256):
 
 
 def check(archive, sha256):
-    """Refuse a file that is not byte for byte the archive that was asked for, and say what it is."""
+    """Refuse a file that is not byte for byte the wished archive, and say what it is."""
     try:
         with open(archive, "rb") as stream:
             start = stream.read(512)
@@ -156,25 +161,27 @@ def check(archive, sha256):
             for block in iter(lambda: stream.read(BLOCK), b""):
                 digest.update(block)
     except OSError as error:
-        raise Refused("cannot read {}: {}".format(archive, error.strerror)) from error
+        raise RefusalError("cannot read {}: {}".format(archive, error.strerror)) from error
     if digest.hexdigest() == sha256.lower():
         return
     size = os.path.getsize(archive)
     if not start:
-        raise Refused("{} is empty".format(archive))
+        raise RefusalError("{} is empty".format(archive))
     if re.match(rb"\s*(<!doctype html|<html|<\?xml|<head)", start, re.IGNORECASE):
-        raise Refused(
-            "{} is a web page ({} bytes), not an archive: most likely the login or error page of the"
-            " site. Download the archive in a browser and name the file, or use another URL".format(
+        raise RefusalError(
+            "{} is a web page ({} bytes), not an archive: most likely the site's login or error"
+            " page. Download the archive in a browser and name the file, or use another URL".format(
                 archive, size
             )
         )
     message = "{} has SHA-256 {}, expected {}".format(archive, digest.hexdigest(), sha256.lower())
     if not start.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")):
-        raise Refused("{}; it is not a compressed archive at all".format(message))
+        raise RefusalError("{}; it is not a compressed archive at all".format(message))
     if is_truncated(archive):
-        raise Refused("{}; it is cut short after {} bytes: download it again".format(message, size))
-    raise Refused("{}; it is another archive, or was changed on its way".format(message))
+        raise RefusalError(
+            "{}; it is cut short after {} bytes: download it again".format(message, size)
+        )
+    raise RefusalError("{}; it is another archive, or was changed on its way".format(message))
 
 
 def is_truncated(archive):
@@ -194,21 +201,27 @@ def safe_parts(member):
     """The parts of a member's path; refused where it is absolute or climbs out."""
     name = member.name
     if name.startswith("/"):
-        raise Refused("the archive holds the absolute path {!r}".format(name))
+        raise RefusalError("the archive holds the absolute path {!r}".format(name))
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise Refused("the archive holds the path {!r}, which leaves its directory".format(name))
+        raise RefusalError(
+            "the archive holds the path {!r}, which leaves its directory".format(name)
+        )
     return parts
 
 
 def safe_link(relative, target, what):
     """Refuse a link that is absolute or leaves the archive's top directory."""
     if target.startswith("/"):
-        raise Refused("the archive holds {} {!r} to the absolute path {!r}".format(what, relative, target))
+        raise RefusalError(
+            "the archive holds {} {!r} to the absolute path {!r}".format(what, relative, target)
+        )
     reached = os.path.normpath(os.path.join(os.path.dirname(relative), target))
     if reached == ".." or reached.startswith("../"):
-        raise Refused(
-            "the archive holds {} {!r} to {!r}, which leaves its directory".format(what, relative, target)
+        raise RefusalError(
+            "the archive holds {} {!r} to {!r}, which leaves its directory".format(
+                what, relative, target
+            )
         )
 
 
@@ -218,8 +231,8 @@ def safe_link(relative, target, what):
 def unpack(archive, staging):
     """Unpack the archive without its top directory into staging; returns the manifest's files.
 
-    Every member is checked before anything of it is written; links come last, so that nothing can be
-    written through them. Modes are made readable by all, whatever the archive or the umask says.
+    Every member is checked before anything of it is written; links come last, so that nothing can
+    be written through them. Modes are made readable by all, whatever the archive or the umask says.
     """
     files = {}
     links = {}
@@ -233,7 +246,7 @@ def unpack(archive, staging):
             if top is None:
                 top = parts[0]
             if parts[0] != top:
-                raise Refused(
+                raise RefusalError(
                     "the archive has more than one top directory ({!r} and {!r}): not an archive of"
                     " NVIDIA's layout".format(top, parts[0])
                 )
@@ -241,38 +254,46 @@ def unpack(archive, staging):
             if member.isdir():
                 make_directories(staging, relative)
             elif not relative:
-                raise Refused("the archive holds the file {!r} outside a directory".format(member.name))
+                raise RefusalError(
+                    "the archive holds the file {!r} outside a directory".format(member.name)
+                )
             elif relative in files or relative in links or relative in hardlinks:
-                raise Refused("the archive holds {!r} twice".format(member.name))
+                raise RefusalError("the archive holds {!r} twice".format(member.name))
             elif member.isreg():
-                files[relative] = write_file(stream.extractfile(member), staging, relative, member.mode)
+                files[relative] = write_file(
+                    stream.extractfile(member), staging, relative, member.mode
+                )
             elif member.issym():
                 safe_link(relative, member.linkname, "the symbolic link")
                 links[relative] = member.linkname
             elif member.islnk():
                 target = [part for part in member.linkname.split("/") if part not in ("", ".")]
                 if member.linkname.startswith("/") or ".." in target or target[:1] != [top]:
-                    raise Refused(
+                    raise RefusalError(
                         "the archive holds the hard link {!r} to {!r}, which leaves its directory".format(
                             member.name, member.linkname
                         )
                     )
                 hardlinks[relative] = "/".join(target[1:])
             else:
-                raise Refused(
-                    "the archive holds {!r}, which is a device or another special file".format(member.name)
+                raise RefusalError(
+                    "the archive holds {!r}, a device or another special file".format(member.name)
                 )
     # A hard link becomes a file of its own: one file fewer that a repair could miss.
     for relative, target in sorted(hardlinks.items()):
         if target not in files:
-            raise Refused("the archive holds the hard link {!r} to nothing it holds".format(relative))
+            raise RefusalError(
+                "the archive holds the hard link {!r} to nothing it holds".format(relative)
+            )
         with open(os.path.join(staging, target), "rb") as source:
             files[relative] = write_file(source, staging, relative, int(files[target]["mode"], 8))
     for relative, target in sorted(links.items()):
         make_directories(staging, os.path.dirname(relative))
         path = os.path.join(staging, relative)
         if os.path.lexists(path):
-            raise Refused("the archive holds {!r} both as a link and as a directory".format(relative))
+            raise RefusalError(
+                "the archive holds {!r} both as a link and as a directory".format(relative)
+            )
         os.symlink(target, path)
         files[relative] = {"link": target}
     return files
@@ -287,9 +308,11 @@ def make_directories(staging, relative):
             os.mkdir(path)
         except FileExistsError:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise Refused("the archive uses the file {!r} as a directory".format(relative)) from None
+                raise RefusalError(
+                    "the archive uses the file {!r} as a directory".format(relative)
+                ) from None
             continue
-        os.chmod(path, 0o755)
+        os.chmod(path, DIRECTORY_MODE)
 
 
 def write_file(source, staging, relative, mode):
@@ -311,18 +334,20 @@ def write_file(source, staging, relative, mode):
 
 
 def header_version(tree):
-    """"8.1.0", from cudnn_version.h of an unpacked version."""
+    """The version that cudnn_version.h of an unpacked tree defines, as "8.1.0"."""
     path = os.path.join(tree, "include", "cudnn_version.h")
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             text = stream.read()
     except OSError:
-        raise Refused("the archive holds no include/cudnn_version.h: it is not cuDNN 8") from None
+        raise RefusalError(
+            "the archive holds no include/cudnn_version.h: it is not cuDNN 8"
+        ) from None
     numbers = []
     for word in ("MAJOR", "MINOR", "PATCHLEVEL"):
         match = re.search(r"^#define\s+CUDNN_{}\s+(\d+)".format(word), text, re.MULTILINE)
         if match is None:
-            raise Refused("include/cudnn_version.h defines no CUDNN_{}".format(word))
+            raise RefusalError("include/cudnn_version.h defines no CUDNN_{}".format(word))
         numbers.append(match.group(1))
     return ".".join(numbers)
 
@@ -331,10 +356,10 @@ def verify_tree(tree, version):
     """Refuse an unpacked tree that is not the wanted version or holds no library."""
     found = header_version(tree)
     if version.split(".")[:3] != found.split("."):
-        raise Refused("the archive holds cuDNN {}, not {}".format(found, version))
+        raise RefusalError("the archive holds cuDNN {}, not {}".format(found, version))
     soname = "libcudnn.so.{}".format(version.split(".")[0])
     if not os.path.exists(os.path.join(tree, library_directory(tree), soname)):
-        raise Refused("the archive holds no {}/{}".format(library_directory(tree), soname))
+        raise RefusalError("the archive holds no {}/{}".format(library_directory(tree), soname))
 
 
 def write_manifest(tree, version, cuda, sha256, files):
@@ -365,7 +390,7 @@ def sync_directory(path):
 
 
 def make_root(root):
-    """Make the root and its parents, readable by all; returns those that were not there, deepest first."""
+    """Make the root and its parents, readable by all; returns the new ones, deepest first."""
     made = []
     path = os.path.abspath(root)
     while not os.path.lexists(path):
@@ -373,7 +398,7 @@ def make_root(root):
         path = os.path.dirname(path)
     for directory in reversed(made):
         os.mkdir(directory)
-        os.chmod(directory, 0o755)
+        os.chmod(directory, DIRECTORY_MODE)
     return made
 
 
@@ -386,30 +411,30 @@ def remove_stagings(root):
 
 def backup_name(path):
     """A name that is free, for something in the way that this role did not make."""
-    candidate = "{}.backup-{}".format(path, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
-    number = 0
-    while os.path.lexists(candidate):
-        number += 1
-        candidate = "{}.{}".format(candidate.rsplit(".", 1)[0] if number > 1 else candidate, number)
-    return candidate
+    stem = "{}.backup-{}".format(path, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    for number in itertools.count():
+        candidate = "{}.{}".format(stem, number) if number else stem
+        if not os.path.lexists(candidate):
+            return candidate
+    raise AssertionError("itertools.count never ends")
 
 
-def install(root, version, cuda, sha256, archive):
+def install(root, version, cuda, sha256, archive, again=False):
     """Unpack a checked archive to its versioned directory and make it the current one.
 
-    A version that is already complete is not touched; a damaged one is replaced as a whole, so that
-    programs that have the old libraries open keep them.
+    A version that is already complete is not touched unless again is set; a damaged one is replaced
+    as a whole, so that programs that have the old libraries open keep them.
     """
     result = {"changed": False, "backup": []}
     tree = os.path.join(root, directory_name(version, cuda))
-    if differences(tree, version, cuda, sha256.lower()):
+    if again or differences(tree, version, cuda, sha256.lower()):
         check(archive, sha256)
         made = make_root(root)
         staging = None
         try:
             remove_stagings(root)
             staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=root)
-            os.chmod(staging, 0o755)
+            os.chmod(staging, DIRECTORY_MODE)
             files = unpack(archive, staging)
             verify_tree(staging, version)
             write_manifest(staging, version, cuda, sha256, files)
@@ -436,14 +461,16 @@ def install(root, version, cuda, sha256, archive):
 def explained(error, root):
     """The error as a refusal where its cause lies in the disk or the archive."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Refused("no space left on the filesystem of {}; nothing was changed".format(root))
+        return RefusalError(
+            "no space left on the filesystem of {}; nothing was changed".format(root)
+        )
     if isinstance(error, (EOFError, tarfile.TarError, zlib.error)):
-        return Refused("the archive cannot be unpacked: {}".format(error))
+        return RefusalError("the archive cannot be unpacked: {}".format(error))
     return error
 
 
 def put_in_place(staging, tree):
-    """Rename staging to its final name; what was there is removed if ours, else kept under a new name."""
+    """Rename staging to its final name; what was there is removed if ours, else kept aside."""
     if not os.path.lexists(tree):
         os.rename(staging, tree)
         return []
@@ -495,6 +522,9 @@ def prune(root, version, cuda):
 # --- the command line --------------------------------------------------------------------------
 
 
+COMMANDS = {"look": look, "check": check, "install": install, "switch": switch, "prune": prune}
+
+
 def main(arguments=None):
     """Run one sub-command; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -508,15 +538,15 @@ def main(arguments=None):
         ("prune", ("root", "version", "cuda")),
     ):
         sub = commands.add_parser(command)
+        if command == "install":
+            sub.add_argument("--again", action="store_true")
         for word in words:
             sub.add_argument(word)
     options = vars(parser.parse_args(arguments))
     command = options.pop("command")
     try:
-        result = {"look": look, "check": check, "install": install, "switch": switch, "prune": prune}[
-            command
-        ](**options)
-    except Refused as error:
+        result = COMMANDS[command](**options)
+    except RefusalError as error:
         sys.stderr.write("{}\n".format(error))
         return REFUSED
     sys.stdout.write(json.dumps(result or {}, sort_keys=True) + "\n")

@@ -1,0 +1,424 @@
+"""What roles/cudnn/files/unpack_cudnn.py accepts, refuses and leaves behind."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "roles" / "cudnn" / "files" / "unpack_cudnn.py"
+VERSION = "8.1.0.77"
+CUDA = "11.2"
+NAME = "8.1.0.77-cuda11.2"
+HEADER = b"""\
+#define CUDNN_MAJOR 8
+#define CUDNN_MINOR 1
+#define CUDNN_PATCHLEVEL 0
+"""
+LIBRARY = b"\x7fELF" + b"library" * 1000
+
+spec = importlib.util.spec_from_file_location("unpack_cudnn", SCRIPT)
+assert spec is not None
+assert spec.loader is not None
+unpack_cudnn = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(unpack_cudnn)
+
+Member = tuple[tarfile.TarInfo, bytes | None]
+
+
+def file(name: str, content: bytes = b"x", mode: int = 0o644) -> Member:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    member.mode = mode
+    return member, content
+
+
+def directory(name: str) -> Member:
+    member = tarfile.TarInfo(name)
+    member.type = tarfile.DIRTYPE
+    member.mode = 0o700
+    return member, None
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> Member:
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    member.linkname = target
+    return member, None
+
+
+def special(name: str, kind: bytes) -> Member:
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    return member, None
+
+
+def nvidia(library: str = "lib64", header: bytes = HEADER) -> list[Member]:
+    """The layout of NVIDIA's archives, small; modes as odd as theirs."""
+    return [
+        directory("cuda"),
+        directory("cuda/include"),
+        file("cuda/include/cudnn_version.h", header, 0o600),
+        file(f"cuda/{library}/libcudnn.so.8.1.0", LIBRARY, 0o700),
+        link(f"cuda/{library}/libcudnn.so.8", "libcudnn.so.8.1.0"),
+        link(f"cuda/{library}/libcudnn.so", "libcudnn.so.8"),
+    ]
+
+
+def pack(path: Path, members: list[Member], compression: str = "gz") -> str:
+    """Write an archive; returns its SHA-256."""
+    with tarfile.open(path, f"w:{compression}") as stream:  # type: ignore[call-overload]
+        for member, content in members:
+            stream.addfile(member, None if content is None else io.BytesIO(content))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "opt" / "nvidia" / "cudnn"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "cudnn.tgz"
+
+
+def install(root: Path, archive: Path, sha256: str, **more: Any) -> dict[str, Any]:
+    result = unpack_cudnn.install(str(root), VERSION, CUDA, sha256, str(archive), **more)
+    assert isinstance(result, dict)
+    return result
+
+
+def look(root: Path, sha256: str) -> dict[str, Any]:
+    result = unpack_cudnn.look(str(root), VERSION, CUDA, sha256)
+    assert isinstance(result, dict)
+    return result
+
+
+def everything(path: Path) -> set[str]:
+    return {str(found.relative_to(path)) for found in path.rglob("*")}
+
+
+def refusal(root: Path, archive: Path, sha256: str) -> str:
+    """The message of a refused archive, which must leave nothing on the host."""
+    before = everything(root.parents[2])
+    with pytest.raises(unpack_cudnn.RefusalError) as caught:
+        install(root, archive, sha256)
+    assert everything(root.parents[2]) == before
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("library", ["lib64", "lib"])
+@pytest.mark.parametrize("compression", ["gz", "xz"])
+def test_a_good_archive_becomes_the_current_version(
+    root: Path, archive: Path, library: str, compression: str
+) -> None:
+    sha256 = pack(archive, nvidia(library), compression)
+    assert not look(root, sha256)["complete"]
+    assert install(root, archive, sha256) == {"changed": True, "backup": [], "library": library}
+    assert os.readlink(root / "current") == NAME
+    assert (root / "current" / library / "libcudnn.so").read_bytes() == LIBRARY
+    found = look(root, sha256)
+    assert (found["complete"], found["current"], found["library"]) == (True, True, library)
+    assert everything(root.parent) >= {f"cudnn/{NAME}/{library}/libcudnn.so.8"}
+    assert not [name for name in os.listdir(root) if name.startswith(".")]
+
+
+def test_everybody_may_read_what_was_unpacked_whatever_the_umask(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    before = os.umask(0o077)
+    try:
+        install(root, archive, sha256)
+    finally:
+        os.umask(before)
+    for path in [root, *root.rglob("*")]:
+        if not path.is_symlink():
+            wanted = 0o755 if path.is_dir() or path.name.startswith("libcudnn") else 0o644
+            assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+def test_the_manifest_describes_every_file(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    manifest = json.loads((root / NAME / ".provision-manifest.json").read_text())
+    assert manifest == {
+        "format": 1,
+        "version": VERSION,
+        "cuda": CUDA,
+        "archive_sha256": sha256,
+        "files": {
+            "include/cudnn_version.h": {
+                "size": len(HEADER),
+                "sha256": hashlib.sha256(HEADER).hexdigest(),
+                "mode": "0644",
+            },
+            "lib64/libcudnn.so.8.1.0": {
+                "size": len(LIBRARY),
+                "sha256": hashlib.sha256(LIBRARY).hexdigest(),
+                "mode": "0755",
+            },
+            "lib64/libcudnn.so.8": {"link": "libcudnn.so.8.1.0"},
+            "lib64/libcudnn.so": {"link": "libcudnn.so.8"},
+        },
+    }
+
+
+def test_a_second_run_changes_nothing_and_needs_no_archive(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    archive.unlink()
+    assert install(root, archive, sha256)["changed"] is False
+
+
+def test_hard_links_inside_the_archive_become_files(root: Path, archive: Path) -> None:
+    members = [
+        *nvidia(),
+        link("cuda/lib64/copy.so", "cuda/lib64/libcudnn.so.8.1.0", tarfile.LNKTYPE),
+    ]
+    sha256 = pack(archive, members)
+    install(root, archive, sha256)
+    copy = root / NAME / "lib64" / "copy.so"
+    assert copy.read_bytes() == LIBRARY
+    assert copy.stat().st_nlink == 1
+
+
+BAD_MEMBERS: list[tuple[str, Member, str]] = [
+    ("absolute", file("/etc/cron.d/evil"), "absolute path '/etc/cron.d/evil'"),
+    ("parent", file("cuda/../../evil"), "leaves its directory"),
+    ("top-level", file("evil"), "more than one top directory"),
+    ("device", special("cuda/null", tarfile.CHRTYPE), "device"),
+    ("block", special("cuda/sda", tarfile.BLKTYPE), "device"),
+    ("fifo", special("cuda/pipe", tarfile.FIFOTYPE), "special file"),
+    ("link-out", link("cuda/lib64/x", "../../evil"), "leaves its directory"),
+    ("link-absolute", link("cuda/lib64/x", "/etc/passwd"), "absolute path '/etc/passwd'"),
+    ("hard-out", link("cuda/x", "cuda/../../evil", tarfile.LNKTYPE), "leaves its directory"),
+    ("hard-absolute", link("cuda/x", "/etc/passwd", tarfile.LNKTYPE), "leaves its directory"),
+    ("hard-nothing", link("cuda/x", "cuda/none", tarfile.LNKTYPE), "to nothing it holds"),
+    ("twice", file("cuda/include/cudnn_version.h"), "twice"),
+    ("through-file", file("cuda/include/cudnn_version.h/x"), "as a directory"),
+    ("second-top", file("other/x"), "more than one top directory ('cuda' and 'other')"),
+]
+
+
+@pytest.mark.parametrize(
+    ("member", "words"), [case[1:] for case in BAD_MEMBERS], ids=[c[0] for c in BAD_MEMBERS]
+)
+def test_a_dangerous_member_is_refused(
+    root: Path, archive: Path, member: Member, words: str
+) -> None:
+    sha256 = pack(archive, [*nvidia(), member])
+    assert words in refusal(root, archive, sha256)
+
+
+def test_nothing_is_written_through_a_link(root: Path, archive: Path) -> None:
+    """A link that stays inside, and a file below it: the link would be followed while unpacking."""
+    members = [*nvidia(), link("cuda/bin", "include"), file("cuda/bin/tool")]
+    sha256 = pack(archive, members)
+    assert "both as a link and as a directory" in refusal(root, archive, sha256)
+
+
+def test_another_hash_is_refused_with_both_hashes(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    message = refusal(root, archive, "0" * 64)
+    assert sha256 in message
+    assert "0" * 64 in message
+    assert "another archive" in message
+
+
+def test_a_truncated_archive_is_called_so(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, [*nvidia(), file("cuda/lib64/big", os.urandom(500_000))])
+    archive.write_bytes(archive.read_bytes()[:200_000])
+    assert "cut short after 200000 bytes" in refusal(root, archive, sha256)
+
+
+def test_a_truncated_archive_of_the_wished_hash_is_refused_too(root: Path, archive: Path) -> None:
+    pack(archive, [*nvidia(), file("cuda/lib64/big", os.urandom(500_000))])
+    archive.write_bytes(archive.read_bytes()[:200_000])
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert "cannot be unpacked" in refusal(root, archive, sha256)
+
+
+@pytest.mark.parametrize("page", [b"<!DOCTYPE html><html>Log in</html>", b"\n <HTML lang=en>"])
+def test_a_login_page_is_called_a_web_page(root: Path, archive: Path, page: bytes) -> None:
+    archive.write_bytes(page)
+    assert "is a web page" in refusal(root, archive, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"", "is empty"), (b"PK\x03\x04", "not a compressed")]
+)
+def test_what_is_no_archive_is_called_so(
+    root: Path, archive: Path, content: bytes, words: str
+) -> None:
+    archive.write_bytes(content)
+    assert words in refusal(root, archive, "0" * 64)
+
+
+def test_a_file_that_is_not_there_is_named(root: Path, archive: Path) -> None:
+    assert f"cannot read {archive}" in refusal(root, archive, "0" * 64)
+
+
+def test_another_version_than_the_wished_is_refused(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia(header=HEADER.replace(b"MINOR 1", b"MINOR 5")))
+    assert "holds cuDNN 8.5.0, not 8.1.0.77" in refusal(root, archive, sha256)
+
+
+def test_an_archive_without_header_or_library_is_refused(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, [file("cuda/lib64/libcudnn.so.8")])
+    assert "no include/cudnn_version.h" in refusal(root, archive, sha256)
+    sha256 = pack(archive, [file("cuda/include/cudnn_version.h", HEADER)])
+    assert "no lib/libcudnn.so.8" in refusal(root, archive, sha256)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    root: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = pack(archive, nvidia())
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(unpack_cudnn, "write_manifest", full)
+    assert "no space left" in refusal(root, archive, sha256)
+
+
+def test_a_refused_archive_leaves_the_version_in_use(
+    root: Path, archive: Path, tmp_path: Path
+) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    bad = tmp_path / "bad.tgz"
+    other = pack(bad, [*nvidia(), file("/evil")])
+    with pytest.raises(unpack_cudnn.RefusalError):
+        unpack_cudnn.install(str(root), "8.2.0.1", CUDA, other, str(bad))
+    assert look(root, sha256)["complete"]
+    assert sorted(os.listdir(root)) == [NAME, "current"]
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(b"short")
+
+
+def hide(path: Path) -> None:
+    path.chmod(0o600)
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (remove, "missing"),
+    (truncate, "bytes"),
+    (hide, "mode 0600"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES)
+def test_a_damaged_version_is_seen_and_rebuilt(
+    root: Path, archive: Path, damage: Callable[[Path], None], words: str
+) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    damage(root / NAME / "lib64" / "libcudnn.so.8.1.0")
+    assert words in look(root, sha256)["problems"][0]
+    assert install(root, archive, sha256)["changed"] is True
+    assert look(root, sha256)["complete"]
+    assert sorted(os.listdir(root)) == [NAME, "current"]
+
+
+def test_a_redirected_link_is_seen(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    path = root / NAME / "lib64" / "libcudnn.so.8"
+    path.unlink()
+    path.symlink_to("/tmp/libcudnn.so.8")
+    assert "not a link to libcudnn.so.8.1.0" in look(root, sha256)["problems"][0]
+
+
+def test_damage_that_only_a_hash_shows_is_repaired_on_request(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    path = root / NAME / "lib64" / "libcudnn.so.8.1.0"
+    path.write_bytes(LIBRARY[::-1])
+    assert install(root, archive, sha256)["changed"] is False
+    assert install(root, archive, sha256, again=True)["changed"] is True
+    assert path.read_bytes() == LIBRARY
+
+
+def test_foreign_things_in_the_way_are_kept(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    (root / NAME).mkdir(parents=True)
+    (root / NAME / "mine").write_text("keep")
+    (root / "current").mkdir()
+    (root / "current" / "also mine").write_text("keep")
+    backup = install(root, archive, sha256)["backup"]
+    assert len(backup) == 2
+    assert Path(backup[0], "mine").read_text() == "keep"
+    assert Path(backup[1], "also mine").read_text() == "keep"
+    assert look(root, sha256)["complete"]
+
+
+def test_switching_back_needs_no_archive_and_pruning_spares_what_is_foreign(
+    root: Path, archive: Path, tmp_path: Path
+) -> None:
+    sha256 = pack(archive, nvidia())
+    install(root, archive, sha256)
+    newer = tmp_path / "newer.tgz"
+    other = pack(newer, nvidia(header=HEADER.replace(b"MINOR 1", b"MINOR 2")))
+    unpack_cudnn.install(str(root), "8.2.0.53", CUDA, other, str(newer))
+    assert os.readlink(root / "current") == "8.2.0.53-cuda11.2"
+    (root / "someone-elses").mkdir()
+    assert unpack_cudnn.switch(str(root), VERSION, CUDA)["changed"] is True
+    assert os.readlink(root / "current") == NAME
+    assert unpack_cudnn.prune(str(root), VERSION, CUDA)["removed"] == ["8.2.0.53-cuda11.2"]
+    assert sorted(os.listdir(root)) == [NAME, "current", "someone-elses"]
+
+
+def test_what_a_killed_run_left_is_removed(root: Path, archive: Path) -> None:
+    sha256 = pack(archive, nvidia())
+    (root / ".staging-killed" / "lib64").mkdir(parents=True)
+    install(root, archive, sha256)
+    assert sorted(os.listdir(root)) == [NAME, "current"]
+
+
+def test_the_command_line_runs_from_standard_input(root: Path, archive: Path) -> None:
+    """The role sends the script to `python3 -`; a refusal is one line and exit code 3."""
+    sha256 = pack(archive, nvidia())
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-", *words],
+            input=SCRIPT.read_text(encoding="utf-8"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run("install", str(root), VERSION, CUDA, sha256, str(archive))
+    assert (done.returncode, json.loads(done.stdout)["changed"]) == (0, True)
+    seen = run("look", str(root), VERSION, CUDA, sha256)
+    assert json.loads(seen.stdout)["complete"] is True
+    refused = run("check", str(archive), "0" * 64)
+    assert refused.returncode == 3
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_the_script_needs_no_newer_python_than_3_7() -> None:
+    """Hosts may carry Python 3.7: the walrus, positional-only parameters and match are newer."""
+    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 7))
