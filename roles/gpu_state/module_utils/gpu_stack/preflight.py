@@ -1,0 +1,660 @@
+"""Everything that would make a run fail or hurt somebody, said before anything is touched.
+
+Each rule is one small pure function over what was found; the table RULES gives it an id, the
+component whose changes make it relevant (None: any), and whether it stops the run. A host gets all
+its reasons in one message, so that nobody repairs one and meets the next an hour later. The cases
+come from public threads of people with GPU machines.
+"""
+
+import collections
+import os
+import re
+
+from . import dpkg, nvidia_driver
+from .change import blocker
+
+Rule = collections.namedtuple("Rule", "id component stops check")
+
+GIB = 1 << 30
+
+# Room for what one component installs, in bytes, by where it goes: {component: {path: bytes}}.
+# Measured on Debian 11: driver 0.4 GB with the DKMS build; CUDA runtime 1.9 GB and toolkit 4.6 GB
+# unpacked; cuDNN's archive and its unpacked twin; a TensorFlow 2.9 venv.
+NEEDS = {
+    "nvidia_driver": {"/usr": GIB, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
+    "cuda": {"/usr": 5 * GIB, "/var/cache/apt": 3 * GIB // 2},
+    "cudnn": {"cudnn_root": 4 * GIB},
+    "tensorflow": {"tensorflow_root": 5 * GIB // 2},
+}
+ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
+
+# GPU generations by PCI device id (pci.ids): (first, last, generation).
+GENERATIONS = (
+    (0x06C0, 0x06DF, "Fermi"),
+    (0x0DC0, 0x0F3F, "Fermi"),
+    (0x0FC0, 0x0FFF, "Kepler"),
+    (0x1001, 0x103F, "Kepler"),
+    (0x1040, 0x1179, "Fermi"),
+    (0x1180, 0x11FF, "Kepler"),
+    (0x1200, 0x125F, "Fermi"),
+    (0x1280, 0x12BF, "Kepler"),
+    (0x1340, 0x143F, "Maxwell"),
+    (0x15F0, 0x15FF, "Pascal"),
+    (0x1617, 0x1667, "Maxwell"),
+    (0x174D, 0x179C, "Maxwell"),
+    (0x17C0, 0x17FF, "Maxwell"),
+    (0x1B00, 0x1D7F, "Pascal"),
+    (0x1D80, 0x1DFF, "Volta"),
+    (0x1E00, 0x1FFF, "Turing"),
+    (0x2080, 0x20FF, "Ampere"),
+    (0x2180, 0x21FF, "Turing"),
+    (0x2200, 0x22FF, "Ampere"),
+    (0x2300, 0x23FF, "Hopper"),
+    (0x2400, 0x25FF, "Ampere"),
+    (0x2680, 0x28FF, "Ada"),
+    (0x2900, 0x29FF, "Blackwell"),
+    (0x2B80, 0x31FF, "Blackwell"),
+)
+# Driver branches that drive a generation: first, last (None: not ended).
+# 470 is Kepler's last branch and 580 the last for Maxwell, Pascal and Volta.
+WINDOWS = {
+    "Fermi": (260, 390),
+    "Kepler": (304, 470),
+    "Maxwell": (331, 580),
+    "Pascal": (367, 580),
+    "Volta": (384, 580),
+    "Turing": (410, None),
+    "Ampere": (450, None),
+    "Ada": (520, None),
+    "Hopper": (515, None),
+    "Blackwell": (570, None),
+}
+# Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
+TRANSLATED = ("Hopper", "Blackwell")
+
+# Programs that hold the device files all day and lose nothing when the driver changes. Names as in
+# /proc/<pid>/comm, which holds 15 characters.
+DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+
+# Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
+FOREIGN = re.compile(
+    r"^(cuda-drivers(-\d+)?|nvidia-open(-\d+)?|nvidia-driver-\d+(-server|-open)*"
+    r"|libnvidia-compute-\d+(-server)?|nvidia-tesla-.*|nvidia-legacy-.*xx-.*|cuda-compat-.*)$"
+)
+
+
+# the look
+
+
+def processes(context):
+    """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file."""
+    found = {}
+    for directory in context.glob("/proc/[0-9]*/fd"):
+        pid = directory.split("/")[2]
+        comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
+        if comm in DAEMONS:
+            continue
+        for name in context.listdir(directory):
+            target = context.readlink(directory + "/" + name) or ""
+            if target.startswith("/dev/nvidia"):
+                found[pid] = _process(context, pid, comm)
+                break
+    # A process of another container shows here though its files can't be read from this one.
+    answer = context.run(["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"])
+    if answer.rc == 0:
+        for line in answer.out.splitlines():
+            pid, _comma, name = line.partition(",")
+            pid = pid.strip()
+            if pid.isdigit() and pid not in found:
+                found[pid] = _process(context, pid, name.strip())
+    return [found[pid] for pid in sorted(found, key=int)]
+
+
+def _process(context, pid, comm):
+    command = (context.read("/proc/{0}/cmdline".format(pid)) or "").replace("\0", " ").strip()
+    uid = re.search(r"^Uid:\s+(\d+)", context.read("/proc/{0}/status".format(pid)) or "", re.M)
+    user = None
+    if uid is not None:
+        user = uid.group(1)
+        for line in (context.read("/etc/passwd") or "").splitlines():
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2] == user:
+                user = fields[0]
+                break
+    return {"pid": int(pid), "user": user, "command": (command or comm)[:160]}
+
+
+def secure_boot(context):
+    """True or False as the firmware says; None where there is no such variable (BIOS, container).
+
+    The variable's content is four bytes of attributes and one byte of value.
+    """
+    for path in context.glob("/sys/firmware/efi/efivars/SecureBoot-*"):
+        data = context.read_bytes(path)
+        if data:
+            return data[-1] == 1
+    return None
+
+
+def headers(context, kernel):
+    """Whether the module can be built for one kernel: "installed", "offered" or "absent"."""
+    if context.exists("/lib/modules/{0}/build".format(kernel)):
+        return "installed"
+    package = "linux-headers-" + kernel
+    answer = context.run(["apt-cache", "policy", package])
+    if re.search(r"^  Candidate: [^(\s]", answer.out, re.M):
+        return "offered"
+    # An apt that has no lists yet knows nothing of any package.
+    return "absent" if context.glob("/var/lib/apt/lists/*_Packages*") else "unknown"
+
+
+def home(context):
+    """Home directory of who came in by ssh; None when that is root."""
+    user = os.environ.get("SUDO_USER")
+    for line in (context.read("/etc/passwd") or "").splitlines():
+        fields = line.split(":")
+        if user and len(fields) > 5 and fields[0] == user:
+            return fields[5]
+    return None
+
+
+def conda(context):
+    """Login files that put conda's Python in front of the system's."""
+    found = []
+    files = ["/etc/profile.d/conda.sh", "/root/.bashrc", "/root/.bash_profile", "/root/.profile"]
+    directory = home(context)
+    if directory:
+        files += [directory + "/.bashrc", directory + "/.bash_profile", directory + "/.profile"]
+    for path in files:
+        text = context.read(path) or ""
+        if (path.endswith("conda.sh") and text) or re.search(
+            r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf|minif)\w*/bin", text, re.M
+        ):
+            found.append(path)
+    return found
+
+
+def usr_local_cuda(context):
+    """{"path", "named_in"} of a /usr/local/cuda that no package owns; None otherwise."""
+    path = "/usr/local/cuda"
+    real = context.resolve(path)
+    if real is None:
+        return None
+    for name in context.packages:
+        if name.startswith("cuda-"):
+            listed = dpkg.file_list(context, name)
+            if path in listed or real in listed:
+                return None
+    files = ["/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/root/.bashrc"]
+    files += context.glob("/etc/profile.d/*.sh") + context.glob("/etc/ld.so.conf.d/*.conf")
+    return {
+        "path": real,
+        "named_in": [file for file in files if path in (context.read(file) or "")],
+    }
+
+
+def signed_by_conflicts(context):
+    """[[uri, suite, [files]]] of one repository named twice with different keys."""
+    seen = {}
+    for entry in context.apt_entries:
+        options = {name.lower(): value for name, value in entry["options"].items()}
+        for uri in entry["uris"]:
+            for suite in entry["suites"]:
+                key = (uri.rstrip("/"), suite)
+                seen.setdefault(key, []).append((options.get("signed-by", ""), entry["file"]))
+    return [
+        [uri, suite, sorted({file for _key, file in found})]
+        for (uri, suite), found in sorted(seen.items())
+        if len({key for key, _file in found}) > 1
+    ]
+
+
+def unfinished(context):
+    """[[package, status]] of packages that dpkg has not finished."""
+    return [
+        [name, context.packages[name]["status"]]
+        for name in sorted(context.packages)
+        if context.packages[name]["status"]
+        not in ("installed", "triggers-pending", "triggers-awaited")
+    ]
+
+
+def disk(context):
+    """{path: {"free": bytes, "device": number}} for every place something is installed to."""
+    found = {}
+    for component in NEEDS:
+        for place in NEEDS[component]:
+            path = context.options.get(place) or ROOTS.get(place) or place
+            here = path
+            while here != "/" and not context.exists(here):
+                here = os.path.dirname(here)
+            info = context.stat(here)
+            free = context.disk_free(path)
+            if info is not None and free is not None:
+                found[path] = {"free": free, "device": info.st_dev}
+    return found
+
+
+def compilers(context):
+    """Major versions: of the compiler that built the running kernel, and of those installed."""
+    version = context.read("/proc/version") or ""
+    built = re.search(r"\bgcc(?:-(\d+)| version (\d+))", version)
+    installed = []
+    for path in context.glob("/usr/bin/gcc*"):
+        target = os.path.basename(context.resolve(path) or "")
+        match = re.search(r"gcc-(\d+)$", target)
+        if match is not None:
+            installed.append(int(match.group(1)))
+    default = re.search(r"gcc-(\d+)$", context.resolve("/usr/bin/gcc") or "")
+    return {
+        "kernel": int(built.group(1) or built.group(2)) if built is not None else None,
+        "installed": sorted(set(installed)),
+        "default": int(default.group(1)) if default is not None else None,
+    }
+
+
+def look(context):
+    """Everything the rules need beside the components' own looks, in one pass."""
+    flags = re.search(r"^flags\s*:(.*)$", context.read("/proc/cpuinfo") or "", re.M)
+    return {
+        "avx": "avx" in flags.group(1).split() if flags is not None else None,
+        "disk": disk(context),
+        "processes": processes(context),
+        "secure_boot": secure_boot(context),
+        "module_key": any(
+            context.exists(path)
+            for path in ("/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv")
+        ),
+        "headers": {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)},
+        "compilers": compilers(context),
+        "unfinished": unfinished(context),
+        "foreign": sorted(name for name in context.packages if FOREIGN.match(name)),
+        "signed_by": signed_by_conflicts(context),
+        "installer": [
+            path
+            for path in ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+            if context.exists(path)
+        ],
+        "usr_local_cuda": usr_local_cuda(context),
+        "conda": conda(context),
+    }
+
+
+# the rules: (found, changes, options, row) -> [(message, hint)]
+
+
+def generation(device):
+    """The GPU generation of a PCI device id ("0x1eb8"); None when it is not in the table."""
+    try:
+        number = int(device, 16)
+    except (TypeError, ValueError):
+        return None
+    for first, last, name in GENERATIONS:
+        if first <= number <= last:
+            return name
+    return None
+
+
+def _generations(found):
+    return sorted({generation(gpu.get("device")) for gpu in found["gpus"]} - {None})
+
+
+def _scope(found, options):
+    return nvidia_driver.resolve_scope(options, found["container"])
+
+
+def avx_missing(found, _changes, _options, _row):
+    if found["preflight"].get("avx") is not False:
+        return []
+    return [
+        (
+            "the processor has no AVX, which TensorFlow's wheels are built with "
+            "(they end with 'Illegal instruction')",
+            "in a virtual machine let the CPU model pass AVX on (host-passthrough); "
+            "otherwise take another machine",
+        )
+    ]
+
+
+def disk_full(found, changes, options, _row):
+    spaces = found["preflight"].get("disk") or {}
+    needed = {}
+    for component in sorted({one["component"] for one in changes}):
+        # A component that is there and only changed needs little; one that is absent all of it.
+        if found["state"].get(component, {}).get("version") is not None:
+            continue
+        for place, size in NEEDS.get(component, {}).items():
+            path = options.get(place) or ROOTS.get(place) or place
+            if path in spaces:
+                space = spaces[path]
+                entry = needed.setdefault(
+                    space["device"], {"size": 0, "free": space["free"], "for": []}
+                )
+                entry["size"] += size
+                entry["for"].append("{0} in {1}".format(component, path))
+    return [
+        (
+            "the disk is too full: {0:.1f} GB are free where {1:.1f} GB are needed ({2})".format(
+                entry["free"] / 1e9, entry["size"] / 1e9, ", ".join(entry["for"])
+            ),
+            "free some space (apt-get clean; old files under /opt), or move a root with "
+            "cudnn_root or tensorflow_root",
+        )
+        for _device, entry in sorted(needed.items())
+        if entry["free"] < entry["size"]
+    ]
+
+
+def gpu_processes(found, changes, options, row):
+    running = found["preflight"].get("processes") or []
+    # A missing hold or pin is put right without touching the driver that the job uses.
+    packages = nvidia_driver.all_packages(row["nvidia_driver"])
+    reboot = options.get("nvidia_driver_reboot")
+    if not any(
+        one["component"] == "nvidia_driver"
+        and (one["item"] in packages or (one["reboot"] and reboot))
+        for one in changes
+    ):
+        return []
+    # With a time to wait, the role waits before it touches anything, and refuses by itself.
+    if not running or options.get("nvidia_driver_wait_for_gpu_processes"):
+        return []
+    who = "; ".join(
+        "pid {0} of {1}: {2}".format(one["pid"], one["user"], one["command"]) for one in running
+    )
+    return [
+        (
+            "GPU processes run, and the driver would be changed under them: " + who,
+            "run again when they have ended, or let the run wait with "
+            "nvidia_driver_wait_for_gpu_processes (seconds); none is ever ended for you",
+        )
+    ]
+
+
+def gpu_driver_window(found, _changes, _options, row):
+    branch = int(str(row["nvidia_driver"]["branch"]).split(".")[0])
+    reasons = []
+    for name in _generations(found):
+        first, last = WINDOWS[name]
+        if branch < first:
+            reasons.append(
+                (
+                    "a {0} GPU needs driver {1} or newer; the lock says {2}".format(
+                        name, first, branch
+                    ),
+                    "wish for a newer stack for this host in gpu_stack",
+                )
+            )
+        elif last is not None and branch > last:
+            reasons.append(
+                (
+                    "driver {0} is the last for a {1} GPU; the lock says {2}".format(
+                        last, name, branch
+                    ),
+                    "wish for an older driver_branch for this host in gpu_stack",
+                )
+            )
+    return reasons
+
+
+def gpu_translated(found, _changes, _options, row):
+    version = [int(part) for part in row["tensorflow"]["version"].split(".")[:2]]
+    if version >= [2, 12]:
+        return []
+    return [
+        (
+            "TensorFlow {0} has no code for a {1} GPU: the first run translates for half an hour, "
+            "and cuDNN and cuBLAS of CUDA 11.2 do not know it".format(
+                row["tensorflow"]["version"], name
+            ),
+            "wish for TensorFlow 2.12 or newer on this host",
+        )
+        for name in _generations(found)
+        if name in TRANSLATED
+    ]
+
+
+def secure_boot_unsigned(found, _changes, options, _row):
+    if _scope(found, options) != "full" or found["preflight"].get("secure_boot") is not True:
+        return []
+    if found["preflight"].get("module_key"):
+        return []
+    return [
+        (
+            "Secure Boot is on: the kernel will refuse the module that DKMS builds, for it is not "
+            "signed",
+            "switch Secure Boot off in the firmware, or enrol a key of your own (mokutil --import; "
+            "it asks at the console on the next boot) and let DKMS sign with it",
+        )
+    ]
+
+
+def _nouveau(found, options):
+    return found["state"].get("nvidia_driver", {}).get("nouveau_loaded") and (
+        _scope(found, options) == "full" and not found["container"]
+    )
+
+
+def nouveau_loaded(found, _changes, options, _row):
+    local = options.get("ansible_connection") == "local"
+    if not _nouveau(found, options) or (options.get("nvidia_driver_reboot") and not local):
+        return []
+    return [
+        (
+            "nouveau is loaded and drives the GPU; it goes only with a reboot, and this run may "
+            "not do one",
+            "set nvidia_driver_reboot: true, or reboot the host after this run and run again",
+        )
+    ]
+
+
+def headers_absent(found, _changes, options, _row):
+    if _scope(found, options) != "full":
+        return []
+    return [
+        (
+            "the headers of kernel {0} are neither installed nor in the archive any more, so no "
+            "module can be built for it".format(kernel),
+            "install the current kernel (apt install linux-image-amd64), reboot, then run again",
+        )
+        for kernel, state in sorted((found["preflight"].get("headers") or {}).items())
+        if state == "absent"
+    ]
+
+
+def no_kernel(found, _changes, options, _row):
+    if _scope(found, options) != "full" or found["state"]["nvidia_driver"]["kernels"]:
+        return []
+    return [
+        (
+            "nvidia_driver_scope is full, but no kernel image is installed under /boot and the "
+            "running kernel is not this system's",
+            "install linux-image-amd64, or set nvidia_driver_scope: userspace",
+        )
+    ]
+
+
+def kernel_compiler(found, _changes, options, _row):
+    compilers_found = found["preflight"].get("compilers") or {}
+    kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed") or []
+    if _scope(found, options) != "full" or found["container"]:
+        return []
+    if kernel is None or not installed or kernel in installed:
+        return []
+    return [
+        (
+            "the running kernel was built by gcc {0}, and only gcc {1} is installed: modules built "
+            "by another compiler often fail".format(kernel, ", ".join(map(str, installed))),
+            "apt install gcc-{0}".format(kernel),
+        )
+    ]
+
+
+def _locked(row):
+    packages = nvidia_driver.all_packages(row["nvidia_driver"]) if row.get("nvidia_driver") else {}
+    names = set(packages)
+    for sets in ((row.get("cuda") or {}).get("packages") or {}).values():
+        names.update(sets)
+    return names
+
+
+def dpkg_broken(found, _changes, _options, row):
+    ours = _locked(row)
+    reasons = []
+    for name, status in found["preflight"].get("unfinished") or []:
+        if name not in ours and status == "half-installed":
+            reasons.append(
+                (
+                    "dpkg holds the package {0} in state {1}, and it is none of this "
+                    "stack's".format(name, status),
+                    "apt-get install --reinstall {0}, or remove it; then run again".format(name),
+                )
+            )
+    return reasons
+
+
+def dpkg_interrupted(found, _changes, _options, _row):
+    names = [name for name, _status in found["preflight"].get("unfinished") or []]
+    if not names:
+        return []
+    return [
+        (
+            "an installation was interrupted ({0}); it will be finished first".format(
+                ", ".join(names)
+            ),
+            "nothing to do",
+        )
+    ]
+
+
+def held_elsewhere(found, _changes, options, row):
+    state = found["state"].get("nvidia_driver") or {}
+    if state.get("pins") is not None:
+        return []
+    wanted = nvidia_driver.wanted_packages(row["nvidia_driver"], _scope(found, options), options)
+    held = [
+        "{0} {1}".format(name, seen["version"])
+        for name, seen in sorted((state.get("packages") or {}).items())
+        if seen["want"] == "hold" and name in wanted and seen["version"] != wanted[name]
+    ]
+    if not held:
+        return []
+    return [
+        (
+            "held by somebody else at another version: " + ", ".join(held),
+            "if the hold is not wanted any more: apt-mark unhold "
+            + " ".join(one.split()[0] for one in held),
+        )
+    ]
+
+
+def foreign_driver(found, _changes, _options, row):
+    ours = _locked(row)
+    names = [name for name in found["preflight"].get("foreign") or [] if name not in ours]
+    if not names:
+        return []
+    return [
+        (
+            "another NVIDIA driver is installed from packages: " + ", ".join(names),
+            "remove it first: apt-get purge " + " ".join(names),
+        )
+    ]
+
+
+def signed_by_conflict(found, _changes, _options, _row):
+    return [
+        (
+            "apt refuses all work: {0} {1} is named with different keys (Signed-By) in {2}".format(
+                uri, suite, " and ".join(files)
+            ),
+            "keep one of the entries, with the key it needs",
+        )
+        for uri, suite, files in found["preflight"].get("signed_by") or []
+    ]
+
+
+def runfile_driver(found, _changes, _options, _row):
+    installer = found["preflight"].get("installer") or []
+    if not installer:
+        return []
+    return [
+        (
+            "a driver was installed by NVIDIA's .run file ({0}); its files would shadow the "
+            "packages'".format(", ".join(installer)),
+            "nvidia-uninstall (when no GPU process runs), then run again",
+        )
+    ]
+
+
+def unowned_cuda(found, _changes, _options, _row):
+    cuda = found["preflight"].get("usr_local_cuda")
+    if not cuda or not cuda["named_in"]:
+        return []
+    return [
+        (
+            "a CUDA that no package owns ({0}) is put in front by {1}".format(
+                cuda["path"], ", ".join(cuda["named_in"])
+            ),
+            "take /usr/local/cuda out of {0}, or move the directory away".format(
+                ", ".join(cuda["named_in"])
+            ),
+        )
+    ]
+
+
+def conda_first(found, _changes, _options, _row):
+    files = found["preflight"].get("conda") or []
+    if not files:
+        return []
+    return [
+        (
+            "conda stands first in PATH after login ({0}): 'python' and its CUDA libraries are "
+            "conda's, not this stack's".format(", ".join(files)),
+            "conda config --set auto_activate_base false, and call TensorFlow's Python by its path",
+        )
+    ]
+
+
+RULES = (
+    Rule("avx", "tensorflow", True, avx_missing),
+    Rule("disk", None, True, disk_full),
+    Rule("gpu-processes", "nvidia_driver", True, gpu_processes),
+    Rule("gpu-driver-window", "nvidia_driver", True, gpu_driver_window),
+    Rule("gpu-translated", "tensorflow", False, gpu_translated),
+    Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),
+    Rule("nouveau", "nvidia_driver", False, nouveau_loaded),
+    Rule("headers", "nvidia_driver", True, headers_absent),
+    Rule("no-kernel", "nvidia_driver", True, no_kernel),
+    Rule("kernel-compiler", "nvidia_driver", False, kernel_compiler),
+    Rule("dpkg-broken", None, True, dpkg_broken),
+    Rule("dpkg-interrupted", None, False, dpkg_interrupted),
+    Rule("held", "nvidia_driver", True, held_elsewhere),
+    Rule("foreign-driver", "nvidia_driver", True, foreign_driver),
+    Rule("signed-by", None, True, signed_by_conflict),
+    Rule("runfile-driver", "nvidia_driver", True, runfile_driver),
+    Rule("unowned-cuda", "cuda", True, unowned_cuda),
+    Rule("conda", "tensorflow", False, conda_first),
+)
+
+
+def _reasons(found, changes, options, row, stops):
+    components = {one["component"] for one in changes}
+    reasons = []
+    for rule in RULES:
+        if rule.stops is not stops:
+            continue
+        if not changes or (rule.component is not None and rule.component not in components):
+            continue
+        for message, hint in rule.check(found, changes, options or {}, row):
+            reasons.append(blocker(rule.id, rule.component, message, hint))
+    return reasons
+
+
+def blockers(found, changes, options, row):
+    """Reasons not to begin with these (selected) changes, all of them at once. Pure."""
+    return _reasons(found, changes, options, row, True)
+
+
+def warnings(found, changes, options, row):
+    """What a person should know beforehand, and what does not stop the run. Pure."""
+    return _reasons(found, changes, options, row, False)
