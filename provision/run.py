@@ -96,7 +96,7 @@ def run_playbook(
     with log.open("wb") as stream:
         ended, interrupted = _run(
             command,
-            environment(tree, live=on_event is not None or quiet),
+            environment(tree),
             stream if quiet else None,
             folder / "events.jsonl",
             on_event or _unseen,
@@ -206,7 +206,7 @@ def find_program(name: str = "ansible-playbook") -> str:
     return program
 
 
-def environment(tree: Path, *, live: bool) -> dict[str, str]:
+def environment(tree: Path) -> dict[str, str]:
     """The user's environment with the tree's own configuration.
 
     The user's is needed whole: ssh-agent, proxies, cloud inventories' credentials.
@@ -217,10 +217,8 @@ def environment(tree: Path, *, live: bool) -> dict[str, str]:
         found.setdefault("ANSIBLE_CONFIG", str(config))
     # The report is wanted in this tree, whatever a Molecule run or a shell has left behind.
     found.pop("PROVISION_REPORT_DIR", None)
-    if live:
-        found["PROVISION_LIVE"] = "1"
-    else:
-        found.pop("PROVISION_LIVE", None)
+    # The callback's own table is for people who run ansible-playbook themselves.
+    found["PROVISION_LIVE"] = "1"
     return found
 
 

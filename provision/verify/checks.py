@@ -150,6 +150,13 @@ def nvidia_smi_answers(seen: Seen) -> Verdict:
             "the role blacklists nouveau and rebuilds the initramfs; reboot the host",
             found.message,
         )
+    if not seen.probe["pci"] and not seen.container:
+        return failed(
+            "there is no NVIDIA GPU on this host's PCI bus",
+            "the card is not seated or not powered, is switched off in the firmware, or was not "
+            "given to this virtual machine",
+            found.message,
+        )
     return failed(found)
 
 

@@ -49,6 +49,11 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("nvidia_driver.answers", {"nvidia_smi": said("", rc=0)}, ["ended with 0"]),
     (
+        "nvidia_driver.answers",
+        {"nvidia_smi": said("No devices were found\n", rc=6), "pci": []},
+        ["no NVIDIA GPU on this host's PCI bus", "firmware"],
+    ),
+    (
         "nvidia_driver.version",
         {"nvidia_smi": said(SMI.replace("470.256.02", "535.309.01"))},
         ["535.309.01", "470.256.02", "reboot"],

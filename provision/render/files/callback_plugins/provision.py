@@ -404,7 +404,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         component = role.rpartition(".")[2] if role else None
         if component in COMPONENTS:
             return {"task": name, "component": component, "phase": "apply"}
-        phase = "look" if component == LOOK or task.action == LOOK else phase_of(name)
+        phase = phase_of(name) or ("look" if task.action == LOOK else None)
         return {"task": name, "phase": phase} if phase else {"task": name}
 
     def _result(self, result: Any, status: str) -> None:
