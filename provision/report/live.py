@@ -132,9 +132,12 @@ class LiveView:
         host.components = dict.fromkeys(components, "planned")
         if self._console.is_terminal:
             return None
-        if not components:
-            return Text(f"{label}: nothing to change")
         count = event.get("changes")
+        if event.get("blockers"):
+            return Text(f"{label}: blocked, see below")
+        if not components:
+            left = f"; {count} changes left out by tags" if count else ""
+            return Text(f"{label}: nothing to change{left}")
         word = "change" if count == 1 else "changes"
         return Text(f"{label}: {count} {word} in {', '.join(components)}")
 

@@ -6,6 +6,7 @@ repeat what words say already. A simulated GPU is always called one.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from rich.console import Console
@@ -34,7 +35,8 @@ def outcome(report: Report, console: Console) -> None:
         _problems(name, host, console)
         if host.get("not_selected"):
             names = ", ".join(dict.fromkeys(_component(item) for item in host["not_selected"]))
-            console.print(Text(f"{name}: left out by tags: {names}"))
+            why = "differs from its lock" if report.get("mode") == "verify" else "left out by tags"
+            console.print(Text(f"{name}: {why}: {names}"))
     console.print(Text(_sentence(report)))
 
 
@@ -43,16 +45,28 @@ def plan(report: Report, console: Console) -> None:
     if not report["hosts"]:
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
-    for name, host in report["hosts"].items():
-        label = name + (" (simulated GPU)" if host.get("simulated_gpu") else "")
+    for names, host in _alike(report):
         status = host["status"]
-        console.print(Text.assemble((label, "bold"), ": ", (status, STYLES[status])))
+        console.print(Text.assemble((names, "bold"), ": ", (status, STYLES[status])))
         for change in host.get("changes") or []:
             chosen = "" if change.get("selected", True) else " (left out by tags)"
             reboot = " (needs a reboot)" if change.get("reboot") else ""
             console.print(Text(f"  {_change(change)}{reboot}{chosen}"), soft_wrap=True)
-        _problems(name, host, console)
+        _problems(names, host, console)
     console.print(Text(_sentence(report)))
+
+
+def _alike(report: Report) -> list[tuple[str, dict[str, Any]]]:
+    """Hosts of which the very same is to be said, together: a lab's hosts mostly drift alike."""
+    groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    for name, host in report["hosts"].items():
+        said = ("status", "simulated_gpu", "changes", "blockers", "failure")
+        key = json.dumps([host.get(part) for part in said], sort_keys=True)
+        groups.setdefault(key, ([], host))[0].append(name)
+    return [
+        (", ".join(names) + (" (simulated GPU)" if host.get("simulated_gpu") else ""), host)
+        for names, host in groups.values()
+    ]
 
 
 def _change(change: dict[str, Any]) -> str:

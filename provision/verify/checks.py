@@ -16,6 +16,8 @@ from typing import Any
 from . import diagnose
 from .diagnose import Diagnosis
 
+# So many packages are named in a diagnosis; all of them stand in its detail.
+NAMED = 5
 AGAIN = "run the playbook again; `provision plan` shows what it will repair"
 
 
@@ -489,7 +491,8 @@ def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
         elif found["version"] != version:
             wrong.append(f"{name} is {found['version']}, the lock's is {version}")
     if wrong:
-        return failed("; ".join(wrong), AGAIN)
+        more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        return failed("; ".join(wrong[:NAMED]) + more, AGAIN, "; ".join(wrong))
     return passed(f"{len(wanted)} packages")
 
 

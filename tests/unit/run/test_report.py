@@ -141,6 +141,20 @@ def test_a_plan_names_each_change_and_its_reason() -> None:
     assert expected in text
 
 
+def test_a_plan_says_the_same_of_many_hosts_once() -> None:
+    change = {"component": "cuda", "item": "libcusolver11", "from": "1", "to": "2", "reason": ""}
+    drifted = host("drift", changes=[change])
+    text = shown(terminal.plan, report("check", a=drifted, b=host("converged"), c=drifted))
+    assert "a, c (simulated GPU): drift" in text
+    assert text.count("cuda libcusolver11: 1 -> 2") == 1
+    assert "b (simulated GPU): converged" in text
+
+
+def test_a_verify_that_finds_drift_says_so() -> None:
+    made = report("verify", a=host("drift", not_selected=["gpu_env"]))
+    assert "a: differs from its lock: gpu_env" in shown(terminal.outcome, made)
+
+
 def test_no_host_at_all_is_said() -> None:
     assert "No host was looked at" in shown(terminal.plan, report())
     assert "No host was looked at" in shown(terminal.outcome, report())

@@ -338,6 +338,14 @@ def test_profile_runtime_needs_its_own_packages_and_files_without_owner() -> Non
         assert BY_ID[name](host(changes)).result == "failed"
 
 
+def test_many_missing_packages_are_counted_not_listed() -> None:
+    wanted = {f"package{number}": "1" for number in range(9)}
+    row = ROW | {"cuda": ROW["cuda"] | {"packages": {"toolkit": wanted}}}
+    verdict = BY_ID["cuda.packages"](host(row=row))
+    assert verdict.diagnosis.endswith("; and 4 more")
+    assert "package8" in verdict.detail
+
+
 def test_found_versions_are_what_answered() -> None:
     assert found(host()) == {
         "nvidia_driver": "470.256.02",
