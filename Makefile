@@ -4,6 +4,8 @@ PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PATH
+# Here hosts are promised: a machine that can't make them is an error, not a skip.
+export PROVISION_REQUIRE_HOSTS := 1
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14

@@ -1,0 +1,108 @@
+"""Two bare hosts on this machine, provisioned and proven: what `make demo` does.
+
+It does what a person would: makes an inventory, then runs `provision lock`, `render` and `apply`.
+The one thing of its own is the cuDNN tarball, packed from NVIDIA's PyPI wheel, because NVIDIA's site
+can't be reached from everywhere (inventories/demo says so too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from provision import locallab
+from provision.errors import ProvisionError
+from provision.locallab import cudnn_archive
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+
+def say(text: str) -> None:
+    print(f"demo: {text}", flush=True)
+
+
+def write_inventory(
+    project: Path, lab: locallab.Lab, archive: cudnn_archive.CudnnArchive, *, group: str = "gpu_hosts"
+) -> None:
+    """inventories/demo with this lab's addresses and this archive's hash, as `project`/lab."""
+    target = project / "lab"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(ROOT / "inventories" / "demo", target)
+    # The inventory is plain data and may be read by anyone; the key it names lies beside the lab.
+    (target / "hosts.yml").write_text(
+        yaml.safe_dump(lab.inventory(group), sort_keys=False), encoding="utf-8"
+    )
+    wish = target / "group_vars" / "gpu_hosts.yml"
+    wish.write_text(
+        wish.read_text(encoding="utf-8").replace("@CUDNN_SHA256@", archive.sha256), encoding="utf-8"
+    )
+    files = project / "files"
+    files.mkdir(parents=True, exist_ok=True)
+    link = files / archive.path.name
+    link.unlink(missing_ok=True)
+    link.symlink_to(archive.path)
+
+
+def provision(*arguments: str) -> int:
+    """Run the command line as a person would; its output goes to the terminal."""
+    return subprocess.run([str(BIN / "provision"), *arguments], check=False).returncode
+
+
+def prepare(project: Path, name: str, hosts: Sequence[str], *, keep: bool) -> locallab.Lab:
+    """Bare hosts, and a rendered project for them that was never run.
+
+    Without `keep` the hosts are swept away once this process is gone.
+    """
+    locallab.sweep()
+    project.mkdir(parents=True, exist_ok=True)
+    lab = locallab.up(name, state_dir=project / ".lab", hosts=hosts, keep=keep, progress=say)
+    write_inventory(project, lab, cudnn_archive.pack(progress=say))
+    for command in (["lock", "--project", str(project)], ["render", str(project)]):
+        code = provision(*command)
+        if code:
+            raise SystemExit(code)
+    return lab
+
+
+def up(project: Path, count: int) -> int:
+    down(project)
+    prepare(project, "demo", [f"demo-gpu{number}" for number in range(1, count + 1)], keep=True)
+    code = provision("apply", "--project", str(project))
+    shown = os.path.relpath(project, Path.cwd())
+    print(f"\nreport:     {shown}/report/report.json")
+    print(f"run again:  cd {shown} && {os.path.relpath(BIN / 'ansible-playbook', project)} site.yml -i lab")
+    print("remove:     make demo-down")
+    return code
+
+
+def down(project: Path) -> None:
+    if locallab.down("demo", state_dir=project / ".lab"):
+        say("the last demo's hosts are removed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["up", "down"])
+    parser.add_argument("--project", type=Path, default=ROOT / "build" / "demo")
+    parser.add_argument("--hosts", type=int, default=2)
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.command == "down":
+            down(chosen.project)
+            return 0
+        return up(chosen.project, chosen.hosts)
+    except ProvisionError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,127 @@
+"""Local hosts for tests: real Debian 11 over real SSH, never the demo's.
+
+`make test` sets PROVISION_REQUIRE_HOSTS: there a machine that can't make hosts is an error; elsewhere
+it is a skip that says what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import locallab
+from provision.errors import MachineError
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import demo  # noqa: E402 - the script that `make demo` runs
+
+BIN = Path(sys.executable).parent
+OLDEST = ROOT / ".venv-oldest" / "bin" / "ansible-playbook"
+NEWEST = BIN / "ansible-playbook"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder needs hosts, whether its author said so or not."""
+    for item in items:
+        if Path(str(item.fspath)).is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.hosts)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hosts_possible() -> None:
+    """Skip, or fail where hosts were promised, with the reason."""
+    try:
+        from provision.locallab.machine import measure, require
+
+        require(measure())
+    except MachineError as error:
+        if os.environ.get("PROVISION_REQUIRE_HOSTS"):
+            pytest.fail(f"hosts were promised, but: {error}")
+        pytest.skip(f"no local hosts on this machine: {error}")
+
+
+@dataclass
+class Project:
+    """A rendered project and the lab it is for."""
+
+    path: Path
+    lab: locallab.Lab
+
+    def ssh(self, host: str, command: str, *, check: bool = True) -> str:
+        """What a command prints on a host, over SSH, as the ordinary user."""
+        one = next(entry for entry in self.lab.hosts if entry.name == host)
+        done = subprocess.run(
+            [
+                "ssh", *self.lab.ssh_arguments(), "-i", str(one.key_file),
+                f"{one.user}@{one.address}", command,
+            ],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        if check:
+            assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout + ("" if check else done.stderr)
+
+    def playbook(
+        self, *arguments: str, program: Path = NEWEST, book: str = "site.yml"
+    ) -> subprocess.CompletedProcess[str]:
+        """The plain `ansible-playbook` of a person who has no `provision`."""
+        return subprocess.run(
+            [str(program), book, "-i", "lab", *arguments],
+            cwd=self.path, capture_output=True, text=True, check=False, timeout=1800,
+        )  # fmt: skip
+
+    def provision(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(BIN / "provision"), *arguments],
+            cwd=self.path, capture_output=True, text=True, check=False, timeout=1800,
+        )  # fmt: skip
+
+    @property
+    def report(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.path / "report/report.json").read_text("utf-8"))
+        return loaded
+
+    def tasks_run(self) -> dict[str, list[str]]:
+        """{host: tasks that did something on it} of the last run, from its events."""
+        seen: dict[str, list[str]] = {host.name: [] for host in self.lab.hosts}
+        for line in (self.path / "report/events.jsonl").read_text("utf-8").splitlines():
+            event = json.loads(line)
+            if event["event"] == "host_result" and event.get("status") not in {"skipped", None}:
+                seen[event["host"]].append(event["task"])
+        return seen
+
+
+def make_project(directory: Path, name: str, hosts: list[str]) -> Iterator[Project]:
+    lab = demo.prepare(directory, name, hosts, keep=False)
+    try:
+        yield Project(directory, lab)
+    finally:
+        lab.down()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Two hosts brought from bare to proven once, by `provision apply`."""
+    directory = tmp_path_factory.mktemp("spine") / "project"
+    for project in make_project(directory, "test-spine", ["spine1", "spine2"]):
+        applied = project.provision("apply", "-i", "lab")
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        shutil.copy(project.path / "report/report.json", project.path / "report/first.json")
+        yield project
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """One bare host and a rendered project for it."""
+    yield from make_project(tmp_path_factory.mktemp("bare") / "project", "test-bare", ["bare1"])

@@ -1,0 +1,41 @@
+"""Each role in a three-line playbook of someone else's, on a host that has nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Project
+
+# In an order in which none can lean on an earlier one: the driver and CUDA come last.
+PROOF = {
+    "gpu_env": ("cat /etc/profile.d/provision-gpu.sh", "XLA_FLAGS"),
+    "cudnn": ("/sbin/ldconfig -p", "libcudnn.so.8"),
+    "tensorflow": (
+        "CUDA_VISIBLE_DEVICES=-1 /opt/tensorflow/current/bin/python -c"
+        " 'import tensorflow; print(tensorflow.__version__)' 2>/dev/null",
+        "2.9.3",
+    ),
+    "cuda": ("nvcc --version", "release 11.2"),
+    "nvidia_driver": ("nvidia-smi --query-gpu=driver_version --format=csv,noheader", "470.256.02"),
+}
+
+
+@pytest.mark.parametrize("role", PROOF)
+def test_role_works_alone(bare: Project, role: str, tmp_path: Path) -> None:
+    """Installs, proves, and changes nothing when run again."""
+    book = tmp_path / "book.yml"
+    book.write_text(f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n")
+    # The project's inventory names its own cuDNN archive; a role alone is told which version it is.
+    wish = (bare.path / "lab/group_vars/gpu_hosts.yml").read_text("utf-8")
+    sha = wish.split('sha256: "')[1][:64]
+    arguments = ["-e", f"cudnn_version=8.5.0.96 cudnn_sha256={sha}"] if role == "cudnn" else []
+    book_in_project = bare.path / "alone.yml"
+    book_in_project.write_text(book.read_text())
+    first = bare.playbook(*arguments, book="alone.yml")
+    assert first.returncode == 0, first.stdout[-6000:] + first.stderr
+    command, expected = PROOF[role]
+    assert expected in bare.ssh("bare1", command)
+    second = bare.playbook(*arguments, book="alone.yml")
+    assert second.returncode == 0, second.stdout[-6000:] + second.stderr
+    assert "changed=0" in second.stdout, second.stdout[-6000:]

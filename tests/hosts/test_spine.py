@@ -1,0 +1,152 @@
+"""From bare to proven, and what must stay true afterwards. The tests share two hosts, in this order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import NEWEST, OLDEST, Project
+
+HOSTS = ["spine1", "spine2"]
+
+
+def test_bare_hosts_end_proven(spine: Project) -> None:
+    """The report of the first run says what was proven, and that the GPU is simulated."""
+    report = json.loads((spine.path / "report/first.json").read_text("utf-8"))
+    assert sorted(report["hosts"]) == HOSTS
+    for name, host in report["hosts"].items():
+        assert host["status"] == "proven", (name, host)
+        assert host["simulated_gpu"] is True
+        assert host["found"]["nvcc"] == "11.2"
+        assert host["found"]["cudnn"].startswith("8.")
+        assert host["found"]["tensorflow"].startswith("2.9.")
+        assert host["found"]["tensorflow_gpus"] == 2
+        assert host["checks_summary"]["failed"] == 0
+        assert host["checks_summary"]["passed"] >= 10
+        # What such a host can't show is counted, never passed.
+        assert host["checks_summary"]["not_applicable"] >= 1
+
+
+@pytest.mark.parametrize("program", [OLDEST, NEWEST], ids=["ansible-core-2.17", "ansible-core-2.19"])
+def test_a_second_run_changes_nothing_and_runs_one_module_per_host(
+    spine: Project, program: Path
+) -> None:
+    assert program.exists(), f"{program} is missing: scripts/setup makes it"
+    done = spine.playbook(program=program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [host["changes"] for host in spine.report["hosts"].values()] == [[], []]
+    for host, tasks in spine.tasks_run().items():
+        assert len(tasks) == 1, (host, tasks)
+
+
+def test_check_mode_agrees(spine: Project) -> None:
+    done = spine.playbook("--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {host["status"] for host in spine.report["hosts"].values()} == {"converged"}
+    assert "changed=0" in done.stdout
+
+
+def test_plan_of_converged_hosts_is_empty(spine: Project) -> None:
+    done = spine.provision("plan", "-i", "lab")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvcc --version",
+        "bash -lc 'nvcc --version'",
+        "sudo systemd-run --quiet --wait --pipe nvcc --version",
+        "sudo systemd-run --quiet --wait --pipe sh -c 'echo $XLA_FLAGS; nvcc --version'",
+    ],
+)
+def test_nvcc_answers_wherever_people_call_it(spine: Project, command: str) -> None:
+    """`ssh host nvcc`, a login shell, a systemd unit."""
+    said = spine.ssh("spine1", command)
+    assert "release 11.2" in said
+    if "XLA_FLAGS" in command:
+        assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in said
+
+
+def test_cron_has_the_environment(spine: Project) -> None:
+    """A job of the user's crontab sees XLA_FLAGS and finds nvcc (pam_env reads /etc/environment)."""
+    spine.ssh("spine1", "echo '* * * * * (echo $XLA_FLAGS; nvcc --version) > ~/cron.out 2>&1' | crontab -")
+    said = spine.ssh(
+        "spine1", "for i in $(seq 1 75); do [ -s ~/cron.out ] && break; sleep 1; done; sleep 1; crontab -r; cat ~/cron.out"
+    )
+    assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in said
+    assert "release 11.2" in said
+
+
+DAMAGE = {
+    "libcusolver.so.11": (
+        "cuda",
+        "sudo rm $(readlink -f $(/sbin/ldconfig -p | sed -n 's/.*libcusolver.so.11 .*=> //p' | head -1))",
+    ),
+    "libcudnn.so.8": (
+        "cudnn",
+        "sudo rm $(/sbin/ldconfig -p | sed -n 's/.*libcudnn.so.8 .*=> //p' | head -1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("soname", sorted(DAMAGE))
+def test_a_library_taken_away_is_named_and_just_that_is_repaired(
+    spine: Project, soname: str
+) -> None:
+    component, command = DAMAGE[soname]
+    spine.ssh("spine1", command)
+
+    plan = spine.provision("plan", "-i", "lab")
+    assert plan.returncode == 5, plan.stdout + plan.stderr
+    assert soname in plan.stdout
+    assert "spine2" not in [
+        name for name, host in spine.report["hosts"].items() if host["status"] == "drift"
+    ]
+
+    verify = spine.provision("verify", "-i", "lab")
+    assert verify.returncode == 6, verify.stdout + verify.stderr
+    assert soname in verify.stdout
+    failed = [c for c in spine.report["hosts"]["spine1"]["checks"] if c["result"] == "failed"]
+    assert any(soname in check["diagnosis"] + check["detail"] for check in failed), failed
+
+    before = spine.ssh("spine1", "stat -c '%n %Y' /opt/tensorflow/current/.provision.json /usr/bin/nvcc")
+    apply = spine.provision("apply", "-i", "lab")
+    assert apply.returncode == 0, apply.stdout + apply.stderr
+    assert spine.report["hosts"]["spine1"]["status"] == "proven"
+    assert {one["component"] for one in spine.report["hosts"]["spine1"]["changes"]} == {component}
+    assert sorted(spine.report["hosts"]["spine1"]["components"]) == [component]
+    assert before == spine.ssh(
+        "spine1", "stat -c '%n %Y' /opt/tensorflow/current/.provision.json /usr/bin/nvcc"
+    )
+
+
+def test_numpy_2_of_a_user_is_named_and_repaired(spine: Project) -> None:
+    """The most frequent way to break TensorFlow 2.9: `pip install` of something that wants numpy 2."""
+    spine.ssh("spine1", "sudo /opt/tensorflow/current/bin/pip install -q --no-deps 'numpy==2.0.2'")
+    plan = spine.provision("plan", "-i", "lab")
+    assert plan.returncode == 5, plan.stdout + plan.stderr
+    assert "numpy" in plan.stdout
+    assert "2.0.2" in plan.stdout
+    apply = spine.provision("apply", "-i", "lab")
+    assert apply.returncode == 0, apply.stdout + apply.stderr
+    assert spine.report["hosts"]["spine1"]["status"] == "proven"
+
+
+def test_only_the_tagged_component_is_touched_and_the_rest_is_reported(spine: Project) -> None:
+    """`--tags cudnn` repairs cuDNN and reports what it left out."""
+    for _component, command in DAMAGE.values():
+        spine.ssh("spine1", command)
+    done = spine.provision("apply", "-i", "lab", "--tags", "cudnn")
+    host = spine.report["hosts"]["spine1"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert host["not_selected"] == ["cuda"], host
+    assert spine.provision("apply", "-i", "lab").returncode == 0
+    assert spine.report["hosts"]["spine1"]["status"] == "proven"
+
+
+def test_the_receipt_tells_the_lock(spine: Project) -> None:
+    receipt = json.loads(spine.ssh("spine1", "cat /var/lib/provision/receipt.json"))
+    assert receipt["lock_digest"] == spine.report["lock_digest"]
+    assert receipt["after"]["cuda"] == "11.2.2"
