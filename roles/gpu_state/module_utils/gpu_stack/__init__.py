@@ -197,8 +197,18 @@ def describe(changes):
     return ["\n".join(before) + "\n" if before else "", "\n".join(after) + "\n" if after else ""]
 
 
-def answer(parameters, check_mode=False, diff_mode=True):
-    """What the task returns: the plan, `changed` where check mode found work, and the diff."""
+def finish(result, check_mode):
+    """The plan as a task's result: `changed` where check mode found work, and the diff."""
+    before, after = describe(result["changes"])
+    return dict(
+        result,
+        changed=bool(check_mode and result["components"]),
+        diff={"before": before, "after": after},
+    )
+
+
+def answer(parameters, check_mode=False):
+    """What the task returns for its parameters, on the host that this runs on."""
     result = examine(
         parameters.get("lock"),
         parameters.get("wish"),
@@ -207,8 +217,4 @@ def answer(parameters, check_mode=False, diff_mode=True):
         parameters.get("skip"),
         deep=bool(parameters.get("deep")),
     )
-    result["changed"] = bool(check_mode and result["components"])
-    if diff_mode or check_mode:
-        before, after = describe(result["changes"])
-        result["diff"] = {"before": before, "after": after}
-    return result
+    return finish(result, check_mode)

@@ -1,0 +1,261 @@
+"""A Debian 11 host that is exactly as its lock says, written into a directory.
+
+Small on purpose: two CUDA libraries, three cuDNN files, three wheels; every kind of thing that the
+look looks at is there once or twice. Tests damage it and expect exactly the change that names the
+damage.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gpu_stack
+from gpu_stack import gpu_env
+from gpu_stack.context import Result
+
+CUDART = "11.2.152~11.2.2-3+deb11u3"
+CUSOLVER = "11.1.1+~11.1.0.152~11.2.2-3+deb11u3"
+TOOLKIT = "11.2.2-3+deb11u3"
+LIB = "/usr/lib/x86_64-linux-gnu"
+ELF = b"\x7fELF" + b"\0" * 60
+ARCHIVE = "d" * 64
+REQUIREMENTS = "444c500c" + "0" * 56
+CUDNN = "/opt/nvidia/cudnn/8.1.0.77-cuda11.2"
+VENV = "/opt/tensorflow/2.9.3-444c500c"
+SITE = VENV + "/lib/python3.9/site-packages"
+
+WISH = {"tensorflow": "2.9"}
+LOCK: dict[str, Any] = {
+    "format": 1,
+    "digest": "sha256:" + "0" * 64,
+    "rows": [
+        {
+            "platform": {"distribution": "debian", "release": "11", "architecture": "x86_64"},
+            "wish": WISH,
+            "stack": "debian11-small",
+        }
+    ],
+    "stacks": {
+        "debian11-small": {
+            "cuda": {
+                "release": "11.2",
+                "version": "11.2.2",
+                "packages": {
+                    "runtime": {"libcudart11.0": CUDART, "libcusolver11": CUSOLVER},
+                    "toolkit": {
+                        "libcudart11.0": CUDART,
+                        "libcusolver11": CUSOLVER,
+                        "nvidia-cuda-toolkit": TOOLKIT,
+                    },
+                },
+                "sonames": {
+                    "libcudart.so.11.0": "libcudart11.0",
+                    "libcusolver.so.11": "libcusolver11",
+                },
+                "files": {
+                    "libdevice": {
+                        "path": "/usr/lib/nvidia-cuda-toolkit/libdevice/libdevice.10.bc",
+                        "package": "nvidia-cuda-toolkit",
+                    },
+                    "ptxas": {"path": "/usr/bin/ptxas", "package": "nvidia-cuda-toolkit"},
+                },
+            },
+            "cudnn": {
+                "version": "8.1.0.77",
+                "cuda": "11.2",
+                "sha256": ARCHIVE,
+                "soname": "libcudnn.so.8",
+                "minimum": "8.1.0",
+            },
+            "gpu_env": {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []},
+            "tensorflow": {
+                "version": "2.9.3",
+                "python": "3.9",
+                "wheels": {"absl-py": "2.3.1", "numpy": "1.26.4", "tensorflow": "2.9.3"},
+                "requirements_sha256": REQUIREMENTS,
+            },
+        }
+    },
+}
+
+
+class Host:
+    """A recorded host below `root`: write, remove and link by the paths it has there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.packages: dict[str, dict[str, str]] = {}
+        self.loader: dict[str, str] = {}
+
+    def path(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def write(self, path: str, content: str | bytes) -> None:
+        target = self.path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+        target.chmod(0o644)
+
+    def link(self, path: str, target: str) -> None:
+        place = self.path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()
+        place.symlink_to(target)
+
+    def remove(self, path: str) -> None:
+        self.path(path).unlink()
+
+    def package(self, name: str, version: str, files: Sequence[str], state: str = "") -> None:
+        self.packages[name] = {"version": version, "state": state or "hold ok installed"}
+        self.write(f"/var/lib/dpkg/info/{name}:amd64.list", "/.\n" + "\n".join(files) + "\n")
+        sums = [
+            f"{hashlib.md5(self.path(file).read_bytes()).hexdigest()}  {file.lstrip('/')}"  # noqa: S324  dpkg's own
+            for file in files
+            if self.path(file).is_file() and not self.path(file).is_symlink()
+        ]
+        self.write(f"/var/lib/dpkg/info/{name}:amd64.md5sums", "\n".join(sums) + "\n")
+        self.write_status()
+
+    def write_status(self) -> None:
+        self.write(
+            "/var/lib/dpkg/status",
+            "".join(
+                f"Package: {name}\nStatus: {package['state']}\nArchitecture: amd64\n"
+                f"Version: {package['version']}\nDescription: text\n more text\n\n"
+                for name, package in self.packages.items()
+            ),
+        )
+
+    def run(self, argv: Sequence[str]) -> Result:
+        """What the host's programs would answer."""
+        if list(argv) == ["/sbin/ldconfig", "-p"]:
+            lines = [f"\t{name} (libc6,x86-64) => {path}" for name, path in self.loader.items()]
+            return Result(0, f"{len(lines)} libs found in cache\n" + "\n".join(lines) + "\n", "")
+        return Result(127, "", "no such program")
+
+    def plan(self, **changed: Any) -> dict[str, Any]:
+        """The plan for this host; any argument of `gpu_stack.examine` may be given."""
+        arguments: dict[str, Any] = {
+            "lock": copy.deepcopy(LOCK),
+            "wish": WISH,
+            "options": {},
+            "only": ["all"],
+            "skip": [],
+            **changed,
+        }
+        result: dict[str, Any] = gpu_stack.examine(
+            root=str(self.root), runner=self.run, **arguments
+        )
+        return result
+
+    def items(self, **changed: Any) -> list[tuple[str, str, str | None]]:
+        """(component, item, from) of every change in the plan."""
+        changes = self.plan(**changed)["changes"]
+        return [(one["component"], one["item"], one["from"]) for one in changes]
+
+
+def _cuda(host: Host) -> None:
+    host.write(LIB + "/libcudart.so.11.2.152", ELF)
+    host.link(LIB + "/libcudart.so.11.0", "libcudart.so.11.2.152")
+    host.write(LIB + "/libcusolver.so.11.1.0.152", ELF)
+    host.link(LIB + "/libcusolver.so.11", "libcusolver.so.11.1.0.152")
+    host.write("/usr/bin/ptxas", ELF)
+    host.write("/usr/lib/nvidia-cuda-toolkit/libdevice/libdevice.10.bc", b"BC")
+    host.link("/usr/lib/cuda/nvvm/libdevice", "../../nvidia-cuda-toolkit/libdevice")
+    host.package(
+        "libcudart11.0", CUDART, [LIB + "/libcudart.so.11.2.152", LIB + "/libcudart.so.11.0"]
+    )
+    host.package(
+        "libcusolver11", CUSOLVER, [LIB + "/libcusolver.so.11.1.0.152", LIB + "/libcusolver.so.11"]
+    )
+    host.package(
+        "nvidia-cuda-toolkit",
+        TOOLKIT,
+        ["/usr/bin/ptxas", "/usr/lib/nvidia-cuda-toolkit/libdevice/libdevice.10.bc"],
+    )
+    host.write(
+        "/etc/apt/sources.list", "deb http://deb.debian.org/debian bullseye main contrib non-free\n"
+    )
+    host.write(
+        "/etc/apt/preferences.d/provision-cuda",
+        "# ours\n"
+        + "".join(
+            f"\nPackage: {name}\nPin: version {package['version']}\nPin-Priority: 1001\n"
+            for name, package in host.packages.items()
+        ),
+    )
+    host.loader["libcudart.so.11.0"] = LIB + "/libcudart.so.11.0"
+    host.loader["libcusolver.so.11"] = LIB + "/libcusolver.so.11"
+
+
+def _cudnn(host: Host) -> None:
+    header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n"
+    host.write(CUDNN + "/include/cudnn_version.h", header)
+    host.write(CUDNN + "/lib64/libcudnn.so.8.1.0", ELF)
+    host.link(CUDNN + "/lib64/libcudnn.so.8", "libcudnn.so.8.1.0")
+    host.link("/opt/nvidia/cudnn/current", "8.1.0.77-cuda11.2")
+
+    def entry(content: bytes) -> dict[str, Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        return {"size": len(content), "sha256": digest, "mode": "0644"}
+
+    manifest = {
+        "format": 1,
+        "version": "8.1.0.77",
+        "cuda": "11.2",
+        "archive_sha256": ARCHIVE,
+        "files": {
+            "include/cudnn_version.h": entry(header.encode()),
+            "lib64/libcudnn.so.8.1.0": entry(ELF),
+            "lib64/libcudnn.so.8": {"link": "libcudnn.so.8.1.0"},
+        },
+    }
+    host.write(CUDNN + "/.provision-manifest.json", json.dumps(manifest))
+    host.write("/etc/ld.so.conf.d/00-provision-cudnn.conf", "/opt/nvidia/cudnn/current/lib64\n")
+    host.loader["libcudnn.so.8"] = "/opt/nvidia/cudnn/current/lib64/libcudnn.so.8"
+
+
+def _gpu_env(host: Host) -> None:
+    row = LOCK["stacks"]["debian11-small"]["gpu_env"]
+    for path, text in gpu_env.files({}, row).items():
+        if text is not None:
+            host.write(path, text)
+    block = gpu_env.block({}, row)
+    host.write("/etc/environment", f"LANG=C\n{gpu_env.BEGIN}\n{block}{gpu_env.END}\n")
+
+
+def _tensorflow(host: Host) -> None:
+    host.write("/usr/bin/python3.9", ELF)
+    host.link(VENV + "/bin/python", "/usr/bin/python3.9")
+    host.write(VENV + "/pyvenv.cfg", "home = /usr/bin\nversion = 3.9.2\n")
+    host.link("/opt/tensorflow/current", "2.9.3-444c500c")
+    for name in ("absl_py-2.3.1", "numpy-1.26.4", "tensorflow-2.9.3", "pip-20.3.4"):
+        host.write(f"{SITE}/{name}.dist-info/METADATA", "Name: x\n")
+    host.write(f"{SITE}/tensorflow/python/_pywrap_tensorflow_internal.so", ELF)
+    marker = {
+        "format": 1,
+        "version": "2.9.3",
+        "requirements_sha256": REQUIREMENTS,
+        "python": "3.9",
+    }
+    host.write(VENV + "/.provision.json", json.dumps(marker))
+
+
+def make(root: Path) -> Host:
+    """A converged host below `root`."""
+    host = Host(root)
+    release = 'ID=debian\nVERSION_ID="11"\nPRETTY_NAME="Debian GNU/Linux 11 (bullseye)"\n'
+    host.write("/etc/os-release", release)
+    host.write("/proc/sys/kernel/osrelease", "5.10.0-32-amd64\n")
+    host.write("/proc/sys/kernel/arch", "x86_64\n")
+    _cuda(host)
+    _cudnn(host)
+    _gpu_env(host)
+    _tensorflow(host)
+    return host

@@ -1,0 +1,311 @@
+"""A converged host plans nothing; each damage plans exactly the change that names it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import converged_host as made
+import pytest
+from converged_host import CUDNN, LIB, SITE, VENV, Host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return made.make(tmp_path)
+
+
+def test_a_converged_host_has_an_empty_plan(host: Host) -> None:
+    plan = host.plan()
+    assert plan["changes"] == []
+    assert plan["components"] == []
+    assert plan["blockers"] == []
+    assert plan["repairs"] == {}
+    assert plan["stack"] == "debian11-small"
+    assert {
+        name: state["version"] for name, state in plan["state"].items() if state["version"]
+    } == {
+        "cuda": "11.2.2",
+        "cudnn": "8.1.0",
+        "tensorflow": "2.9.3",
+    }
+
+
+def test_a_converged_host_is_whole_when_its_contents_are_read_too(host: Host) -> None:
+    assert host.items(deep=True) == []
+
+
+def test_a_result_is_plain_json(host: Host) -> None:
+    plan = host.plan()
+    assert json.loads(json.dumps(plan)) == plan
+
+
+def _lose_status(host: Host) -> None:
+    host.packages["libcusolver11"]["state"] = "hold ok half-configured"
+    host.write_status()
+
+
+def _unhold(host: Host) -> None:
+    host.packages["libcusolver11"]["state"] = "install ok installed"
+    host.write_status()
+
+
+def _older(host: Host) -> None:
+    host.packages["libcusolver11"]["version"] = "11.0.0"
+    host.write_status()
+
+
+def _without(host: Host) -> None:
+    del host.packages["libcusolver11"]
+    host.write_status()
+
+
+def _foreign(host: Host) -> None:
+    host.write("/usr/local/cuda/lib64/libcusolver.so.11", made.ELF)
+    host.loader["libcusolver.so.11"] = "/usr/local/cuda/lib64/libcusolver.so.11"
+
+
+def _no_current_cudnn(host: Host) -> None:
+    host.link("/opt/nvidia/cudnn/current", "8.5.0.96-cuda11.2")
+
+
+def _another_cudnn(host: Host) -> None:
+    host.write("/usr/lib/libcudnn.so.8", made.ELF)
+    host.loader["libcudnn.so.8"] = "/usr/lib/libcudnn.so.8"
+
+
+def _not_cached(host: Host) -> None:
+    del host.loader["libcusolver.so.11"]
+
+
+def _two_numpys(host: Host) -> None:
+    host.write(f"{SITE}/numpy-2.0.2.dist-info/METADATA", "")
+
+
+def _another_numpy(host: Host) -> None:
+    host.path(f"{SITE}/numpy-1.26.4.dist-info").rename(host.path(f"{SITE}/numpy-2.0.2.dist-info"))
+
+
+DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None]]]] = [
+    (
+        "library link gone",
+        lambda host: host.remove(LIB + "/libcusolver.so.11"),
+        [("cuda", "libcusolver.so.11", "missing")],
+    ),
+    (
+        "library file gone",
+        lambda host: host.remove(LIB + "/libcusolver.so.11.1.0.152"),
+        [("cuda", "libcusolver.so.11", "missing")],
+    ),
+    (
+        "library empty",
+        lambda host: host.write(LIB + "/libcusolver.so.11.1.0.152", b""),
+        [("cuda", "libcusolver.so.11", "empty")],
+    ),
+    (
+        "library not a library",
+        lambda host: host.write(LIB + "/libcusolver.so.11.1.0.152", b"<html>"),
+        [("cuda", "libcusolver.so.11", "damaged")],
+    ),
+    (
+        "library not in the loader's cache",
+        _not_cached,
+        [("cuda", "libcusolver.so.11", "missing")],
+    ),
+    (
+        "library of another CUDA first",
+        _foreign,
+        [("cuda", "libcusolver.so.11", "/usr/local/cuda/lib64/libcusolver.so.11")],
+    ),
+    ("package gone", _without, [("cuda", "libcusolver11", None)]),
+    ("package of another version", _older, [("cuda", "libcusolver11", "11.0.0")]),
+    ("package half way", _lose_status, [("cuda", "libcusolver11", "half-configured")]),
+    ("package not held", _unhold, [("cuda", "libcusolver11 hold", "not held")]),
+    ("ptxas gone", lambda host: host.remove("/usr/bin/ptxas"), [("cuda", "ptxas", "missing")]),
+    (
+        "XLA's way to libdevice gone",
+        lambda host: host.remove("/usr/lib/cuda/nvvm/libdevice"),
+        [("cuda", "libdevice for XLA", "missing")],
+    ),
+    (
+        "pins gone",
+        lambda host: host.remove("/etc/apt/preferences.d/provision-cuda"),
+        [("cuda", "/etc/apt/preferences.d/provision-cuda", "not as locked")],
+    ),
+    (
+        "non-free switched off",
+        lambda host: host.write(
+            "/etc/apt/sources.list", "deb http://deb.debian.org/debian bullseye main contrib\n"
+        ),
+        [("cuda", "apt component non-free", "not enabled")],
+    ),
+    (
+        "cuDNN link gone",
+        lambda host: host.remove(CUDNN + "/lib64/libcudnn.so.8"),
+        [("cudnn", "libcudnn.so.8", "missing")],
+    ),
+    (
+        "cuDNN cut short",
+        lambda host: host.write(CUDNN + "/lib64/libcudnn.so.8.1.0", made.ELF[:20]),
+        [("cudnn", "libcudnn.so.8.1.0", "20 bytes")],
+    ),
+    (
+        "cuDNN file gone",
+        lambda host: host.remove(CUDNN + "/lib64/libcudnn.so.8.1.0"),
+        [("cudnn", "libcudnn.so.8.1.0", "missing"), ("cudnn", "libcudnn.so.8", "missing")],
+    ),
+    (
+        "cuDNN closed",
+        lambda host: host.path(CUDNN + "/lib64/libcudnn.so.8.1.0").chmod(0o600),
+        [("cudnn", "libcudnn.so.8.1.0", "mode 0600")],
+    ),
+    (
+        "cuDNN directory closed",
+        lambda host: host.path("/opt/nvidia").chmod(0o700),
+        [("cudnn", "/opt/nvidia", "closed")],
+    ),
+    (
+        "cuDNN not finished",
+        lambda host: host.remove(CUDNN + "/.provision-manifest.json"),
+        [("cudnn", "cudnn", "8.1.0")],
+    ),
+    (
+        "cuDNN not current",
+        _no_current_cudnn,
+        [
+            ("cudnn", "current", "8.5.0.96-cuda11.2"),
+            ("cudnn", "libcudnn.so.8", "missing"),
+        ],
+    ),
+    (
+        "cuDNN unknown to the loader",
+        lambda host: host.remove("/etc/ld.so.conf.d/00-provision-cudnn.conf"),
+        [("cudnn", "/etc/ld.so.conf.d/00-provision-cudnn.conf", None)],
+    ),
+    (
+        "another cuDNN first",
+        _another_cudnn,
+        [("cudnn", "libcudnn.so.8", "/usr/lib/libcudnn.so.8")],
+    ),
+    (
+        "environment edited",
+        lambda host: host.write("/etc/profile.d/provision-gpu.sh", "export X=1\n"),
+        [("gpu_env", "/etc/profile.d/provision-gpu.sh", "other content")],
+    ),
+    (
+        "environment block gone",
+        lambda host: host.write("/etc/environment", "LANG=C\n"),
+        [("gpu_env", "/etc/environment", "absent")],
+    ),
+    (
+        "loader directories no longer wished",
+        lambda host: host.write("/etc/ld.so.conf.d/01-provision-cuda.conf", "/opt/x\n"),
+        [("gpu_env", "/etc/ld.so.conf.d/01-provision-cuda.conf", "present")],
+    ),
+    (
+        "venv not finished",
+        lambda host: host.remove(VENV + "/.provision.json"),
+        [("tensorflow", "tensorflow", "2.9.3")],
+    ),
+    (
+        "venv not current",
+        lambda host: host.link("/opt/tensorflow/current", "2.8.0-00000000"),
+        [("tensorflow", "current", "2.8.0-00000000")],
+    ),
+    ("wheel of another version", _another_numpy, [("tensorflow", "numpy", "2.0.2")]),
+    ("wheel there twice", _two_numpys, [("tensorflow", "numpy", "1.26.4 and 2.0.2")]),
+    (
+        "interpreter gone",
+        lambda host: host.remove("/usr/bin/python3.9"),
+        [("tensorflow", "python", "missing")],
+    ),
+    (
+        "TensorFlow's library gone",
+        lambda host: host.remove(f"{SITE}/tensorflow/python/_pywrap_tensorflow_internal.so"),
+        [("tensorflow", "_pywrap_tensorflow_internal.so", "missing")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [(damage, expected) for _name, damage, expected in DAMAGES],
+    ids=[name for name, _damage, _expected in DAMAGES],
+)
+def test_a_damage_is_named(
+    host: Host, damage: Callable[[Host], None], expected: list[tuple[str, str, str | None]]
+) -> None:
+    damage(host)
+    assert host.items() == expected
+    assert host.plan()["components"] == sorted({one[0] for one in expected})
+
+
+def test_a_lost_library_is_repaired_by_its_package_alone(host: Host) -> None:
+    host.remove(LIB + "/libcusolver.so.11")
+    plan = host.plan()
+    assert plan["repairs"] == {"cuda": {"cuda_reinstall": ["libcusolver11"]}}
+    assert plan["changes"][0]["to"] == f"libcusolver11 {made.CUSOLVER}"
+
+
+def test_packages_to_reinstall_are_named_once(host: Host) -> None:
+    host.remove("/usr/bin/ptxas")
+    host.remove("/usr/lib/cuda/nvvm/libdevice")
+    host.remove(LIB + "/libcudart.so.11.0")
+    wish = ["libcudart11.0", "nvidia-cuda-toolkit"]
+    assert host.plan()["repairs"] == {"cuda": {"cuda_reinstall": wish}}
+
+
+def test_profile_runtime_asks_for_the_tools_that_were_taken_out(host: Host) -> None:
+    del host.packages["nvidia-cuda-toolkit"]
+    host.write_status()
+    options = {"cuda_profile": "runtime"}
+    assert host.items(options=options) == [("cuda", "compiler tools", None)]
+    marker = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
+    host.write(marker, f"nvidia-cuda-toolkit={made.TOOLKIT}\n")
+    assert host.items(options=options) == []
+    host.remove("/usr/bin/ptxas")
+    plan = host.plan(options=options)
+    assert [one["item"] for one in plan["changes"]] == ["ptxas"]
+    assert plan["repairs"] == {}
+
+
+def test_a_hold_that_is_not_wished_is_released(host: Host) -> None:
+    items = host.items(options={"cuda_hold": False})
+    assert items[0] == ("cuda", "libcudart11.0 hold", "held")
+    assert len(items) == 3
+
+
+def test_a_mirror_needs_no_component_of_the_platform(host: Host) -> None:
+    host.write("/etc/apt/sources.list", "")
+    assert host.items(options={"cuda_mirror": "http://mirror.example/debian"}) == []
+
+
+def test_altered_contents_are_seen_only_when_they_are_read(host: Host) -> None:
+    altered = made.ELF[:-1] + b"\1"
+    host.write(LIB + "/libcusolver.so.11.1.0.152", altered)
+    host.write(CUDNN + "/lib64/libcudnn.so.8.1.0", altered)
+    host.write(f"{SITE}/tensorflow-2.9.3.dist-info/RECORD", "tensorflow/x.py,sha256=abc,3\n")
+    host.write(f"{SITE}/tensorflow/x.py", "x=1")
+    assert host.items() == []
+    assert host.items(deep=True) == [
+        ("cuda", LIB + "/libcusolver.so.11.1.0.152", "altered"),
+        ("cudnn", "libcudnn.so.8.1.0", "other content"),
+        ("tensorflow", "tensorflow/x.py", "altered"),
+    ]
+
+
+def test_wheels_that_users_add_are_theirs(host: Host) -> None:
+    host.write(f"{SITE}/pandas-1.5.3.dist-info/METADATA", "")
+    assert host.items() == []
+
+
+def test_a_bare_host_plans_every_component_in_order(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.write("/etc/os-release", "ID=debian\nVERSION_ID=11\n")
+    host.write("/proc/sys/kernel/arch", "x86_64\n")
+    plan = host.plan()
+    assert plan["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow"]
+    assert [one["item"] for one in plan["changes"] if one["component"] == "tensorflow"] == [
+        "tensorflow"
+    ]

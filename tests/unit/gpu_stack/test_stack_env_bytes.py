@@ -1,0 +1,77 @@
+"""The look's text of the environment files is, byte for byte, what the role's templates write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from gpu_stack import gpu_env
+
+TEMPLATES = Path(__file__).parents[3] / "roles" / "gpu_env" / "templates"
+
+
+def rendered(name: str, options: dict[str, Any], row: dict[str, Any]) -> str:
+    """A template as ansible.builtin.template renders it: blocks trimmed, last newline kept."""
+    environment = jinja2.Environment(  # noqa: S701  no HTML
+        loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, keep_trailing_newline=True
+    )
+    return environment.get_template(name).render(
+        __gpu_env_variables=dict(gpu_env.variables(options, row)),
+        __gpu_env_assignments=gpu_env.assignments(options, row),
+        __gpu_env_path=gpu_env.paths(options, row),
+        __gpu_env_library=gpu_env.libraries(options, row),
+    )
+
+
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []}),
+    (
+        {
+            "gpu_env_path": ["/opt/bin", "/usr/local/cuda-11.2/bin"],
+            "gpu_env_library": ["/opt/lib"],
+            "gpu_env_variables": {"TF_CPP_MIN_LOG_LEVEL": "1", "a_percent": "50%", "Zed": "x y"},
+            "gpu_env_xla_cuda_data_dir": "/opt/cuda",
+        },
+        {
+            "xla_cuda_data_dir": "/usr/lib/cuda",
+            "path": ["/usr/local/cuda-11.2/bin"],
+            "library": ["/usr/local/cuda-11.2/lib64"],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "row"), CASES, ids=["stack's own", "user's too"])
+def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -> None:
+    for path, text in gpu_env.files(options, row).items():
+        if text is not None:
+            assert text == rendered(path.lstrip("/") + ".j2", options, row), path
+    assert gpu_env.block(options, row) == rendered("etc/environment.j2", options, row)
+
+
+def test_no_directories_mean_no_loader_file() -> None:
+    options, row = CASES[0]
+    assert gpu_env.files(options, row)[gpu_env.LOADER] is None
+    assert rendered("etc/ld.so.conf.d/01-provision-cuda.conf.j2", options, row) == ""
+
+
+def test_the_block_is_found_between_its_markers() -> None:
+    text = f"A=1\n{gpu_env.BEGIN}\nB=2\n{gpu_env.END}\nC=3\n"
+    assert gpu_env.between_markers(text) == "B=2\n"
+    assert gpu_env.between_markers("A=1\n") is None
+    assert gpu_env.between_markers(None) is None
+
+
+def test_a_manager_that_has_not_read_its_settings_is_seen() -> None:
+    options, row = CASES[0]
+    found = {
+        "files": gpu_env.files(options, row),
+        "block": gpu_env.block(options, row),
+        "bashrc": {},
+        "manager": "LANG=C",
+    }
+    assert [one["item"] for one in gpu_env.differ(row, found, options)] == ["systemd manager"]
+    found["manager"] = "LANG=C XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda"
+    assert gpu_env.differ(row, found, options) == []

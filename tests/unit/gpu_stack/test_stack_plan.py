@@ -1,0 +1,150 @@
+"""The plan is a pure function; tags select; a host without a row is told what the lock has."""
+
+from __future__ import annotations
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import gpu_stack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+COMPONENTS = ["cuda", "cudnn", "gpu_env", "tensorflow"]
+
+
+def bare() -> dict[str, Any]:
+    """What is found on a host that has nothing."""
+    found: dict[str, Any] = gpu_stack.look(
+        made.LOCK,
+        made.WISH,
+        root="/nonexistent",
+        runner=gpu_stack.context.run_nothing,
+    )
+    found["platform"].update(distribution="debian", release="11", architecture="x86_64")
+    return found
+
+
+def shuffled(value: Any, random_order: random.Random) -> Any:
+    """The same value with the keys of its mappings in another order."""
+    if isinstance(value, dict):
+        keys = list(value)
+        random_order.shuffle(keys)
+        return {key: shuffled(value[key], random_order) for key in keys}
+    if isinstance(value, list):
+        return [shuffled(item, random_order) for item in value]
+    return value
+
+
+def plan(
+    found: dict[str, Any], only: list[str] | None = None, skip: list[str] | None = None
+) -> Any:
+    return gpu_stack.plan(made.LOCK, made.WISH, {}, found, only, skip)
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_keys_does_not_matter(random_order: random.Random) -> None:
+    found = bare()
+    other = gpu_stack.plan(
+        shuffled(made.LOCK, random_order), made.WISH, {}, shuffled(found, random_order), ["all"], []
+    )
+    assert other == plan(found)
+
+
+def test_the_plan_changes_none_of_its_arguments() -> None:
+    found = bare()
+    before = copy.deepcopy(found)
+    lock = copy.deepcopy(made.LOCK)
+    gpu_stack.plan(lock, made.WISH, {}, found, ["cuda"], [])
+    assert (found, lock) == (before, made.LOCK)
+
+
+names = st.sampled_from([*COMPONENTS, "all", "always", "tagged", "untagged", "verify", "other"])
+
+
+@given(st.lists(names), st.lists(names))
+def test_selected_and_left_out_share_out_what_is_to_change(
+    only: list[str], skip: list[str]
+) -> None:
+    result = plan(bare(), only, skip)
+    assert sorted(result["components"] + result["not_selected"]) == COMPONENTS
+    assert result["components"] == [name for name in COMPONENTS if name in result["components"]]
+    selected = {one["component"] for one in result["changes"] if one["selected"]}
+    assert selected == set(result["components"])
+    assert set(result["repairs"]) <= set(result["components"])
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "expected"),
+    [
+        (["all"], [], COMPONENTS),
+        ([], [], COMPONENTS),
+        (["tagged"], [], COMPONENTS),
+        (["cudnn"], [], ["cudnn"]),
+        (["tensorflow", "cuda"], [], ["cuda", "tensorflow"]),
+        (["all"], ["tensorflow"], ["cuda", "cudnn", "gpu_env"]),
+        (["cuda"], ["cuda"], []),
+        (["verify"], [], []),
+        (["always"], [], []),
+        (["untagged"], [], []),
+        (["all"], ["tagged"], []),
+        (["all"], ["always"], COMPONENTS),
+    ],
+)
+def test_tags_select_as_ansible_does(only: list[str], skip: list[str], expected: list[str]) -> None:
+    assert plan(bare(), only, skip)["components"] == expected
+
+
+def test_a_host_without_a_row_is_told_what_the_lock_has() -> None:
+    found = bare()
+    found["platform"]["release"] = "12"
+    result = plan(found)
+    assert result["changes"] == []
+    assert result["stack"] is None
+    [blocker] = result["blockers"]
+    assert blocker["id"] == "no-row"
+    assert blocker["message"] == (
+        "the lock has no row for debian 12 x86_64 with tensorflow 2.9; "
+        "it has: debian 11 x86_64 with tensorflow 2.9"
+    )
+    assert "provision lock" in blocker["hint"]
+
+
+def test_another_wish_is_another_row() -> None:
+    result = gpu_stack.plan(made.LOCK, {"tensorflow": "2.8"}, {}, bare())
+    assert [one["id"] for one in result["blockers"]] == ["no-row"]
+
+
+def test_repairs_join_lists_and_keep_other_values() -> None:
+    def one(component: str, repair: dict[str, Any]) -> dict[str, Any]:
+        return {"component": component, "repair": repair}
+
+    assert gpu_stack.merge_repairs(
+        [
+            one("cuda", {"cuda_reinstall": ["b"]}),
+            one("cuda", {"cuda_reinstall": ["a", "b"]}),
+            one("cudnn", {"cudnn_reinstall": True}),
+            one("cudnn", {}),
+        ]
+    ) == {"cuda": {"cuda_reinstall": ["a", "b"]}, "cudnn": {"cudnn_reinstall": True}}
+
+
+def test_text_from_the_command_line_means_what_it_says() -> None:
+    options = gpu_stack.typed({"cuda_hold": "no", "nvidia_driver_reboot": "True", "x": "no"})
+    assert options == {"cuda_hold": False, "nvidia_driver_reboot": True, "x": "no"}
+
+
+def test_check_mode_reports_a_change_and_its_diff(tmp_path: Path, monkeypatch: Any) -> None:
+    host = made.make(tmp_path)
+    result = gpu_stack.finish(host.plan(), check_mode=True)
+    assert result["changed"] is False
+    assert result["diff"] == {"before": "", "after": ""}
+    host.remove("/usr/bin/ptxas")
+    result = gpu_stack.finish(host.plan(), check_mode=True)
+    assert result["changed"] is True
+    assert result["diff"]["before"] == "cuda ptxas: missing\n"
+    assert result["diff"]["after"].startswith("cuda ptxas: nvidia-cuda-toolkit 11.2.2-3+deb11u3 (")
+    assert gpu_stack.finish(host.plan(), check_mode=False)["changed"] is False

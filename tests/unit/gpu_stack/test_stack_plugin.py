@@ -1,0 +1,125 @@
+"""The action plugin and the module give one answer; what cannot be piped falls back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+
+ROLES = Path(__file__).parents[3] / "roles"
+
+PLAYBOOK = """
+- hosts: all
+  gather_facts: false
+  vars_files: [{lock}]
+  vars:
+    gpu_stack: {{tensorflow: "2.9"}}
+  tasks:
+    - ansible.builtin.import_role: {{name: gpu_state}}
+      tags: [always]
+    - ansible.builtin.copy:
+        content: "{{{{ gpu_plan | to_json }}}}"
+        dest: {result}
+        mode: "0644"
+      check_mode: false
+      delegate_to: localhost
+      tags: [always]
+"""
+
+
+def run(tmp_path: Path, *arguments: str, **environment: str) -> tuple[dict[str, Any], str]:
+    """The registered result of the look on this machine, and Ansible's output."""
+    result = tmp_path / "result.json"
+    # The machine's own platform, so that the lock has a row for it.
+    release = dict(
+        line.replace('"', "").split("=", 1)
+        for line in Path("/etc/os-release").read_text().splitlines()
+        if "=" in line
+    )
+    platform = {
+        "distribution": release["ID"],
+        "release": release.get("VERSION_ID", ""),
+        "architecture": os.uname().machine,
+    }
+    lock = json.loads(json.dumps(made.LOCK))
+    lock["rows"][0]["platform"] = platform
+    (tmp_path / "lock.json").write_text(json.dumps({"gpu_lock": lock}))
+    play = tmp_path / "play.yml"
+    play.write_text(PLAYBOOK.format(lock=tmp_path / "lock.json", result=result))
+    started = time.monotonic()
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            *["-i", "localhost,", "-c", "local", str(play), *arguments],
+        ],
+        env={**os.environ, "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_NOCOLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    print(f"{time.monotonic() - started:.2f} s")  # noqa: T201  a measurement, not a condition
+    found = json.loads(result.read_text()) if result.exists() else {}
+    return found, done.stdout + done.stderr
+
+
+def without_ansibles_own(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in ("ansible_facts", "warnings")}
+
+
+@pytest.fixture
+def module_only(tmp_path: Path) -> str:
+    """A become plugin path is too much: a `python3` that hates standard input forces the module."""
+    picky = tmp_path / "python3"
+    picky.write_text(f'#!/bin/sh\n[ "$1" = - ] && exit 3\nexec {sys.executable} "$@"\n')
+    picky.chmod(0o755)
+    return str(picky)
+
+
+def test_piped_and_module_agree(tmp_path: Path, module_only: str) -> None:
+    piped, log = run(tmp_path, "-vvv", "-e", f"ansible_python_interpreter={sys.executable}")
+    assert "AnsiballZ_gpu_state" not in log
+    assert piped["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow"], log
+    assert piped["changed"] is False
+    module, log = run(
+        tmp_path,
+        "-vvv",
+        "-e",
+        f"ansible_python_interpreter={module_only}",
+        ANSIBLE_PIPELINING="false",
+    )
+    assert "using the module" in log
+    assert "AnsiballZ_gpu_state" in log
+    assert without_ansibles_own(module) == without_ansibles_own(piped)
+
+
+def test_check_mode_is_changed_with_a_diff(tmp_path: Path) -> None:
+    result, log = run(tmp_path, "--check", "--diff")
+    assert result["changed"] is True
+    assert "+cudnn cudnn: 8.1.0.77 for CUDA 11.2" in log
+
+
+def test_tags_reach_the_plan(tmp_path: Path) -> None:
+    result, _log = run(tmp_path, "--tags", "cudnn")
+    assert result["components"] == ["cudnn"]
+    assert result["not_selected"] == ["cuda", "gpu_env", "tensorflow"]
+
+
+def test_a_host_without_python_is_told_so(tmp_path: Path) -> None:
+    result, log = run(tmp_path, "-e", "ansible_python_interpreter=/nonexistent/python3")
+    assert result == {}
+    assert "there is no Python on this host (/nonexistent/python3 was not found)" in log
+    assert "apt-get install python3" in log
+
+
+def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    _result, log = run(tmp_path, "-e", '{"gpu_lock": ["x"]}')
+    assert "lock" in log
+    assert "failed=1" in log
