@@ -615,7 +615,11 @@ def roles_sync(
     base = shipped.roles_directory().parent
     stale = []
     for role in ROLES:
-        for path, data in spec.render(role).items():
+        files = spec.render(role)
+        page = f"roles/{role.name}/README.md"
+        text = (base / page).read_text(encoding="utf-8") if (base / page).exists() else ""
+        files[page] = spec.readme(role, text or f"# {role.name}\n").encode()
+        for path, data in files.items():
             target = base / path
             if not target.exists() or target.read_bytes() != data:
                 stale.append(path)
@@ -648,7 +652,7 @@ def _bug(error: Exception, *, shown: bool) -> None:
     if type(error).__name__ == "Abort":
         err.print("interrupted", markup=False)
         sys.exit(130)
-    # typer's errors are click's or, in newer versions, its own copies of them: known by what they do.
+    # Errors of typer are click's or, in newer versions, copies: known by what they can do.
     show = getattr(error, "show", None)
     if callable(show):
         show()

@@ -16,4 +16,7 @@ def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
     files = dict(shipped)
     for role in ROLES:
         files |= spec.render(role)
+        page = f"roles/{role.name}/README.md"
+        if page in files:
+            files[page] = spec.readme(role, files[page].decode()).encode()
     return files

@@ -68,7 +68,7 @@ def look_options() -> dict[str, str]:
 
 def _end(name: str, when: Any) -> dict[str, Any]:
     return {
-        "name": f"end | {name}",
+        "name": f"End | {name}",
         "ansible.builtin.meta": "end_host",
         "when": when,
         "tags": ["always"],
@@ -90,7 +90,7 @@ def _gpu_state(name: str, tasks_from: str) -> dict[str, Any]:
 
 def _apply(role: Role) -> dict[str, Any]:
     task: dict[str, Any] = {
-        "name": f"apply | Bring {role.name} to its lock",
+        "name": f"Apply | Bring {role.name} to its lock",
         "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
         "when": f"'{role.name}' in gpu_plan.components",
         "tags": [role.name],
@@ -126,7 +126,7 @@ def _proofs() -> list[dict[str, Any]]:
     always = {"tags": ["always"]}
     return [
         {
-            "name": "proof | Ask the driver for its GPUs",
+            "name": "Proof | Ask the driver for its GPUs",
             "ansible.builtin.command": {
                 "argv": [
                     "nvidia-smi",
@@ -141,7 +141,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Refuse a driver that does not answer as locked",
+            "name": "Proof | Refuse a driver that does not answer as locked",
             "ansible.builtin.fail": {
                 "msg": "nvidia-smi should name driver {{ gpu_lock.stacks[gpu_plan.stack]"
                 ".nvidia_driver.version }} for {{ "
@@ -158,7 +158,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Ask nvcc for its release",
+            "name": "Proof | Ask nvcc for its release",
             "ansible.builtin.command": {"argv": ["nvcc", "--version"]},
             "environment": {"PATH": path},
             "register": "__gpu_nvcc",
@@ -168,7 +168,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Refuse an nvcc of another release",
+            "name": "Proof | Refuse an nvcc of another release",
             "ansible.builtin.fail": {
                 "msg": "nvcc --version should say release "
                 "{{ gpu_lock.stacks[gpu_plan.stack].cuda.release }}. It said (exit "
@@ -183,7 +183,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Ask TensorFlow for its GPUs",
+            "name": "Proof | Ask TensorFlow for its GPUs",
             "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _DEVICES_SCRIPT]},
             "environment": {"XLA_FLAGS": xla},
             "register": "__gpu_tensorflow",
@@ -193,7 +193,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Refuse a TensorFlow that does not see them",
+            "name": "Proof | Refuse a TensorFlow that does not see them",
             "ansible.builtin.fail": {
                 "msg": "TensorFlow {{ gpu_lock.stacks[gpu_plan.stack].tensorflow.version }}, "
                 "built with CUDA, should list {{ "
@@ -213,7 +213,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Fit a small Keras model on the CPU",
+            "name": "Proof | Fit a small Keras model on the CPU",
             "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _FIT_SCRIPT]},
             "environment": {"CUDA_VISIBLE_DEVICES": "-1"},
             "register": "__gpu_fit",
@@ -223,7 +223,7 @@ def _proofs() -> list[dict[str, Any]]:
             **always,
         },
         {
-            "name": "proof | Refuse a TensorFlow that cannot fit",
+            "name": "Proof | Refuse a TensorFlow that cannot fit",
             "ansible.builtin.fail": {
                 "msg": "A five-epoch Keras fit on the CPU failed (exit {{ __gpu_fit.rc }}): "
                 "{{ (__gpu_fit.stderr_lines | default([]))[-8:] | join(' / ') }} "
@@ -238,7 +238,7 @@ def _proofs() -> list[dict[str, Any]]:
 def site() -> list[dict[str, Any]]:
     """The two plays as data."""
     preflight = {
-        "name": "preflight | Stop before anything is touched",
+        "name": "Preflight | Stop before anything is touched",
         "ansible.builtin.fail": {
             "msg": "{{ (['Nothing was changed on this host. In the way:']"
             " + (gpu_plan.blockers | map(attribute='message') | zip(gpu_plan.blockers"
@@ -250,7 +250,7 @@ def site() -> list[dict[str, Any]]:
     }
     tasks: list[dict[str, Any]] = [
         _end("Leave a host without a wish alone", "gpu_stack is not defined"),
-        _gpu_state("look | Compare the host with the lock", "main"),
+        _gpu_state("Look | Compare the host with the lock", "main"),
         _end(
             "Leave a host that is as locked",
             ["gpu_plan.components | length == 0", "gpu_plan.blockers | length == 0"],
@@ -258,7 +258,7 @@ def site() -> list[dict[str, Any]]:
         _end("Stop at the plan in check mode", "ansible_check_mode"),
         preflight,
         {
-            "name": "apply | Load the stack's exact versions",
+            "name": "Apply | Load the stack's exact versions",
             "ansible.builtin.include_vars": {
                 "file": "{{ playbook_dir }}/stacks/{{ gpu_plan.stack }}.yml"
             },
@@ -266,24 +266,25 @@ def site() -> list[dict[str, Any]]:
         },
         *(_apply(role) for role in ROLES),
         {
-            "name": "apply | Restart what asked for it",
+            "name": "Apply | Restart what asked for it",
             "ansible.builtin.meta": "flush_handlers",
             "tags": ["always"],
         },
-        _gpu_state("proof | Compare the host with the lock again", "again"),
+        _gpu_state("Proof | Compare the host with the lock again", "again"),
         {
-            "name": "proof | Refuse to leave anything undone",
+            "name": "Proof | Refuse to leave anything undone",
             "ansible.builtin.fail": {
                 "msg": "The run is over and this is left: {{ __gpu_left_over"
                 " | map(attribute='component') | zip(__gpu_left_over | map(attribute='item'),"
                 " __gpu_left_over | map(attribute='reason')) | map('join', ', ') | join('; ') }}"
+                "{{ '. Reboot this host, then run again' if gpu_left.reboot.needed else '' }}"
             },
             "when": "__gpu_left_over | length > 0",
             "vars": {"__gpu_left_over": "{{ gpu_left.changes | selectattr('selected') | list }}"},
             "tags": ["always"],
         },
         *_proofs(),
-        _gpu_state("receipt | Write what was changed", "receipt"),
+        _gpu_state("Receipt | Write what was changed", "receipt"),
     ]
     stack: dict[str, Any] = {
         "name": "GPU stack",
@@ -305,12 +306,12 @@ def site() -> list[dict[str, Any]]:
         "tags": ["verify"],
         "tasks": [
             {
-                "name": "end | Leave a host without a plan alone",
+                "name": "End | Leave a host without a plan alone",
                 "ansible.builtin.meta": "end_host",
                 "when": "gpu_plan is not defined",
             },
             {
-                "name": "verify | Check the stack with testinfra",
+                "name": "Verify | Check the stack with testinfra",
                 "ansible.builtin.import_tasks": "verify/tasks.yml",
             },
         ],

@@ -6,6 +6,8 @@ that stands only there, or differs, is a documented lie.
 
 from __future__ import annotations
 
+import json
+import re
 import textwrap
 from typing import Any
 
@@ -47,6 +49,31 @@ def defaults(role: Role) -> bytes:
         body = dump({option.name: option.default}).decode().removeprefix("---\n")
         blocks.append(f"{comment}\n{body}")
     return (blocks[0] + "\n".join(blocks[1:])).encode()
+
+
+TABLE = re.compile(r"^\| option \|[^\n]*\n(?:\|[^\n]*\n?)*", re.MULTILINE)
+
+
+def table(role: Role) -> str:
+    """The options as a Markdown table."""
+    lines = ["| option | default | |", "|---|---|---|"]
+    for option in role.options:
+        default = option.default
+        shown = default if isinstance(default, str) and default else json.dumps(default)
+        text = option.description
+        if option.choices:
+            text += f" One of: {', '.join(option.choices)}."
+        if option.identity:
+            text += " In a rendered project the lock decides it."
+        lines.append(f"| `{option.name}` | `{shown}` | {text.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines) + "\n"
+
+
+def readme(role: Role, text: str) -> str:
+    """A role's README with its table of options replaced, or added where it has none."""
+    if TABLE.search(text):
+        return TABLE.sub(lambda _: table(role), text, count=1)
+    return text.rstrip("\n") + "\n\n## Options\n\n" + table(role)
 
 
 def render(role: Role) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         style = "|"
     elif text in _WORDS or (text and yaml.safe_load(_plain_or_empty(text)) != text):
         style = '"'
-    if style != "|" and len(text) > _FOLD and _FOLDS.fullmatch(text):
+    if style != "|" and " " in text and len(text) > _FOLD and _FOLDS.fullmatch(text):
         style = ">"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 

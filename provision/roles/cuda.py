@@ -44,6 +44,11 @@ class CudaOptions(Options):
         looked_at=True,
         example="http://mirror.example.org/debian",
     )
+    cuda_apt_components: list[str] = option(
+        ["contrib", "non-free"],
+        "Archive components CUDA's packages lie in; enabled where no source of the host does.",
+        looked_at=True,
+    )
     cuda_reinstall: list[str] = option(
         [],
         "Packages to install again though their version is right; the plan fills it where a file "

@@ -74,7 +74,9 @@ class NvidiaDriverOptions(Options):
         example="http://mirror.example.org/debian",
     )
     nvidia_driver_apt_components: list[str] = option(
-        ["contrib", "non-free"], "Archive components the driver's packages lie in.", looked_at=True
+        ["contrib", "non-free"],
+        "Archive components the driver's packages lie in; enabled where no source of the host does.",
+        looked_at=True,
     )
 
 

@@ -1,0 +1,64 @@
+"""Indices and requirements as they were on 2026-11-21, cut to the packages the stack is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from provision.catalog import load
+from provision.indices import Indices, Source
+from provision.inventory import Fleet, parse_wish
+from provision.lock import Lock, make
+from provision.packages import Package, parse
+from provision.resolve import Choice, resolve_fleet
+
+DATA = Path(__file__).parent / "data"
+PARTS = {
+    "bullseye-contrib": "bullseye/contrib",
+    "bullseye-non-free": "bullseye/non-free",
+    "bullseye-security-contrib": "bullseye-security/contrib",
+    "bullseye-security-non-free": "bullseye-security/non-free",
+}
+REQUIREMENTS = """\
+numpy==1.26.4 \\
+    --hash=sha256:1111111111111111111111111111111111111111111111111111111111111111
+protobuf==3.19.6 \\
+    --hash=sha256:2222222222222222222222222222222222222222222222222222222222222222
+tensorflow==2.9.3 \\
+    --hash=sha256:3333333333333333333333333333333333333333333333333333333333333333
+"""
+
+
+def packages() -> list[Package]:
+    """Every recorded package."""
+    found: list[Package] = []
+    for file, origin in PARTS.items():
+        text = (DATA / f"{file}.packages").read_text(encoding="utf-8")
+        found += parse(text, origin)
+    return found
+
+
+def indices(found: list[Package] | None = None) -> Indices:
+    """The recorded indices of Debian 11."""
+    source = Source(
+        "http://deb.debian.org/debian",
+        "bullseye",
+        ("contrib", "non-free"),
+        ("1F89983E0081FDE018F3CC9673A4F27B8DD47936",),
+        "Sat, 09 Aug 2025 09:16:30 UTC",
+        "0" * 64,
+    )
+    return Indices(tuple(packages() if found is None else found), (source,))
+
+
+def choices(wish: object = None) -> list[Choice]:
+    """What the catalog chooses for one host with this wish (default: TensorFlow 2.9)."""
+    parsed = parse_wish({"tensorflow": "2.9"} if wish is None else wish, where="lab/hosts.yml:3")
+    return resolve_fleet(load(), Fleet({"gpu01": parsed}))
+
+
+def lock(wish: object = None) -> Lock:
+    """A lock from recorded data alone."""
+    chosen = choices(wish)
+    return make(
+        chosen, {"debian11": indices()}, {choice.stack.id: REQUIREMENTS for choice in chosen}
+    )

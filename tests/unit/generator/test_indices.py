@@ -1,0 +1,167 @@
+"""No index is believed unless a pinned key signed it and its hash is the signed one."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import indices
+from provision.catalog import Archive, PlatformRow, keys, load
+from provision.errors import InputError, MachineError
+from tests.unit.generator.recorded import DATA
+
+IN_RELEASE = (DATA / "bullseye-security.InRelease").read_bytes()
+SECURITY = load().platforms[0].archives[2]
+
+
+def test_debians_own_signature_holds() -> None:
+    text, pinned = indices.verify(IN_RELEASE, SECURITY, keys())
+    assert indices.release_field(text, "Codename") == "bullseye-security"
+    assert pinned == SECURITY.signed_by
+
+
+def test_one_changed_byte_is_refused() -> None:
+    changed = IN_RELEASE.replace(b"Codename: bullseye-security", b"Codename: bullseye-sekurity")
+    with pytest.raises(InputError, match="signature does not hold") as caught:
+        indices.verify(changed, SECURITY, keys())
+    assert "BADSIG" in caught.value.got
+
+
+def test_a_signature_by_a_key_that_is_not_pinned_is_refused() -> None:
+    """Debian's archive key is in the keyring too, but security is not signed by it."""
+    other = SECURITY.model_copy(update={"signed_by": ["A4285295FC7B1A81600062A9605C66F00D6C9793"]})
+    with pytest.raises(InputError, match="signature does not hold"):
+        indices.verify(IN_RELEASE, other, keys())
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>login</html>", b"Origin: Debian\n"])
+def test_what_is_not_signed_is_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="signature does not hold"):
+        indices.verify(data, SECURITY, keys())
+
+
+def test_text_around_the_signed_part_is_not_read() -> None:
+    """Only what gpgv verified counts; a prepended field must not."""
+    try:
+        text, _ = indices.verify(b"Codename: forged\n\n" + IN_RELEASE, SECURITY, keys())
+    except InputError:
+        return
+    assert "forged" not in text
+
+
+def test_no_gpgv_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(MachineError, match="gpgv is not here") as caught:
+        indices.verify(IN_RELEASE, SECURITY, keys())
+    assert caught.value.exit_code == 7
+
+
+def fingerprint(key: bytes) -> str:
+    """Of a key's first packet, its primary key (RFC 4880, 12.2: SHA-1 over 0x99, length, body)."""
+    assert key[0] == 0x99, "an old-format public-key packet with a two-byte length"
+    length = int.from_bytes(key[1:3], "big")
+    return hashlib.sha1(key[: 3 + length]).hexdigest().upper()  # noqa: S324  OpenPGP says so
+
+
+def test_the_shipped_keys_are_the_pinned_ones() -> None:
+    """Every pinned fingerprint can be checked with what ships, and nothing more ships."""
+    shipped = {fingerprint(indices.dearmor(text)) for text in keys().values()}
+    assert shipped == {k for p in load().platforms for a in p.archives for k in a.signed_by}
+
+
+class Server:
+    """Answers from a mapping, and counts."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.asked: list[str] = []
+
+    def __call__(self, url: str) -> bytes:
+        self.asked.append(url)
+        return self.files[url]
+
+
+PACKAGES = lzma.compress(b"Package: a\nVersion: 1\nFilename: a.deb\nSize: 1\nSHA256: 00\n\n")
+BASE = "http://archive.test/dists/suite"
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> PlatformRow:
+    """A platform with one archive, whose signature is taken as good."""
+    digest = hashlib.sha256(PACKAGES).hexdigest()
+    text = f"Date: today\nSHA256:\n {digest} {len(PACKAGES)} main/binary-amd64/Packages.xz\n"
+
+    def verify(data: bytes, archive: Archive, _keys: Any) -> tuple[str, list[str]]:
+        return text, list(archive.signed_by)
+
+    monkeypatch.setattr(indices, "verify", verify)
+    archive = Archive(
+        url="http://archive.test",
+        suite="suite",
+        label="suite",
+        components=["main"],
+        signed_by=["0" * 40],
+    )
+    return load().platforms[0].model_copy(update={"archives": [archive]})
+
+
+def test_indices_are_read_and_cached(platform: PlatformRow, tmp_path: Path) -> None:
+    url = f"{BASE}/main/binary-amd64/Packages.xz"
+    server = Server({f"{BASE}/InRelease": b"x", url: PACKAGES})
+    first = indices.read(platform, {}, cache=tmp_path, get=server)
+    assert [(p.name, p.origin) for p in first.packages] == [("a", "suite/main")]
+    assert indices.read(platform, {}, cache=tmp_path, get=server) == first
+    assert server.asked.count(url) == 1
+
+
+def test_a_damaged_cache_is_fetched_again(platform: PlatformRow, tmp_path: Path) -> None:
+    url = f"{BASE}/main/binary-amd64/Packages.xz"
+    server = Server({f"{BASE}/InRelease": b"x", url: PACKAGES})
+    indices.read(platform, {}, cache=tmp_path, get=server)
+    for file in (tmp_path / "indices").iterdir():
+        file.write_bytes(b"rotten")
+    indices.read(platform, {}, cache=tmp_path, get=server)
+    assert server.asked.count(url) == 2
+
+
+def test_an_index_with_another_hash_is_refused_and_not_kept(
+    platform: PlatformRow, tmp_path: Path
+) -> None:
+    url = f"{BASE}/main/binary-amd64/Packages.xz"
+    server = Server({f"{BASE}/InRelease": b"x", url: b"something else"})
+    with pytest.raises(InputError, match="not the one that was signed"):
+        indices.read(platform, {}, cache=tmp_path, get=server)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_a: Any, **_k: Any) -> None:
+        raise urllib.error.URLError("Name or service not known")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    with pytest.raises(MachineError, match="cannot fetch") as caught:
+        indices.fetch("http://deb.debian.org/debian/dists/bullseye/InRelease")
+    assert "Name or service not known" in caught.value.got
+    assert caught.value.exit_code == 7
+
+
+def test_uv_that_finds_no_index_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.setenv("UV_CACHE_DIR", "/tmp/provision-test-uv")
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+    with pytest.raises(MachineError, match="could not lock the wheels"):
+        indices.requirements(
+            ["tensorflow==2.9.3"], [], python="3.9", wheel_platform="x86_64-manylinux_2_31"
+        )
+
+
+def test_the_cache_is_where_xdg_says(tmp_path: Path) -> None:
+    assert indices.cache_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "provision"
+    assert indices.cache_directory({}) == Path.home() / ".cache" / "provision"
+    assert indices.cache_directory({"XDG_CACHE_HOME": "relative"}).is_absolute()

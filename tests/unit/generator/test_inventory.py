@@ -1,0 +1,212 @@
+"""Wishes are read as Ansible sees them, and our own words are checked hard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provision.errors import InputError
+from provision.inventory import Fleet, Sources, Words, distance, parse, parse_wish
+from provision.roles import PREFIXES, all_options
+
+WORDS = Words(all_options(), PREFIXES)
+TF = {"tensorflow": "2.9"}
+
+
+def export(
+    groups: dict[str, dict[str, Any]], hostvars: dict[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    return {"_meta": {"hostvars": hostvars or {}}, **groups}
+
+
+def fleet(*arguments: Any) -> Fleet:
+    return parse(export(*arguments), WORDS)
+
+
+def test_a_group_wishes_for_its_hosts() -> None:
+    found = fleet({"gpu": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}})
+    assert {h: w.tensorflow for h, w in found.hosts.items()} == {"a": "2.9", "b": "2.9"}
+
+
+def test_hosts_without_a_wish_are_left_alone() -> None:
+    groups = {"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF}}, "web": {"hosts": ["w"]}}
+    assert fleet(groups).other_hosts == ("w",)
+
+
+def test_a_host_decides_for_itself() -> None:
+    groups = {
+        "one": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+        "two": {"hosts": ["a"], "vars": {"gpu_stack": {"tensorflow": "2.9.1"}}},
+    }
+    found = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.2"}}})
+    assert found.hosts["a"].tensorflow == "2.9.2"
+
+
+def test_a_child_group_wins_over_its_parent() -> None:
+    groups = {
+        "all": {"children": ["lab"], "vars": {"gpu_stack": {"tensorflow": "2.9.0"}}},
+        "lab": {"children": ["gpu"], "vars": {"gpu_stack": {"tensorflow": "2.9.1"}}},
+        "gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+    }
+    assert fleet(groups).hosts["a"].tensorflow == "2.9"
+
+
+def test_two_groups_that_disagree_are_a_conflict() -> None:
+    groups = {
+        "one": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+        "two": {"hosts": ["a"], "vars": {"gpu_stack": {"tensorflow": "2.9.1"}}},
+    }
+    with pytest.raises(InputError, match="two groups of host a") as caught:
+        fleet(groups)
+    assert "one" in caught.value.got
+    assert "two" in caught.value.got
+
+
+def test_two_groups_that_agree_are_none() -> None:
+    groups = {
+        "one": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+        "two": {"hosts": ["a"], "vars": {"gpu_stack": dict(TF)}},
+    }
+    assert fleet(groups).hosts["a"].tensorflow == "2.9"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("2.9", "is a mapping"),
+        (["tensorflow"], "is a mapping"),
+        ({}, "wishes for nothing"),
+        ({"tensorflow": 2.9}, "a number is not a version"),
+        ({"tensorflow": 2}, "a number is not a version"),
+        ({"tensorflow": True}, "is not a version"),
+        ({"tensorflow": None}, "is not a version"),
+        ({"tensorflow": "{{ tf }}"}, "is a template"),
+        ("{{ stack }}", "is a template"),
+        ({"tensorflow": "latest"}, "is not a version"),
+        ({"tensorflow": "2.9; rm -rf /"}, "is not a version"),
+        ({"tensrflow": "2.9"}, "has no word"),
+        ({"cudnn": {"version": 8.1}}, "a number is not a version"),
+        ({"cudnn": {"sha256": "ab" * 32}}, "needs a version"),
+        ({"cudnn": {"version": "8.5.0.96", "sha256": "AB" * 32}}, "not a SHA-256"),
+        ({"cudnn": {"version": "8.5.0.96", "sha256": "abc"}}, "not a SHA-256"),
+        ({"cudnn": {"version": "8.5.0.96", "sha256": "{{ x }}"}}, "is a template"),
+        ({"cudnn": {"version": "8.5.0.96", "url": "x"}}, "has no word"),
+    ],
+)
+def test_wrong_wishes(value: object, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        parse_wish(value, where="lab/hosts.yml:4")
+    assert caught.value.where == "lab/hosts.yml:4"
+
+
+def test_a_float_says_how_to_quote_it() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_wish({"tensorflow": 2.1}, where="x")
+    assert caught.value.hint == 'quote it: tensorflow: "2.1"'
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("tensorflow_verison", "tensorflow_version"),
+        ("cuda_profil", "cuda_profile"),
+        ("gpu_stak", "gpu_stack"),
+        ("gpustack", "gpu_stack"),
+        ("cudnn_controler_file", "cudnn_controller_file"),
+    ],
+)
+def test_a_slip_is_an_error(name: str, meant: str) -> None:
+    groups = {"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}}
+    with pytest.raises(InputError) as caught:
+        fleet(groups)
+    assert caught.value.hint == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize("name", ["cuda_home", "gpu_rack", "tensorflow_serving_port"])
+def test_what_only_looks_like_ours_is_a_warning(name: str) -> None:
+    found = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
+    assert [name in warning for warning in found.warnings] == [True]
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ansible_user", "my_tensorflow", "python_version"])
+def test_what_is_not_ours_is_not_spoken_of(name: str) -> None:
+    found = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
+    assert found.warnings == ()
+
+
+def test_every_identity_variable_is_refused() -> None:
+    names = [name for name, option in all_options().items() if option.identity]
+    assert len(names) > 10
+    for name in names:
+        with pytest.raises(InputError, match="decided by the lock"):
+            fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("cuda_profile", "full", "runtime or toolkit"),
+        ("nvidia_driver_reboot", "maybe", "true or false"),
+        ("nvidia_driver_reboot_timeout", "soon", "a whole number"),
+        ("cudnn_urls", "https://x", "a list of str"),
+        ("gpu_env_variables", ["A=1"], "a mapping"),
+        ("cudnn_root", 7, "a path"),
+    ],
+)
+def test_wrong_types_are_refused(name: str, value: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: value}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cuda_profile", "{{ 'runtime' if small else 'toolkit' }}"),
+        ("cudnn_proxy", {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n61"}),
+        ("cudnn_urls", ["{{ mirror }}/cudnn.tgz"]),
+        ("nvidia_driver_reboot", "yes"),
+        ("nvidia_driver_reboot_timeout", "900"),
+        ("cuda_hold", False),
+    ],
+)
+def test_templates_vaults_and_ini_spellings_pass(name: str, value: object) -> None:
+    fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: value}}})
+
+
+def test_a_fault_never_shows_a_mapping_or_list() -> None:
+    """A value of the wrong type may be a secret somebody put there."""
+    with pytest.raises(InputError) as caught:
+        fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, "cudnn_proxy": ["s3cret"]}}})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_serial_in_an_inventory_says_where_it_belongs() -> None:
+    with pytest.raises(InputError) as caught:
+        fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, "gpu_serial": 1}}})
+    assert "-e gpu_serial=" in caught.value.hint
+
+
+def test_the_line_is_found() -> None:
+    text = "# cuda_profil: no\ngpu:\n  vars:\n    cuda_profil: runtime\n"
+    assert Sources({"lab/hosts.yml": text}).where("cuda_profil") == "lab/hosts.yml:4"
+    assert Sources({"lab/h": "a cuda_hold=no\n"}).where("cuda_hold") == "lab/h:1"
+    assert Sources({"lab/h": "xcuda_hold: no\n"}).where("cuda_hold") == ""
+
+
+def test_the_file_of_the_right_group_comes_first() -> None:
+    sources = Sources({"lab/a.yml": "gpu_stack: {}\n", "lab/b.yml": "gpu_stack: {}\n"})
+    assert sources.where("gpu_stack", near="b") == "lab/b.yml:1"
+
+
+@given(st.text(max_size=8), st.text(max_size=8))
+def test_the_distance_is_a_distance(a: str, b: str) -> None:
+    assert distance(a, b) == distance(b, a)
+    assert (distance(a, b) == 0) == (a == b)
+    assert distance(a, b) <= max(len(a), len(b))
+
+
+def test_a_swap_is_one_slip() -> None:
+    assert distance("verison", "version") == 1

@@ -1,0 +1,227 @@
+"""What is rendered says what the Python roles and the lock say, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provision import shipped
+from provision.inventory import Sources, Words, parse
+from provision.render import ansible_cfg, example, render, site, spec, stacks
+from provision.render.yaml_text import dump
+from provision.roles import PREFIXES, ROLES, SITE, all_options
+from provision.values import COMPONENTS
+from tests.unit.generator import recorded
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text()
+DATA = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(DATA)
+def test_dumped_yaml_reads_back_as_it_was(data: Any) -> None:
+    assert yaml.safe_load(dump(data)) == data
+
+
+WORDS_LIKE = st.sampled_from(
+    ["yes", "no", "on", "y", "n", "null", "~", "2.10", "1e3", "0x1", "11:30", "2026-11-21", "- a"]
+)
+
+
+@given(st.dictionaries(WORDS_LIKE, WORDS_LIKE | st.lists(WORDS_LIKE), max_size=5))
+def test_words_that_yaml_would_take_for_something_else_stay_text(data: Any) -> None:
+    assert yaml.safe_load(dump(data)) == data
+
+
+@given(st.lists(st.text(alphabet="ab {}|'\"#:%\\", min_size=50, max_size=200), max_size=3))
+def test_long_expressions_survive_their_folding(data: list[str]) -> None:
+    assert yaml.safe_load(dump(data)) == data
+
+
+def test_a_header_is_only_comments() -> None:
+    assert dump({"a": 1}, header="one\n\ntwo") == b"# one\n#\n# two\n---\na: 1\n"
+
+
+def test_site_is_what_its_data_says() -> None:
+    assert yaml.safe_load(site.render()["site.yml"]) == site.site()
+
+
+def test_rendering_is_a_function_of_the_lock() -> None:
+    files = shipped.read()
+    assert render(recorded.lock(), files) == render(recorded.lock(), files)
+
+
+def tasks() -> list[dict[str, Any]]:
+    return list(site.site()[0]["tasks"])
+
+
+def names() -> list[str]:
+    return [task["name"] for task in tasks()]
+
+
+def test_the_order_of_a_run() -> None:
+    phases = [name.split(" | ")[0] for name in names()]
+    order = [p for n, p in enumerate(phases) if n == 0 or phases[n - 1] != p]
+    assert order == ["End", "Look", "End", "Preflight", "Apply", "Proof", "Receipt"]
+
+
+def test_the_components_come_in_their_order_each_with_its_tag() -> None:
+    includes = [t for t in tasks() if "ansible.builtin.include_role" in t]
+    assert [t["ansible.builtin.include_role"]["name"] for t in includes] == list(COMPONENTS)
+    for task in includes:
+        role = task["ansible.builtin.include_role"]
+        assert role["apply"]["tags"] == task["tags"] == [role["name"]]
+        assert task["when"] == f"'{role['name']}' in gpu_plan.components"
+
+
+def test_everything_but_the_components_always_runs() -> None:
+    for task in tasks():
+        if "ansible.builtin.include_role" not in task:
+            assert task["tags"] == ["always"], task["name"]
+
+
+def test_no_task_of_the_first_play_carries_the_tag_verify() -> None:
+    assert not [t for t in tasks() if "verify" in t["tags"]]
+    assert site.site()[1]["tags"] == ["verify"]
+
+
+def test_the_look_gets_every_option_it_looks_at() -> None:
+    looked_at = {o.name for role in ROLES for o in role.options if o.looked_at}
+    assert set(site.look_options()) == looked_at | {"ansible_connection"}
+    assert site.look_options()["cuda_profile"] == "{{ cuda_profile | default('toolkit') }}"
+
+
+def test_no_option_that_the_look_gets_is_the_locks() -> None:
+    assert not [o for role in ROLES for o in role.options if o.looked_at and o.identity]
+
+
+def test_repairs_reach_their_role() -> None:
+    handed = {name for t in tasks() for name in t.get("vars", {}) if name.endswith("_reinstall")}
+    assert handed == {o.name for role in ROLES for o in role.options if o.repair}
+
+
+def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
+    made = recorded.lock()
+    (stack,) = made.stacks
+    variables = stacks.stack_variables(made, stack)
+    identity = {o.name for role in ROLES for o in role.options if o.identity}
+    assert set(variables) == identity
+    assert set(variables["cuda_checksums"]) == set(variables["cuda_packages"]["toolkit"])
+
+
+def test_the_requirements_file_is_the_one_its_hash_names() -> None:
+    import hashlib
+
+    made = recorded.lock()
+    (stack,) = made.stacks
+    files = stacks.render(made)
+    data = files[f"stacks/{stack}.requirements.txt"]
+    variables = yaml.safe_load(files[f"stacks/{stack}.yml"])
+    assert variables["tensorflow_requirements_sha256"] == hashlib.sha256(data).hexdigest()
+    assert variables["tensorflow_requirements"].endswith(f"/stacks/{stack}.requirements.txt")
+
+
+def test_hosts_get_the_slim_lock() -> None:
+    slim = yaml.safe_load(stacks.render(recorded.lock())[stacks.SLIM])
+    assert list(slim) == ["gpu_lock"]
+    assert site.site()[0]["vars_files"] == site.site()[1]["vars_files"] == [stacks.SLIM]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_and_spec_say_the_same(role: Any) -> None:
+    files = spec.render(role)
+    defaults = yaml.safe_load(files[f"roles/{role.name}/defaults/main.yml"])
+    options = yaml.safe_load(files[f"roles/{role.name}/meta/argument_specs.yml"])["argument_specs"][
+        "main"
+    ]["options"]
+    assert list(defaults) == list(options) == [o.name for o in role.options]
+    assert {name: option["default"] for name, option in options.items()} == defaults
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_the_roles_of_the_repository_are_in_sync(role: Any) -> None:
+    """`provision roles sync` writes these files; edit provision/roles/ instead of them."""
+    base = shipped.roles_directory().parent
+    for path, data in spec.render(role).items():
+        assert (base / path).read_bytes() == data, path
+    page = (base / "roles" / role.name / "README.md").read_text(encoding="utf-8")
+    assert spec.table(role) in page
+
+
+def test_every_default_passes_its_own_check() -> None:
+    for option in all_options().values():
+        assert option.fault(option.default) is None, option.name
+
+
+def test_every_variable_has_its_roles_prefix() -> None:
+    for role in ROLES:
+        assert [o.name for o in role.options if not o.name.startswith(f"{role.name}_")] == []
+    assert all(o.name.startswith("gpu_") for o in SITE.options)
+
+
+def test_the_example_explains_every_option_of_the_inventory() -> None:
+    text = example.group_vars()
+    for option in all_options().values():
+        assert (f"\n# {option.name}:" in text) == option.public, option.name
+
+
+def test_the_example_uncommented_is_valid() -> None:
+    """Somebody who takes every comment sign away has a correct file with the defaults."""
+    text = example.group_vars()
+    options = all_options()
+    lines = []
+    taking = False
+    for line in text.splitlines():
+        bare = line.removeprefix("# ")
+        taking = bare.split(":")[0] in options or (taking and bare.startswith("  - "))
+        lines.append(bare if taking else line)
+    data = yaml.safe_load("\n".join(lines))
+    assert data.pop("gpu_stack") == {"tensorflow": "2.9"}
+    assert data == {o.name: o.default for o in options.values() if o.public}
+    groups = {"gpu_hosts": {"hosts": ["a"], "vars": {"gpu_stack": {"tensorflow": "2.9"}, **data}}}
+    fleet = parse({"_meta": {"hostvars": {}}, **groups}, Words(options, PREFIXES), Sources())
+    assert fleet.warnings == ()
+
+
+def test_the_example_never_uses_group_vars_all() -> None:
+    assert sorted(example.render("x")) == [
+        "README.md",
+        "lab/group_vars/gpu_hosts.yml",
+        "lab/hosts.yml",
+    ]
+
+
+def test_ansible_cfg_is_an_ini_file() -> None:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(ansible_cfg.render()["ansible.cfg"].decode())
+    assert parser["defaults"]["forks"] == "50"
+    assert parser["ssh_connection"]["pipelining"] == "True"
+
+
+def test_nothing_of_the_users_directory_is_rendered() -> None:
+    assert not [p for p in render(recorded.lock(), shipped.read()) if p.startswith("lab/")]
+
+
+def test_the_tree_has_all_its_parts() -> None:
+    files = render(recorded.lock(), shipped.read())
+    for path in (
+        "site.yml",
+        "ansible.cfg",
+        "requirements.txt",
+        "stacks/gpu_lock.yml",
+        "roles/gpu_state/library/gpu_state.py",
+        "roles/cuda/tasks/main.yml",
+        "callback_plugins/provision.py",
+        "verify/tasks.yml",
+    ):
+        assert path in files, path
+    assert not [path for path in files if "__pycache__" in path]

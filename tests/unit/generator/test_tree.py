@@ -1,0 +1,142 @@
+"""A tree is written without losing what a person put there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provision import tree
+from provision.errors import InputError, MachineError
+
+
+def write(root: Path, **files: str) -> tree.Difference:
+    data = {name.replace("__", "/"): text.encode() for name, text in files.items()}
+    return tree.write(root, data, version="0")
+
+
+def test_a_second_write_changes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, a="1", d__b="2")
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    assert write(tmp_path, a="1", d__b="2").empty
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_foreign_files_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "hosts.yml").write_text("mine")
+    write(tmp_path, a="1")
+    write(tmp_path)
+    assert (tmp_path / "lab" / "hosts.yml").read_text() == "mine"
+    assert not (tmp_path / "a").exists()
+
+
+def test_stale_files_of_ours_go_with_their_directories(tmp_path: Path) -> None:
+    write(tmp_path, a="1", d__e__b="2")
+    what = write(tmp_path, a="1")
+    assert what.removed == ("d/e/b",)
+    assert not (tmp_path / "d").exists()
+
+
+def test_an_edited_file_is_kept_beside_the_new_one(tmp_path: Path) -> None:
+    write(tmp_path, a="1")
+    (tmp_path / "a").write_text("edited")
+    what = write(tmp_path, a="2")
+    assert what.edited == ("a",)
+    assert (tmp_path / "a").read_text() == "2"
+    assert (tmp_path / "a.yours").read_text() == "edited"
+
+
+def test_a_second_edit_does_not_overwrite_the_first(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path, a="1")
+        (tmp_path / "a").write_text(f"edit {number}")
+    write(tmp_path, a="1")
+    kept = sorted(p.read_text() for p in tmp_path.glob("a.yours*"))
+    assert kept == ["edit 0", "edit 1", "edit 2"]
+
+
+def test_an_edited_file_that_became_stale_is_kept_too(tmp_path: Path) -> None:
+    write(tmp_path, a="1")
+    (tmp_path / "a").write_text("edited")
+    write(tmp_path)
+    assert (tmp_path / "a.yours").read_text() == "edited"
+
+
+def test_a_file_that_was_there_before_us_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_text("my own")
+    what = tree.write(tmp_path, {"site.yml": b"ours"}, version="0")
+    assert what.edited == ("site.yml",)
+    assert (tmp_path / "site.yml.yours").read_text() == "my own"
+
+
+def test_comparing_writes_nothing(tmp_path: Path) -> None:
+    what = tree.difference(tmp_path, {"a": b"1"})
+    assert what.new == ("a",)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_temporary_file_stays(tmp_path: Path) -> None:
+    write(tmp_path, a="1", b__c="2")
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == [
+        ".provision-manifest.json",
+        "a",
+        "c",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 9, "files": {}}'])
+def test_a_broken_manifest_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / tree.MANIFEST).write_text(text)
+    with pytest.raises(InputError, match="manifest cannot be read"):
+        write(tmp_path, a="1")
+
+
+def test_a_manifest_cannot_name_files_outside(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    root = tmp_path / "project"
+    write(root, a="1")
+    manifest = (root / tree.MANIFEST).read_text().replace('"a"', '"../outside"')
+    (root / tree.MANIFEST).write_text(manifest)
+    write(root, b="2")
+    assert outside.read_text() == "precious"
+
+
+def test_a_directory_in_the_way_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="a directory is where a file should be"):
+        write(tmp_path, a="1")
+
+
+def test_a_disk_that_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(MachineError, match="cannot be written") as caught:
+        write(tmp_path, a="1")
+    assert "No space left" in caught.value.got
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+NAMES = st.from_regex(r"[a-c]{1,2}", fullmatch=True)
+TREES = st.dictionaries(NAMES, st.binary(max_size=4), max_size=4)
+
+
+@given(st.lists(TREES, min_size=1, max_size=4))
+def test_after_a_write_the_tree_is_what_was_rendered(
+    tmp_path_factory: pytest.TempPathFactory, trees: list[dict[str, bytes]]
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    for files in trees:
+        tree.write(root, files, version="0")
+        found = {
+            p.relative_to(root).as_posix(): p.read_bytes()
+            for p in root.rglob("*")
+            if p.is_file() and p.name != tree.MANIFEST
+        }
+        assert found == files
+        assert tree.difference(root, files).empty
