@@ -270,9 +270,8 @@ def unpack(archive, staging):
                 target = [part for part in member.linkname.split("/") if part not in ("", ".")]
                 if member.linkname.startswith("/") or ".." in target or target[:1] != [top]:
                     raise RefusalError(
-                        "the archive holds the hard link {!r} to {!r}, which leaves its directory".format(
-                            member.name, member.linkname
-                        )
+                        "the archive holds the hard link {!r} to {!r}, which leaves its"
+                        " directory".format(member.name, member.linkname)
                     )
                 hardlinks[relative] = "/".join(target[1:])
             else:
