@@ -1,0 +1,214 @@
+"""Labs as data: inventory, labels, what sweep takes and what it leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.errors import InputError, MachineError
+from provision.locallab import image, lab, machine
+
+
+class Recorder(machine.Podman):
+    """Podman that answers `ps` from a list and records the rest."""
+
+    def __init__(self, containers: Sequence[dict[str, Any]]) -> None:
+        super().__init__()
+        self.present = list(containers)
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(  # the signature of what it stands for
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,  # noqa: ARG002
+        timeout: float = 900,  # noqa: ARG002
+    ) -> subprocess.CompletedProcess[bytes]:
+        self.calls.append(arguments)
+        out = b""
+        if arguments[0] == "ps":
+            wanted = [word.removeprefix("label=") for word in arguments if word.startswith("label")]
+            found = [entry for entry in self.present if all(has(entry, word) for word in wanted)]
+            out = json.dumps(found).encode()
+        if arguments[0] == "rm":
+            self.present = [e for e in self.present if e["Names"][0] not in arguments]
+        return subprocess.CompletedProcess(arguments, 0, out, b"")
+
+
+def has(entry: dict[str, Any], wanted: str) -> bool:
+    name, _, value = wanted.partition("=")
+    return name in entry["Labels"] and value in ("", entry["Labels"][name])
+
+
+def container(name: str, owner: str, state: Path, keep: str = "false") -> dict[str, Any]:
+    labels = {"lab": name, "owner": owner, "keep": keep, "run": "r-" + name, "state": str(state)}
+    return {
+        "Names": [f"{name}-gpu01"],
+        "State": "running",
+        "Labels": {f"provision.{key}": value for key, value in labels.items()},
+    }
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return machine.cache_directory()
+
+
+def ended_process() -> str:
+    process = subprocess.Popen(["sleep", "60"])
+    who = lab.owner(process.pid)
+    assert lab.is_alive(who)
+    process.kill()
+    process.wait()
+    return who
+
+
+def state(tmp_path: Path, name: str) -> Path:
+    place = tmp_path / name
+    place.mkdir()
+    (place / "lab").write_text(name)
+    return place
+
+
+def test_sweep_takes_only_what_killed_runs_left(cached: Path, tmp_path: Path) -> None:
+    dead, mine, kept = (state(tmp_path, name) for name in ("dead", "mine", "kept"))
+    gone = ended_process()
+    podman = Recorder(
+        [
+            container("dead", gone, dead),
+            container("mine", lab.owner(), mine),
+            container("kept", gone, kept, keep="true"),
+        ]
+    )
+    assert lab.sweep(podman=podman) == ["dead"]
+    assert [entry["Names"][0] for entry in podman.present] == ["mine-gpu01", "kept-gpu01"]
+    assert (dead.exists(), mine.exists(), kept.exists()) == (False, True, True)
+
+
+def test_sweep_with_nothing_left_over_removes_nothing(cached: Path, tmp_path: Path) -> None:
+    podman = Recorder([container("mine", lab.owner(), tmp_path)])
+    assert lab.sweep(podman=podman) == []
+    assert len(podman.present) == 1
+
+
+def test_a_reused_pid_is_another_process() -> None:
+    pid, start, boot = lab.owner().split(":")
+    assert lab.is_alive(f"{pid}:{start}:{boot}")
+    assert not lab.is_alive(f"{pid}:{int(start) + 1}:{boot}")
+    assert not lab.is_alive(f"{pid}:{start}:another")
+    assert not lab.is_alive("")
+
+
+def test_down_never_removes_a_directory_that_is_no_labs(cached: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    lab._remove(Recorder([]), [container("x", "", precious)], cached)
+    assert precious.exists()
+
+
+def test_up_refuses_a_state_directory_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(InputError):
+        lab._make_state(tmp_path, "demo")
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_keys_are_private_and_unique(tmp_path: Path) -> None:
+    key, public = lab._make_state(tmp_path / "a", "a")
+    _, other = lab._make_state(tmp_path / "b", "b")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert public.split()[1] != other.split()[1]
+
+
+def test_inventory_is_ordinary_ansible_data(tmp_path: Path) -> None:
+    key = tmp_path / "id_ed25519"
+    made = lab.Lab(
+        "demo", "r1", tmp_path, [lab.LabHost("gpu01", "10.88.0.5", 22, "lab", key, "c1")]
+    )
+    data = made.inventory()
+    assert data["gpu"]["hosts"]["gpu01"] == {
+        "ansible_host": "10.88.0.5",
+        "ansible_user": "lab",
+        "ansible_ssh_private_key_file": str(key),
+    }
+    arguments = data["gpu"]["vars"]["ansible_ssh_common_args"]
+    assert "StrictHostKeyChecking=yes" in arguments
+    assert str(tmp_path / "known_hosts") in arguments
+    assert list(made.inventory(group="a100")) == ["a100"]
+
+
+def test_ssh_takes_the_options_with_a_space_in_the_path(tmp_path: Path) -> None:
+    made = lab.Lab("demo", "r1", tmp_path / "my lab", [])
+    done = subprocess.run(
+        ["ssh", "-G", *made.ssh_arguments(), "host"], capture_output=True, text=True, check=True
+    )
+    assert f"userknownhostsfile {tmp_path}/my lab/known_hosts" in done.stdout.replace('"', "")
+    assert "stricthostkeychecking true" in done.stdout
+
+
+def test_archive_gives_the_users_files_to_the_user() -> None:
+    data = lab.archive(
+        {"home/lab/.ssh/authorized_keys": (b"k", 0o600, 1000), "etc/x": (b"", 0o644, 0)}
+    )
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        found = {entry.name: (entry.mode, entry.uid) for entry in tar}
+    assert found == {
+        "home/lab/.ssh": (0o700, 1000),
+        "home/lab/.ssh/authorized_keys": (0o600, 1000),
+        "etc/x": (0o644, 0),
+    }
+
+
+def test_podman_failure_carries_podmans_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(argv, 125, b"", b"Error: no space left on device\n")
+
+    monkeypatch.setattr(subprocess, "run", failed)
+    with pytest.raises(MachineError) as caught:
+        machine.Podman().call("start", "x")
+    assert "no space left" in caught.value.got
+
+
+def test_unknown_platform_is_refused_with_the_list() -> None:
+    with pytest.raises(InputError) as caught:
+        lab.up("x", state_dir=Path("/nonexistent/x"), platform="windows95")
+    assert "debian11" in caught.value.expected
+
+
+def test_image_name_follows_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = image.tag("debian11", "bundle")
+    assert before == image.tag("debian11", "bundle")
+    assert before != image.tag("debian11", "another bundle")
+    monkeypatch.setattr(image, "PACKAGES", (*image.PACKAGES, "vim"))
+    assert before != image.tag("debian11", "bundle")
+
+
+def test_image_has_main_only() -> None:
+    """contrib and non-free are for the cuda and driver roles to enable."""
+    for row in image.PLATFORMS.values():
+        assert all(source.split()[3:] == ["main"] for source in row.sources)
+
+
+def test_certificates_are_split_out_of_a_bundle() -> None:
+    one = "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----"
+    assert image.certificates(f"# a comment\n{one}\nnoise\n{one}\n") == [one, one]
+
+
+def test_two_labs_of_one_name_need_a_state_directory(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    podman = Recorder(
+        [container("demo", lab.owner(), tmp_path / place) for place in ("one", "two")]
+    )
+    monkeypatch.setattr(lab, "connect", lambda: podman)
+    with pytest.raises(InputError):
+        lab.down("demo")
+    assert len(podman.present) == 2
