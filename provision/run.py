@@ -29,6 +29,8 @@ Mode = Literal["plan", "apply", "verify"]
 INTERRUPTED = 130
 # Fast enough for the eye; one stat call each.
 POLL_SECONDS = 0.1
+# ansible-core waits up to 10 s for its workers.
+PATIENCE_SECONDS = 12
 
 
 @dataclass(frozen=True)
@@ -282,11 +284,21 @@ def _run(
             on_event(event)
     finally:
         if process.poll() is None:  # on_event failed: no orphan may go on changing hosts unseen
-            process.send_signal(signal.SIGINT)
-            process.wait()
+            _end(process)
         for number, handler in before.items():
             signal.signal(number, handler)
     return process.returncode, bool(interrupts)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends Ansible as gently as it lets itself be ended."""
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        process.send_signal(number)
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        return
 
 
 def _at_terminal() -> bool:

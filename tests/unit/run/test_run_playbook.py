@@ -162,7 +162,7 @@ def test_a_view_that_breaks_does_not_leave_ansible_running(tree: Tree) -> None:
     started = time.monotonic()
     with pytest.raises(RuntimeError, match="view"):
         run_playbook(tree.path, extra_vars=["cuda_command='sleep 60'"], on_event=broken)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 45
 
 
 def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
         # An interrupted run never reaches its statistics, and its state is wanted most.
         atexit.register(self._at_exit)
-        self._one_interrupt_is_enough()
+        self._survive_a_second_interrupt()
         self._event("run_start", mode=self._record.mode)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -489,24 +489,26 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def _at_exit(self) -> None:
         # Workers are forked from this process and must not write its report.
         if os.getpid() == self._pid:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._finish(failures=None, interrupted=True)
 
-    def _one_interrupt_is_enough(self) -> None:
-        """Lets a second Ctrl-C wait until the first one's report is written.
+    def _survive_a_second_interrupt(self) -> None:
+        """Makes every Ctrl-C a KeyboardInterrupt, so that the report is written on the way out.
 
-        After the first, ansible-core puts the default action back: a second would kill it there.
+        ansible-core puts the default action back after the first: a second, from an impatient
+        finger or a second sender, would kill it before its report.
         """
-        previous = signal.getsignal(signal.SIGINT)
+        first = signal.getsignal(signal.SIGINT)
 
         def interrupt(number: int, frame: Any) -> None:
             try:
-                if callable(previous):
-                    previous(number, frame)
+                if callable(first):
+                    first(number, frame)
             finally:
                 if os.getpid() == self._pid:
-                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-        if callable(previous):
+        if callable(first):
             try:
                 signal.signal(signal.SIGINT, interrupt)
             except ValueError:
