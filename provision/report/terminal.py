@@ -144,6 +144,8 @@ def _problems(name: str, host: dict[str, Any], console: Console) -> None:
     failure = host.get("failure")
     if failure and not bad and not (host["status"] == "blocked" and lines):
         lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
+    for warning in host.get("warnings") or []:
+        console.print(Text(f"{name}: note: {warning.get('message')}"), soft_wrap=True)
     if not lines:
         return
     console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))

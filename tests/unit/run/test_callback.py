@@ -119,6 +119,15 @@ def test_something_left_after_the_second_look_is_a_failed_host(record: Any) -> N
     assert host["left"][0]["item"] == "libcusolver11"
 
 
+def test_a_host_that_only_lacks_a_reboot_is_told_so(record: Any) -> None:
+    record.looked("gpu01", plan(change("nvidia_driver", reboot=True)))
+    record.looked("gpu01", plan(change("nvidia_driver", "running driver", reboot=True)))
+    record.failed("gpu01", "Proof | Refuse to leave anything undone", "left", "proof")
+    host = report(record, failures={"gpu01"})["hosts"]["gpu01"]
+    assert host["status"] == "failed"
+    assert "reboot the host, then run again" in host["failure"]["message"]
+
+
 def test_changes_left_out_by_tags_are_drift(record: Any) -> None:
     chosen, other = change("cuda"), change("cudnn", selected=False)
     record.looked("gpu01", plan(chosen, other))

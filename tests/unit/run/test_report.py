@@ -155,6 +155,13 @@ def test_a_verify_that_finds_drift_says_so() -> None:
     assert "a: differs from its lock: gpu_env" in shown(terminal.outcome, made)
 
 
+def test_a_warning_is_a_note_not_a_problem() -> None:
+    made = report(a=host("proven", warnings=[{"message": "conda is first in PATH"}]))
+    text = shown(terminal.outcome, made)
+    assert "a: note: conda is first in PATH" in text
+    assert "a proven:" not in text
+
+
 def test_no_host_at_all_is_said() -> None:
     assert "No host was looked at" in shown(terminal.plan, report())
     assert "No host was looked at" in shown(terminal.outcome, report())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -217,3 +219,51 @@ def test_an_interrupt_ends_ansible_and_reports_every_host(tree: Tree, to_group: 
     assert "failed" in output
     assert "interrupted" in output
     assert tree.report()["interrupted"] is True
+
+
+TERMINAL_SCRIPT = """
+import sys
+from pathlib import Path
+from provision.run import run_playbook
+outcome = run_playbook(
+    Path(sys.argv[1]),
+    extra_vars=["cuda_command='sleep " + sys.argv[2] + "'"],
+    ask_become_pass=True,
+    on_event=lambda event: print("event", event["event"], event.get("component"), flush=True),
+)
+sys.exit(outcome.exit_code)
+"""
+
+
+@pytest.mark.parametrize(("interrupt", "expected"), [(False, 0), (True, 130)])
+def test_a_terminal_is_asked_for_the_password_and_its_ctrl_c_ends_the_run(
+    tree: Tree, interrupt: bool, expected: int
+) -> None:
+    tree.hosts("gpu01", gpu_verify="never")
+    tree.answers("gpu01", plan(change("cuda")))
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["PYTHONPATH"] = str(Path(run.__file__).parents[1])
+        seconds = "60" if interrupt else "0"
+        command = [sys.executable, "-c", TERMINAL_SCRIPT, str(tree.path), seconds]
+        os.execv(sys.executable, command)  # noqa: S606 (the child of a fork has no other way)
+    text, answered, sent = "", False, False
+    deadline = time.monotonic() + 45
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                text += os.read(terminal, 4096).decode("utf-8", "replace")
+            except OSError:  # Linux's way of saying that nobody holds the other side
+                break
+        if "BECOME password" in text and not answered:
+            os.write(terminal, b"secret\n")
+            answered = True
+        if interrupt and "host_start cuda" in text and not sent:
+            os.write(terminal, b"\x03")
+            sent = True
+    else:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    assert answered, text
+    assert os.waitstatus_to_exitcode(status) == expected, text
+    assert "secret" not in text

@@ -239,7 +239,8 @@ class Record:
             "left": left,
             "not_selected": plan.get("not_selected") or [],
             "blockers": plan.get("blockers") or [],
-            "reboot": plan.get("reboot"),
+            "warnings": now.get("warnings") or plan.get("warnings") or [],
+            "reboot": now.get("reboot"),
             "checks": (checked or {}).get("checks") or [],
             "checks_summary": summary,
             "components": host.components,
@@ -262,6 +263,10 @@ class Record:
         if summary and summary.get("failed"):
             message = f"{summary['failed']} of the checks failed"
             return "failed", {"task": "verify", "message": message, "phase": "verify"}
+        owed = [change for change in left if change.get("selected", True)]
+        if owed and all(change.get("reboot") for change in owed):
+            message = "all is done but a reboot: reboot the host, then run again"
+            return "failed", {"task": "proof", "message": message, "phase": "apply"}
         if host.failure:
             blocked = host.failure["phase"] == "preflight"
             return ("blocked" if blocked else "failed"), host.failure
@@ -275,12 +280,12 @@ class Record:
         if selected and host.second is None:
             message = "interrupted" if interrupted else "the run ended before this host did"
             return "failed", {"task": host.last_task, "message": message, "phase": "apply"}
-        if any(change.get("selected", True) for change in left):
+        if owed:
             return "failed", {
                 "task": "proof",
                 "phase": "proof",
                 "message": "still different: "
-                + ", ".join(f"{c.get('component')} {c.get('item')}" for c in left),
+                + ", ".join(f"{c.get('component')} {c.get('item')}" for c in owed),
             }
         if left if host.second is not None else changes:
             return "drift", None
