@@ -18,14 +18,16 @@ Rule = collections.namedtuple("Rule", "id component stops check")
 GIB = 1 << 30
 
 # Room for what one component installs, in bytes, by where it goes: {component: {path: bytes}}.
-# Measured on Debian 11: driver 0.4 GB with the DKMS build; CUDA runtime 1.9 GB and toolkit 4.6 GB
-# unpacked; cuDNN's archive and its unpacked twin; a TensorFlow 2.9 venv.
+# apt on Debian 11: CUDA toolkit 1.33 GB to fetch and 3.64 GB unpacked, runtime 0.49 and 1.23 GB
+# (and ptxas out of a package of 0.06 GB); the driver 0.4 GB with a DKMS build. cuDNN's archive
+# beside its content; a TensorFlow 2.9 venv 2.5 GB.
 NEEDS = {
-    "nvidia_driver": {"/usr": GIB, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
-    "cuda": {"/usr": 5 * GIB, "/var/cache/apt": 3 * GIB // 2},
+    "nvidia_driver": {"/usr": GIB // 2, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
+    "cuda": {"/usr": 7 * GIB // 2, "/var/cache/apt": 5 * GIB // 4},
     "cudnn": {"cudnn_root": 4 * GIB},
     "tensorflow": {"tensorflow_root": 5 * GIB // 2},
 }
+CUDA_RUNTIME = {"/usr": 5 * GIB // 4, "/var/cache/apt": GIB // 2}
 ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
 
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
@@ -238,7 +240,7 @@ def disk(context):
 def compilers(context):
     """Major versions: of the compiler that built the running kernel, and of those installed."""
     version = context.read("/proc/version") or ""
-    built = re.search(r"\bgcc(?:-(\d+)| version (\d+))", version)
+    built = re.search(r"\bgcc(?:-(\d+)| version (\d+)| \([^)]*\) (\d+))", version)
     installed = []
     for path in context.glob("/usr/bin/gcc*"):
         target = os.path.basename(context.resolve(path) or "")
@@ -247,7 +249,7 @@ def compilers(context):
             installed.append(int(match.group(1)))
     default = re.search(r"gcc-(\d+)$", context.resolve("/usr/bin/gcc") or "")
     return {
-        "kernel": int(built.group(1) or built.group(2)) if built is not None else None,
+        "kernel": int(next(filter(None, built.groups()))) if built is not None else None,
         "installed": sorted(set(installed)),
         "default": int(default.group(1)) if default is not None else None,
     }
@@ -323,7 +325,10 @@ def disk_full(found, changes, options, _row):
         # A component that is there and only changed needs little; one that is absent all of it.
         if found["state"].get(component, {}).get("version") is not None:
             continue
-        for place, size in NEEDS.get(component, {}).items():
+        needs = NEEDS.get(component, {})
+        if component == "cuda" and options.get("cuda_profile") == "runtime":
+            needs = CUDA_RUNTIME
+        for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:
                 space = spaces[path]

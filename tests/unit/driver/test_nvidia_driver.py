@@ -1,0 +1,233 @@
+"""The look and the differ of nvidia_driver, on recorded trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+from gpu_stack import nvidia_driver
+
+from .trees import DRIVER, KERNEL, age, context, status, tree
+
+ROLE = Path(__file__).parents[3] / "roles" / "nvidia_driver"
+
+ALL = (
+    ("libcuda1", "470.256.02-2"),
+    ("nvidia-smi", "470.256.02-2"),
+    ("nvidia-persistenced", "470.103.01-2~deb11u1"),
+    ("nvidia-kernel-dkms", "470.256.02-2"),
+    ("nvidia-modprobe", "470.182.03-1"),
+    ("dkms", "2.8.4-3", "install"),
+)
+
+
+def converged(root: Path) -> Path:
+    """A machine on which everything is as the row says, the module loaded."""
+    tree(
+        root,
+        {
+            "/var/lib/dpkg/status": status(*ALL),
+            nvidia_driver.PINS: nvidia_driver.pins_text(DRIVER),
+            nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
+            nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
+            "/boot/vmlinuz-5.10.0-9-amd64": "",
+            f"/boot/vmlinuz-{KERNEL}": "",
+            f"/boot/initrd.img-{KERNEL}": "",
+            "/usr/sbin/update-initramfs": "",
+            f"/lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko": "",
+            "/sys/module/nvidia/version": "470.256.02\n",
+            "/sys/bus/pci/devices/0000:00:05.0/vendor": "0x10de\n",
+            "/sys/bus/pci/devices/0000:00:05.0/class": "0x030200\n",
+            "/sys/bus/pci/devices/0000:00:05.0/device": "0x1eb8\n",
+            "/lib/systemd/system/nvidia-persistenced.service": "",
+            "/dev/nvidiactl": "",
+        },
+        {
+            f"/var/lib/dkms/nvidia-current/kernel-{KERNEL}-x86_64": (f"470.256.02/{KERNEL}/x86_64"),
+            "/etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service": (
+                "/lib/systemd/system/nvidia-persistenced.service"
+            ),
+        },
+    )
+    age(root, nvidia_driver.BLACKLIST, 1000)
+    age(root, f"/boot/initrd.img-{KERNEL}", 2000)
+    return root
+
+
+def changes(root: Path, *, container: bool = False, **options: Any) -> list[dict[str, Any]]:
+    here = context(root, container=container, options=options)
+    return list(nvidia_driver.differ(DRIVER, nvidia_driver.look(here), options))
+
+
+def items(found: list[dict[str, Any]]) -> list[str]:
+    return [one["item"] for one in found]
+
+
+def test_a_converged_machine_has_no_change(tmp_path: Path) -> None:
+    assert changes(converged(tmp_path)) == []
+
+
+def test_the_version_is_libcudas(tmp_path: Path) -> None:
+    assert nvidia_driver.look(context(converged(tmp_path)))["version"] == "470.256.02"
+    assert nvidia_driver.look(context(tmp_path / "bare"))["version"] is None
+
+
+def test_a_bare_container_gets_the_userspace_set_and_nothing_of_the_kernel(tmp_path: Path) -> None:
+    tree(tmp_path, {"/var/lib/dpkg/status": "", "/sys/module/nouveau/initstate": "live"})
+    found = changes(tmp_path, container=True)
+    assert items(found) == [
+        "libcuda1",
+        "nvidia-persistenced",
+        "nvidia-smi",
+        nvidia_driver.PINS,
+        nvidia_driver.UPGRADES,
+    ]
+    assert not any(one["reboot"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "item"),
+    [
+        (
+            "/var/lib/dpkg/status",
+            status(("libcuda1", "535.309.01-0+deb11u1"), *ALL[1:]),
+            "libcuda1",
+        ),
+        (
+            "/var/lib/dpkg/status",
+            status(
+                *ALL[:3],
+                ("nvidia-kernel-dkms", "470.256.02-2", "hold", "half-configured"),
+                *ALL[4:],
+            ),
+            "nvidia-kernel-dkms",
+        ),
+        (
+            "/var/lib/dpkg/status",
+            status(("libcuda1", "470.256.02-2", "install"), *ALL[1:]),
+            "libcuda1 hold",
+        ),
+        ("/var/lib/dpkg/status", status(*ALL[:5]), "dkms"),
+        (nvidia_driver.PINS, "Package: *\n", nvidia_driver.PINS),
+        (nvidia_driver.UPGRADES, "", nvidia_driver.UPGRADES),
+        (nvidia_driver.BLACKLIST, "blacklist nouveau\n", nvidia_driver.BLACKLIST),
+        ("/boot/vmlinuz-5.10.0-47-amd64", "", "module for kernel 5.10.0-47-amd64"),
+        ("/sys/module/nvidia/version", "535.309.01\n", "running driver"),
+        ("/sys/module/nouveau/initstate", "live\n", "running driver"),
+    ],
+)
+def test_each_drift_is_one_named_change(tmp_path: Path, path: str, content: str, item: str) -> None:
+    """One thing goes wrong on a converged machine; the plan names that and nothing else."""
+    tree(converged(tmp_path), {path: content})
+    age(tmp_path, nvidia_driver.BLACKLIST, 1000)
+    assert items(changes(tmp_path)) == [item]
+
+
+def test_a_loaded_nouveau_or_another_module_asks_for_a_reboot(tmp_path: Path) -> None:
+    tree(converged(tmp_path), {"/sys/module/nvidia/version": "460.91.03\n"})
+    (found,) = changes(tmp_path)
+    assert (found["reboot"], found["from"]) == (True, "460.91.03")
+    tree(tmp_path, {"/sys/module/nouveau/initstate": "live\n"})
+    (found,) = changes(tmp_path)
+    assert (found["reboot"], found["from"]) == (True, "nouveau")
+
+
+def test_a_module_that_is_not_loaded_needs_no_reboot(tmp_path: Path) -> None:
+    (converged(tmp_path) / "sys/module/nvidia/version").unlink()
+    (found,) = changes(tmp_path)
+    assert (found["item"], found["reboot"]) == ("running driver", False)
+
+
+def test_a_module_of_another_version_or_taken_away_is_seen(tmp_path: Path) -> None:
+    link = converged(tmp_path) / f"var/lib/dkms/nvidia-current/kernel-{KERNEL}-x86_64"
+    link.unlink()
+    link.symlink_to(f"470.223.02/{KERNEL}/x86_64")
+    (found,) = changes(tmp_path)
+    assert (found["item"], found["from"]) == (f"module for kernel {KERNEL}", "470.223.02")
+    (tmp_path / f"lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko").unlink()
+    assert changes(tmp_path)[0]["from"] is None
+
+
+def test_an_initramfs_older_than_the_blacklist_is_seen(tmp_path: Path) -> None:
+    age(converged(tmp_path), f"/boot/initrd.img-{KERNEL}", 500)
+    assert items(changes(tmp_path)) == [f"/boot/initrd.img-{KERNEL}"]
+    (tmp_path / "usr/sbin/update-initramfs").unlink()
+    assert changes(tmp_path) == []
+
+
+def test_the_next_boot_kernel_is_the_newest_by_version_not_by_name(tmp_path: Path) -> None:
+    """5.10.0-9 sorts after 5.10.0-46 as a string."""
+    assert nvidia_driver.kernels(context(converged(tmp_path), container=True)) == [KERNEL]
+
+
+def test_full_scope_in_a_container_without_kernels_is_a_change_not_a_success(
+    tmp_path: Path,
+) -> None:
+    found = changes(
+        tree(tmp_path, {"/var/lib/dpkg/status": status(*ALL)}),
+        container=True,
+        nvidia_driver_scope="full",
+    )
+    assert "kernel module" in items(found)
+
+
+def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> None:
+    unit = "nvidia-persistenced.service"
+    (converged(tmp_path) / "etc/systemd/system/multi-user.target.wants" / unit).unlink()
+    assert items(changes(tmp_path)) == [unit]
+    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    (tmp_path / "dev/nvidiactl").unlink()
+    assert items(changes(tmp_path, container=True)) == []
+
+
+def test_without_hold_neither_holds_nor_blacklist_are_wished(tmp_path: Path) -> None:
+    tree(converged(tmp_path), {"/var/lib/dpkg/status": status(*[(*p[:2], "install") for p in ALL])})
+    (tmp_path / nvidia_driver.UPGRADES.lstrip("/")).unlink()
+    assert changes(tmp_path, nvidia_driver_hold=False) == []
+    assert "libcuda1 hold" in items(changes(tmp_path))
+
+
+def test_desktop_adds_its_set_only_in_full_scope() -> None:
+    desktop = {"nvidia_driver_profile": "desktop"}
+    assert "nvidia-driver" in nvidia_driver.wanted_packages(DRIVER, "full", desktop)
+    assert "nvidia-driver" not in nvidia_driver.wanted_packages(DRIVER, "userspace", desktop)
+    assert "nvidia-driver" not in nvidia_driver.wanted_packages(DRIVER, "full", {})
+
+
+# The texts have two homes: the role's templates (used alone) and the look.
+
+
+def rendered(template: str) -> str:
+    environment = jinja2.Environment(
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  not HTML
+    )
+    return environment.from_string((ROLE / "templates" / template).read_text()).render(
+        nvidia_driver_version=DRIVER["version"],
+        __nvidia_driver_all=nvidia_driver.all_packages(DRIVER),
+        __nvidia_driver_source_version="470.256.02-2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("etc/apt/preferences.d/provision-nvidia-driver.j2", nvidia_driver.pins_text(DRIVER)),
+        ("etc/apt/apt.conf.d/51provision-gpu-stack.j2", nvidia_driver.UPGRADES_TEXT),
+        ("etc/modprobe.d/provision-nouveau.conf.j2", nvidia_driver.BLACKLIST_TEXT),
+    ],
+)
+def test_the_looks_text_is_the_roles_template(template: str, text: str) -> None:
+    assert rendered(template) == text
+
+
+def test_the_roles_table_names_its_own_default_version() -> None:
+    table = yaml.safe_load((ROLE / "vars" / "Debian_11.yml").read_text())
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
+    packages = table["__nvidia_driver_packages_by_version"]
+    assert defaults["nvidia_driver_version"] in packages
+    assert table["__nvidia_driver_module"] == nvidia_driver.MODULE

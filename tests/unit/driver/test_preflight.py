@@ -1,0 +1,463 @@
+"""Preflight: every rule trips on its case and keeps quiet on the neighbouring one."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack import nvidia_driver, preflight
+from gpu_stack.change import change
+from gpu_stack.context import Result
+
+from .trees import DRIVER, KERNEL, ROW, context, status, tree
+
+GB = 10**9
+GOOD: dict[str, Any] = {
+    "platform": {"architecture": "x86_64", "distribution": "debian", "release": "11"},
+    "container": False,
+    "simulated_gpu": False,
+    "gpus": [{"device": "0x1eb8"}],
+    "receipt": None,
+    "state": {
+        "nvidia_driver": {
+            "version": None,
+            "packages": {},
+            "pins": None,
+            "nouveau_loaded": False,
+            "kernels": [KERNEL],
+        },
+        "cuda": {"version": None},
+        "cudnn": {"version": None},
+        "tensorflow": {"version": None},
+    },
+    "preflight": {
+        "avx": True,
+        "disk": {
+            "/usr": {"free": 50 * GB, "device": 1},
+            "/opt/tensorflow": {"free": 50 * GB, "device": 1},
+        },
+        "processes": [],
+        "secure_boot": False,
+        "module_key": False,
+        "headers": {KERNEL: "offered"},
+        "compilers": {"kernel": 10, "installed": [10], "default": 10},
+        "unfinished": [],
+        "foreign": [],
+        "signed_by": [],
+        "installer": [],
+        "usr_local_cuda": None,
+        "conda": [],
+    },
+}
+CHANGES = [
+    change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
+    change("cuda", "libcudart11.0", None, "11.2", "missing"),
+    change("tensorflow", "venv", None, "2.9.3", "missing"),
+]
+JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
+
+
+def held(version: str) -> dict[str, Any]:
+    return {
+        "libcuda1": {"version": version, "want": "hold", "status": "installed"},
+    }
+
+
+# rule id: (what trips it, what is close to it and does not); paths into the found state, "options"
+# and "row" beside it.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "avx": ({"preflight.avx": False}, {"preflight.avx": None}),
+    "disk": (
+        {"preflight.disk": {"/usr": {"free": 3 * GB, "device": 1}}},
+        {"preflight.disk": {"/usr": {"free": 3 * GB, "device": 1}}, "state.cuda.version": "11.2.1"},
+    ),
+    "gpu-processes": (
+        {"preflight.processes": [JOB]},
+        {"preflight.processes": [JOB], "options": {"nvidia_driver_wait_for_gpu_processes": 60}},
+    ),
+    "gpu-driver-window": ({"gpus": [{"device": "0x2b85"}]}, {"gpus": [{"device": "0x20b0"}]}),
+    "gpu-translated": (
+        {"gpus": [{"device": "0x2330"}]},
+        {"gpus": [{"device": "0x2330"}], "row": {**ROW, "tensorflow": {"version": "2.12.1"}}},
+    ),
+    "secure-boot": (
+        {"preflight.secure_boot": True},
+        {"preflight.secure_boot": True, "options": {"nvidia_driver_scope": "userspace"}},
+    ),
+    "nouveau": (
+        {"state.nvidia_driver.nouveau_loaded": True},
+        {
+            "state.nvidia_driver.nouveau_loaded": True,
+            "options": {"nvidia_driver_reboot": True},
+        },
+    ),
+    "headers": (
+        {"preflight.headers": {KERNEL: "absent"}},
+        {"preflight.headers": {KERNEL: "unknown"}},
+    ),
+    "no-kernel": (
+        {"state.nvidia_driver.kernels": []},
+        {"state.nvidia_driver.kernels": [], "container": True},
+    ),
+    "kernel-compiler": (
+        {"preflight.compilers": {"kernel": 12, "installed": [11], "default": 11}},
+        {"preflight.compilers": {"kernel": 12, "installed": [11, 12], "default": 11}},
+    ),
+    "dpkg-broken": (
+        {"preflight.unfinished": [["postfix", "half-installed"]]},
+        {"preflight.unfinished": [["libcuda1", "half-installed"]]},
+    ),
+    "dpkg-interrupted": (
+        {"preflight.unfinished": [["postfix", "half-configured"]]},
+        {"preflight.unfinished": []},
+    ),
+    "held": (
+        {"state.nvidia_driver.packages": held("535.309.01-0+deb11u1")},
+        {
+            "state.nvidia_driver.packages": held("535.309.01-0+deb11u1"),
+            "state.nvidia_driver.pins": "ours",
+        },
+    ),
+    "foreign-driver": (
+        {"preflight.foreign": ["nvidia-tesla-470-driver"]},
+        {"preflight.foreign": ["nvidia-smi"]},
+    ),
+    "signed-by": (
+        {"preflight.signed_by": [["https://x/debian", "bullseye", ["/a.list", "/b.list"]]]},
+        {"preflight.signed_by": []},
+    ),
+    "runfile-driver": (
+        {"preflight.installer": ["/usr/bin/nvidia-uninstall"]},
+        {"preflight.installer": []},
+    ),
+    "unowned-cuda": (
+        {
+            "preflight.usr_local_cuda": {
+                "path": "/usr/local/cuda-10.1",
+                "named_in": ["/etc/profile.d/cuda.sh"],
+            }
+        },
+        {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
+    ),
+    "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+}
+RULES = {rule.id: rule for rule in preflight.RULES}
+
+
+def reasons(
+    case: dict[str, Any], changes: list[dict[str, Any]] = CHANGES
+) -> dict[str, dict[str, Any]]:
+    """{rule id: reason} of blockers and warnings for GOOD with the case's differences."""
+    found = copy.deepcopy(GOOD)
+    for path, value in case.items():
+        if path in ("options", "row"):
+            continue
+        *parents, last = path.split(".")
+        here = found
+        for name in parents:
+            here = here[name]
+        here[last] = value
+    arguments = (found, changes, case.get("options", {}), case.get("row", ROW))
+    return {
+        one["id"]: one for one in preflight.blockers(*arguments) + preflight.warnings(*arguments)
+    }
+
+
+def test_every_rule_has_both_cases() -> None:
+    assert set(CASES) == set(RULES)
+    assert len(RULES) == len(preflight.RULES)
+
+
+def test_a_good_host_has_no_reason() -> None:
+    assert reasons({}) == {}
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_the_rule_trips(rule: str) -> None:
+    """Its own reason, and a message and a way out that say something."""
+    found = reasons(CASES[rule][0])
+    assert rule in found
+    assert len(found[rule]["message"]) > 20
+    assert found[rule]["hint"]
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_the_rule_keeps_quiet(rule: str) -> None:
+    assert rule not in reasons(CASES[rule][1])
+
+
+@pytest.mark.parametrize("rule", sorted(name for name in RULES if RULES[name].component))
+def test_a_rule_of_a_component_that_does_not_change_keeps_quiet(rule: str) -> None:
+    others = [one for one in CHANGES if one["component"] != RULES[rule].component]
+    assert rule not in reasons(CASES[rule][0], others)
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_nothing_to_change_is_no_reason_to_stop(rule: str) -> None:
+    assert reasons(CASES[rule][0], []) == {}
+
+
+def test_all_reasons_come_at_once() -> None:
+    everything = {}
+    for rule in ("avx", "secure-boot", "headers", "held", "runfile-driver"):
+        everything.update(CASES[rule][0])
+    assert {"avx", "secure-boot", "headers", "held", "runfile-driver"} <= set(reasons(everything))
+
+
+def test_rules_cope_before_the_look_ran() -> None:
+    assert reasons({"preflight": {}}) == {}
+
+
+def test_gpu_processes_are_named() -> None:
+    message = reasons({"preflight.processes": [JOB]})["gpu-processes"]["message"]
+    assert "pid 4711 of ada: python train.py" in message
+
+
+def test_a_missing_hold_may_be_put_right_under_a_job() -> None:
+    hold = [change("nvidia_driver", "libcuda1 hold", "not held", "held", "x")]
+    assert reasons({"preflight.processes": [JOB]}, hold) == {}
+    reboot = [change("nvidia_driver", "running driver", "nouveau", "470", "x", reboot=True)]
+    assert reasons({"preflight.processes": [JOB]}, reboot) == {}
+    case = {"preflight.processes": [JOB], "options": {"nvidia_driver_reboot": True}}
+    assert "gpu-processes" in reasons(case, reboot)
+
+
+def test_room_is_added_up_per_file_system() -> None:
+    """6 GB would do for each of the two, not for both on one disk."""
+    rooms = {
+        "/usr": {"free": 7 * GB, "device": 1},
+        "/opt/tensorflow": {"free": 7 * GB, "device": 1},
+    }
+    assert "disk" not in reasons({"preflight.disk": rooms})
+    for room in rooms.values():
+        room["free"] = 6 * GB
+    assert "disk" in reasons({"preflight.disk": rooms})
+    runtime = {"preflight.disk": rooms, "options": {"cuda_profile": "runtime"}}
+    assert "disk" not in reasons(runtime)
+    rooms["/opt/tensorflow"]["device"] = 2
+    assert "disk" not in reasons({"preflight.disk": rooms})
+
+
+def test_local_connection_cannot_reboot_whatever_is_allowed() -> None:
+    case = {
+        "state.nvidia_driver.nouveau_loaded": True,
+        "options": {"nvidia_driver_reboot": True, "ansible_connection": "local"},
+    }
+    assert "nouveau" in reasons(case)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("0x102d", "Kepler"),
+        ("0x13c2", "Maxwell"),
+        ("0x17fd", "Maxwell"),
+        ("0x15f8", "Pascal"),
+        ("0x1b06", "Pascal"),
+        ("0x1db4", "Volta"),
+        ("0x1eb8", "Turing"),
+        ("0x2182", "Turing"),
+        ("0x20b5", "Ampere"),
+        ("0x2204", "Ampere"),
+        ("0x2484", "Ampere"),
+        ("0x2684", "Ada"),
+        ("0x2330", "Hopper"),
+        ("0x2901", "Blackwell"),
+        ("0x2b85", "Blackwell"),
+        ("0x3182", "Blackwell"),
+        ("0x0020", None),
+        ("", None),
+    ],
+)
+def test_generation_of_a_known_card(device: str, name: str | None) -> None:
+    """K80, GTX 970, M40, P100, 1080 Ti, V100, T4, 1660 Ti, A100, 3090, 3070, 4090, H100, B200..."""
+    assert preflight.generation(device) == name
+
+
+def test_generations_do_not_overlap() -> None:
+    ranges = sorted(preflight.GENERATIONS)
+    assert all(ranges[i][1] < ranges[i + 1][0] for i in range(len(ranges) - 1))
+    assert {name for _f, _l, name in ranges} == set(preflight.WINDOWS)
+
+
+@pytest.mark.parametrize(("branch", "blocked"), [("470", False), ("535", True)])
+def test_kepler_ends_with_470(branch: str, blocked: bool) -> None:
+    row = {**ROW, "nvidia_driver": {**DRIVER, "branch": branch}}
+    assert ("gpu-driver-window" in reasons({"gpus": [{"device": "0x102d"}], "row": row})) is blocked
+
+
+# the look, on recorded trees
+
+
+def test_avx_is_read_from_the_processors_flags(tmp_path: Path) -> None:
+    tree(tmp_path, {"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu sse4_2 avx avx2\n"})
+    assert preflight.look(context(tmp_path))["avx"] is True
+    tree(tmp_path, {"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu sse4_2 avxish\n"})
+    assert preflight.look(context(tmp_path))["avx"] is False
+    assert preflight.look(context(tmp_path / "none"))["avx"] is None
+
+
+def test_processes_are_found_by_their_open_device_files(tmp_path: Path) -> None:
+    """The persistence daemon holds the devices too, and is not anybody's job."""
+    tree(
+        tmp_path,
+        {
+            "/proc/77/comm": "python\n",
+            "/proc/77/cmdline": "python\0train.py\0",
+            "/proc/77/status": "Name:\tpython\nUid:\t1001\t1001\t1001\t1001\n",
+            "/proc/88/comm": "nvidia-persiste\n",
+            "/etc/passwd": "root:x:0:0::/root:/bin/sh\nada:x:1001:1001::/home/ada:/bin/bash\n",
+        },
+        {
+            "/proc/77/fd/3": "/dev/nvidia-uvm",
+            "/proc/77/fd/0": "/dev/null",
+            "/proc/88/fd/4": "/dev/nvidiactl",
+        },
+    )
+    expected = {"pid": 77, "user": "ada", "command": "python train.py"}
+    assert preflight.processes(context(tmp_path)) == [expected]
+
+
+def test_processes_that_only_nvidia_smi_sees_are_added(tmp_path: Path) -> None:
+    answer = {"nvidia-smi": Result(0, "991, /usr/bin/python3\n", "")}
+    (found,) = preflight.processes(context(tmp_path, answers=answer))
+    assert (found["pid"], found["command"]) == (991, "/usr/bin/python3")
+    broken = {"nvidia-smi": Result(9, "NVIDIA-SMI has failed because it couldn't communicate", "")}
+    assert preflight.processes(context(tmp_path, answers=broken)) == []
+
+
+@pytest.mark.parametrize(("value", "expected"), [(b"\x01", True), (b"\x00", False)])
+def test_secure_boot_is_the_variables_fifth_byte(
+    tmp_path: Path, value: bytes, expected: bool
+) -> None:
+    name = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    tree(tmp_path, {name: b"\x06\x00\x00\x00" + value})
+    assert preflight.secure_boot(context(tmp_path)) is expected
+
+
+def test_headers_are_installed_offered_absent_or_unknown(tmp_path: Path) -> None:
+    offered = Result(
+        0, f"linux-headers-{KERNEL}:\n  Installed: (none)\n  Candidate: 5.10.262-1\n", ""
+    )
+    gone = Result(0, "", "")
+    assert preflight.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "unknown"
+    tree(tmp_path, {"/var/lib/apt/lists/deb.debian.org_x_Packages.lz4": ""})
+    assert preflight.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "absent"
+    assert preflight.headers(context(tmp_path, answers={"apt-cache": offered}), KERNEL) == "offered"
+    tree(tmp_path, {f"/lib/modules/{KERNEL}/build/Makefile": ""})
+    assert preflight.headers(context(tmp_path), KERNEL) == "installed"
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [
+        ("Linux version 5.10.0-46-amd64 (debian-kernel@lists.debian.org) (gcc-10 (Debian 10.2.1-6) "
+         "10.2.1 20210110, GNU ld (GNU Binutils for Debian) 2.35.2) #1 SMP", 10),
+        ("Linux version 6.5.0-14-generic (buildd@lcy02) (x86_64-linux-gnu-gcc-12 (Ubuntu "
+         "12.3.0-1ubuntu1~22.04) 12.3.0, GNU ld", 12),
+        ("Linux version 4.19.0-20-amd64 (x) (gcc version 8.3.0 (Debian 8.3.0-6)) #1 SMP", 8),
+        ("Linux version 6.18.44 (builder@x) (gcc (GCC) 15.3.0, GNU ld (GNU Binutils) 2.46) #1", 15),
+        ("Linux version 6.1 (x) (clang version 17.0.6) #1", None),
+    ],
+)  # fmt: skip
+def test_the_kernels_compiler(tmp_path: Path, version: str, major: int | None) -> None:
+    tree(tmp_path, {"/proc/version": version, "/usr/bin/x86_64-linux-gnu-gcc-10": ""},
+         {"/usr/bin/gcc-10": "x86_64-linux-gnu-gcc-10", "/usr/bin/gcc": "gcc-10"})  # fmt: skip
+    found = preflight.compilers(context(tmp_path))
+    assert found == {"kernel": major, "installed": [10], "default": 10}
+
+
+def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "/var/lib/dpkg/status": status(
+                ("cuda-drivers", "535.54-1"),
+                ("nvidia-driver-535-server", "535.54-1"),
+                ("nvidia-smi", "470.256.02-2"),
+                ("nvidia-driver", "470.256.02-2"),
+                ("libc6", "2.31-13", "install", "half-configured"),
+            )
+        },
+    )
+    found = preflight.look(context(tmp_path))
+    assert found["foreign"] == ["cuda-drivers", "nvidia-driver-535-server"]
+    assert found["unfinished"] == [["libc6", "half-configured"]]
+
+
+def test_one_repository_with_two_keys(tmp_path: Path) -> None:
+    """apt stops altogether, and its message names no file."""
+    tree(
+        tmp_path,
+        {
+            "/etc/apt/sources.list.d/a.list": (
+                "deb [signed-by=/usr/share/keyrings/cuda.gpg] https://nvidia.example/x86_64/ /\n"
+            ),
+            "/etc/apt/sources.list.d/b.list": "deb https://nvidia.example/x86_64 /\n",
+            "/etc/apt/sources.list": "deb https://nvidia.example/other /\n",
+        },
+    )
+    assert preflight.look(context(tmp_path))["signed_by"] == [
+        [
+            "https://nvidia.example/x86_64",
+            "/",
+            ["/etc/apt/sources.list.d/a.list", "/etc/apt/sources.list.d/b.list"],
+        ]
+    ]
+
+
+def test_a_cuda_of_nobody_and_one_of_a_package(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "/usr/local/cuda-10.1/bin/nvcc": "",
+            "/etc/profile.d/cuda.sh": "export PATH=/usr/local/cuda/bin:$PATH\n",
+        },
+        {"/usr/local/cuda": "cuda-10.1"},
+    )
+    expected = {"path": "/usr/local/cuda-10.1", "named_in": ["/etc/profile.d/cuda.sh"]}
+    assert preflight.usr_local_cuda(context(tmp_path)) == expected
+    tree(
+        tmp_path,
+        {
+            "/var/lib/dpkg/status": status(("cuda-toolkit-10-1", "10.1.243-1")),
+            "/var/lib/dpkg/info/cuda-toolkit-10-1.list": "/.\n/usr/local\n/usr/local/cuda-10.1\n",
+        },
+    )
+    assert preflight.usr_local_cuda(context(tmp_path)) is None
+
+
+def test_conda_in_a_login_file(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "/root/.bashrc": "# >>> conda initialize >>>\n",
+            "/root/.profile": "# PATH=/opt/miniconda3/bin is what others write\n",
+        },
+    )
+    assert preflight.conda(context(tmp_path)) == ["/root/.bashrc"]
+    tree(tmp_path, {"/root/.profile": "export PATH=/opt/miniconda3/bin:$PATH\n"})
+    assert preflight.conda(context(tmp_path)) == ["/root/.bashrc", "/root/.profile"]
+
+
+def test_every_place_something_goes_to_has_its_room(tmp_path: Path) -> None:
+    found = preflight.look(context(tmp_path, options={"cudnn_root": "/data/cudnn"}))
+    assert set(found["disk"]) == {
+        "/usr",
+        "/var/cache/apt",
+        "/var/lib/dkms",
+        "/data/cudnn",
+        "/opt/tensorflow",
+    }
+
+
+def test_the_installer_of_the_run_file(tmp_path: Path) -> None:
+    tree(tmp_path, {"/usr/bin/nvidia-uninstall": ""})
+    assert preflight.look(context(tmp_path))["installer"] == ["/usr/bin/nvidia-uninstall"]
+
+
+def test_the_held_rule_speaks_of_the_scopes_packages_only() -> None:
+    """In a container somebody's held kernel package is not in the way."""
+    assert "nvidia-kernel-dkms" not in nvidia_driver.wanted_packages(DRIVER, "userspace", {})

@@ -1,0 +1,89 @@
+"""Recorded pieces of hosts, laid out as files under a root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_stack.context import Context, Result
+
+DRIVER: dict[str, Any] = {
+    "branch": "470",
+    "version": "470.256.02",
+    "packages": {
+        "userspace": {
+            "libcuda1": "470.256.02-2",
+            "nvidia-smi": "470.256.02-2",
+            "nvidia-persistenced": "470.103.01-2~deb11u1",
+        },
+        "kernel": {"nvidia-kernel-dkms": "470.256.02-2", "nvidia-modprobe": "470.182.03-1"},
+        "desktop": {"nvidia-driver": "470.256.02-2"},
+    },
+}
+ROW: dict[str, Any] = {
+    "nvidia_driver": DRIVER,
+    "cuda": {"packages": {"runtime": {"libcudart11.0": "11.2.152~11.2.2-3+deb11u3"}}},
+    "tensorflow": {"version": "2.9.3"},
+}
+
+KERNEL = "5.10.0-46-amd64"
+
+# /var/lib/dpkg/status of the host on which the role ran, fields as dpkg wrote them.
+STANZA = (
+    "Package: {name}\nStatus: {want} ok {status}\nPriority: optional\nSection: non-free/libs\n"
+    "Architecture: amd64\nVersion: {version}\nDescription: x\n"
+)
+
+
+def status(*packages: tuple[str, ...]) -> str:
+    """dpkg's status file of (name, version[, want[, status]])."""
+    texts = []
+    for package in packages:
+        name, version, want, state = (
+            (*package, "hold", "installed")[:4]
+            if len(package) == 2
+            else (
+                *package,
+                "installed",
+            )[:4]
+        )
+        texts.append(STANZA.format(name=name, version=version, want=want, status=state))
+    return "\n".join(texts)
+
+
+def tree(
+    root: Path, files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
+) -> Path:
+    for path, content in files.items():
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for path, target in (links or {}).items():
+        link = root / path.lstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    return root
+
+
+def context(
+    root: Path,
+    *,
+    container: bool = False,
+    options: dict[str, Any] | None = None,
+    answers: Mapping[str, Result] | None = None,
+) -> Context:
+    """The host under `root`; `answers` are recorded outputs by the program's name."""
+
+    def run(argv: list[str]) -> Result:
+        return (answers or {}).get(argv[0], Result(127, "", "not found"))
+
+    made = Context(root=str(root), options=options or {}, row=ROW, runner=run)
+    made.platform = {"architecture": "x86_64", "kernel": KERNEL, "distribution": "debian"}
+    made.container = container
+    return made
+
+
+def age(root: Path, path: str, when: int) -> None:
+    os.utime(root / path.lstrip("/"), (when, when))
