@@ -106,9 +106,11 @@ def _read_fleet(
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
+    files = inventory.read_sources(paths)
+    inventory.check_yaml(files)
     export = inventory.read_export(where, cwd=project, extra=extra)
     words = inventory.Words(all_options(), PREFIXES)
-    fleet = inventory.parse(export, words, inventory.read_sources(paths))
+    fleet = inventory.parse(export, words, files)
     if not quiet:
         for warning in fleet.warnings:
             err.print(f"warning: {warning}", markup=False)

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from provision.errors import InputError, MachineError
 from provision.values import CudnnWish, Wish
 
@@ -158,6 +160,26 @@ def read_sources(paths: Sequence[Path]) -> Sources:
             except (OSError, UnicodeDecodeError):
                 continue
     return Sources(texts)
+
+
+def check_yaml(sources: Sources) -> None:
+    """InputError with file and line for YAML that cannot be read.
+
+    Ansible would try every inventory plugin on such a file and list the complaints of each.
+    """
+    for name, text in sources.texts.items():
+        if not name.endswith((".yml", ".yaml")):
+            continue
+        try:
+            for _ in yaml.compose_all(text, Loader=yaml.SafeLoader):
+                pass
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            raise InputError(
+                "this is not YAML",
+                where=f"{name}:{mark.line + 1}" if mark else name,
+                got=str(getattr(error, "problem", "")),
+            ) from None
 
 
 def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
@@ -344,7 +366,7 @@ def _text(value: Any, key: str, where: str) -> str:
             f"{key} is a number, and a number is not a version (2.10 would be 2.1)",
             where=where,
             got=f"{key}: {value}",
-            hint=f'quote it: {key}: "{value}"',
+            hint=f'quote it: {key}: "..."; unquoted, 2.10 and 2.1 are the same number',
         )
     if _LITERAL.search(value):
         raise _no_template(where, key)
@@ -396,10 +418,14 @@ def _check_words(
             continue
         meant = _slip(name, [WISH, *words.options])
         if meant:
+            hint = f"did you mean {meant}?"
+            real = words.options.get(meant)
+            if real is not None and real.identity:
+                hint += " That one is the lock's; " + (real.wish and f"wish it: {real.wish}")
             raise InputError(
                 f"no variable {name!r}",
                 where=sources.where(name, near=near) or owner,
-                hint=f"did you mean {meant}?",
+                hint=hint.removesuffix("; "),
             )
         if name.startswith(words.prefixes):
             at = sources.where(name, near=near) or owner

@@ -46,7 +46,7 @@ class CudaOptions(Options):
     )
     cuda_apt_components: list[str] = option(
         ["contrib", "non-free"],
-        "Archive components CUDA's packages lie in; enabled where no source of the host does.",
+        "Archive components CUDA's packages lie in; enabled where no source has them.",
         looked_at=True,
     )
     cuda_reinstall: list[str] = option(

@@ -75,7 +75,7 @@ class NvidiaDriverOptions(Options):
     )
     nvidia_driver_apt_components: list[str] = option(
         ["contrib", "non-free"],
-        "Archive components the driver's packages lie in; enabled where no source of the host does.",
+        "Archive components the driver's packages lie in; enabled where no source has them.",
         looked_at=True,
     )
 
