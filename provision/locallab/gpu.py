@@ -61,14 +61,19 @@ CUDA_OF_BRANCH = {
 }
 
 
-def model(name: str) -> Model:
-    """The row of a product name; 'T4', 'A100', 'V100', 'K80' and 'H100' find theirs too."""
+def product(name: str) -> str:
+    """The full product name; 'T4', 'A100', 'V100', 'K80' and 'H100' find theirs too."""
     if name in MODELS:
-        return MODELS[name]
-    for known, row in MODELS.items():
-        if name.lower() in known.lower():
-            return row
+        return name
+    for known in MODELS:
+        if name and name.lower() in known.lower():
+            return known
     raise InputError("no such GPU to simulate", got=name, expected=", ".join(sorted(MODELS)))
+
+
+def model(name: str) -> Model:
+    """The row of a product name, or of a part of one."""
+    return MODELS[product(name)]
 
 
 @dataclass(frozen=True)

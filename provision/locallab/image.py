@@ -170,7 +170,26 @@ def ensure(podman: Podman, name: str, cache: Path, progress: Progress) -> str:
         # The image is as old as its packages, which may be days older than this import.
         label = f"LABEL provision.built={int(tarball.stat().st_mtime)}"
         made = podman.call("import", "--quiet", "--change", label, str(tarball), image)
+        _remove_old(podman, name)
         return made.strip().splitlines()[-1]
+
+
+def _remove_old(podman: Podman, name: str) -> None:
+    """Remove this platform's images that are too old; podman keeps those that are in use."""
+    listed = podman.call(
+        "images", "--filter=label=provision.built",
+        "--format={{.ID}} {{.Repository}}:{{.Tag}}", "--noheading",
+    )  # fmt: skip
+    for line in listed.splitlines():
+        identity, named = line.split(maxsplit=1)
+        if named.startswith(f"{REPOSITORY}") and f":{name}-" not in named:
+            continue  # another platform's
+        found = podman.run(
+            "image", "inspect", "--format", '{{index .Labels "provision.built"}}', identity
+        )
+        built = found.stdout.decode().strip()
+        if built.isdigit() and time.time() - int(built) > MAXIMUM_AGE:
+            podman.run("rmi", identity)
 
 
 def build(podman: Podman, name: str, bundle: str, tarball: Path) -> None:

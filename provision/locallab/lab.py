@@ -155,7 +155,7 @@ def up(
                 if with_gpu:
                     simulated = gpu.Simulated(
                         count=gpus,
-                        name=gpu_name,
+                        name=gpu.product(gpu_name),
                         memory_mib=gpu_memory_mib or row.memory_mib,
                         driver_version=driver_version,
                         compute_capability=row.compute_capability,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -212,3 +214,63 @@ def test_two_labs_of_one_name_need_a_state_directory(
     with pytest.raises(InputError):
         lab.down("demo")
     assert len(podman.present) == 2
+
+
+class Images(machine.Podman):
+    """Podman with one image of a given age in its storage, or none."""
+
+    def __init__(self, built: float | None) -> None:
+        super().__init__()
+        self.built = built
+        self.imported: list[str] = []
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,  # noqa: ARG002
+        timeout: float = 900,  # noqa: ARG002
+    ) -> subprocess.CompletedProcess[bytes]:
+        out, code = b"", 0
+        if arguments[:2] == ("image", "inspect"):
+            code = 0 if self.built is not None else 125
+            out = f"sha256:old {int(self.built or 0)}\n".encode()
+        if arguments[0] == "import":
+            self.imported.append(arguments[-2])
+            out = b"sha256:new\n"
+        return subprocess.CompletedProcess(arguments, code, out, b"")
+
+
+@pytest.mark.parametrize(
+    ("age", "tarball_age", "identity", "builds"),
+    [
+        (60, 60, "sha256:old", 0),
+        (None, None, "sha256:new", 1),
+        (None, 60, "sha256:new", 0),
+        (image.MAXIMUM_AGE + 60, image.MAXIMUM_AGE + 60, "sha256:new", 1),
+    ],
+    ids=["fresh", "nothing", "storage-emptied", "too-old"],
+)
+def test_image_is_built_only_when_absent_or_too_old(
+    cached: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    age: float | None,
+    tarball_age: float | None,
+    identity: str,
+    builds: int,
+) -> None:
+    now = time.time()
+    built: list[Path] = []
+
+    def build(podman: machine.Podman, name: str, bundle: str, tarball: Path) -> None:
+        built.append(tarball)
+        tarball.write_bytes(b"tar")
+
+    monkeypatch.setattr(image, "build", build)
+    monkeypatch.setattr(image, "trusted", lambda: "bundle")
+    if tarball_age is not None:
+        tarball = cached / (image.tag("debian11", "bundle").split(":")[1] + ".tar")
+        tarball.write_bytes(b"tar")
+        os.utime(tarball, (now - tarball_age, now - tarball_age))
+    podman = Images(None if age is None else now - age)
+    assert image.ensure(podman, "debian11", cached, machine.silent) == identity
+    assert len(built) == builds

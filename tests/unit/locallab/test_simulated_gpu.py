@@ -63,6 +63,11 @@ def test_host_without_gpu_has_no_nvidia_function() -> None:
     assert "0x10de\n" not in tree.values()
 
 
+def test_part_of_a_name_finds_the_product() -> None:
+    assert gpu.product("H100") == "NVIDIA H100 80GB HBM3"
+    assert gpu.product("Tesla T4") == "Tesla T4"
+
+
 def test_unknown_gpu_is_refused_with_the_list() -> None:
     with pytest.raises(InputError) as caught:
         gpu.pci_tree(gpu.Simulated(name="Voodoo 2"))
