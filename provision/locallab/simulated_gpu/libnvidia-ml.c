@@ -432,12 +432,6 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int kind, int coun
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, int mode) {
-    DEVICE(device);
-    (void)mode;
-    return NVML_SUCCESS;
-}
-
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *answer_) {
     DEVICE(device);
     return number(answer_, 0);

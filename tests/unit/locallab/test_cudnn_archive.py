@@ -41,6 +41,7 @@ def test_same_wheel_same_bytes(tmp_path: Path) -> None:
     two = cudnn_archive.pack(tmp_path / "two", fetch=unpack)
     assert one.sha256 == two.sha256
     assert one.path.read_bytes() == two.path.read_bytes()
+    assert one.path.read_bytes()[4:8] == bytes(4)  # gzip's own time stamp (RFC 1952)
 
 
 def test_packed_once_and_again_only_when_damaged(tmp_path: Path) -> None:
