@@ -45,6 +45,8 @@ def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tre
     assert host["checks_summary"]["failed"] > 0
     texts = [check["diagnosis"] for check in host["checks"] if check["result"] == "failed"]
     assert "there is no TensorFlow: /opt/tensorflow/current/bin/python does not exist" in texts
+    (failed,) = [event for event in tree.events() if event.get("status") == "failed"]
+    assert failed["task"].endswith("Tell what is not proven")
 
 
 def test_verify_checks_a_host_with_nothing_to_change(tree: Tree) -> None:
@@ -125,6 +127,8 @@ def test_plain_ansible_ends_with_a_table_and_ours_does_not(tree: Tree) -> None:
         check=True,
     )
     assert "gpu01 (simulated GPU)  converged  nothing to change" in done.stdout
+    # The callback itself begins a new file; `run_playbook` is not there to do it.
+    assert [event["event"] for event in tree.events()].count("run_start") == 1
 
 
 def test_a_check_from_an_earlier_run_proves_nothing(tree: Tree) -> None:

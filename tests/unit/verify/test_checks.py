@@ -182,7 +182,7 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
         ["not from /opt/nvidia/cudnn/8.1.0.77-cuda11.2/"],
     ),
     ("cudnn.library", {"cudnn/cached_real": "/usr/lib/old"}, ["not in the loader's cache"]),
-    ("cudnn.version", {"cudnn/answer": "8005"}, ["cuDNN 8.0.5 is loaded", "8.1.0"]),
+    ("cudnn.version", {"cudnn/answer": "8005"}, ["cuDNN 8.0.5 is loaded", "built with 8.1.0"]),
     ("cudnn.version", {"cudnn/answer": "90100"}, ["cuDNN 9.1.0 is loaded", "same major"]),
     ("cudnn.version", {"cudnn/answer": "8500"}, ["8.5.0 is loaded, the lock's is 8.1.0.77"]),
     ("cudnn.headers", {"cudnn/headers": None}, ["can't be read"]),
