@@ -7,6 +7,6 @@ use. Everything on such a host is real but its GPU, which is simulated and says 
 
 from __future__ import annotations
 
-from .lab import Lab, LabHost, LabStatus, down, status, sweep, up
+from provision.locallab.lab import Lab, LabHost, LabStatus, down, status, sweep, up
 
 __all__ = ["Lab", "LabHost", "LabStatus", "down", "status", "sweep", "up"]

@@ -12,8 +12,8 @@ import socket
 import time
 from pathlib import Path
 
-from ..errors import ProvisionError
-from .machine import Podman, Progress
+from provision.errors import ProvisionError
+from provision.locallab.machine import Podman, Progress
 
 PORT = 3142
 START_TIMEOUT = 20.0

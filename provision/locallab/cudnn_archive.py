@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import MachineError
-from .machine import Progress, locked, silent
+from provision.errors import MachineError
+from provision.locallab.machine import Progress, locked, silent
 
 VERSION = "8.5.0.96"  # the oldest on PyPI
 CUDA = "11.2"

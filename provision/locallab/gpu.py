@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from ..errors import InputError, MachineError
-from .machine import locked
+from provision.errors import InputError, MachineError
+from provision.locallab.machine import locked
 
 CONFIG = "/etc/gpu-simulated"
 DIRECTORY = "/usr/local/lib/gpu-simulated"

@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError, MachineError
-from .machine import Podman, Progress, locked
+from provision.errors import InputError, MachineError
+from provision.locallab.machine import Podman, Progress, locked
 
 # Package indices rot: after a week a fresh host would start with too many updates pending.
 MAXIMUM_AGE = 7 * 24 * 3600

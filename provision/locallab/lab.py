@@ -21,9 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MachineError
-from . import cache, gpu, image
-from .machine import Podman, Progress, cache_directory, connect, locked, measure, require, silent
+from provision.errors import InputError, MachineError
+from provision.locallab import cache, gpu, image
+from provision.locallab.machine import (
+    Podman,
+    Progress,
+    cache_directory,
+    connect,
+    locked,
+    measure,
+    require,
+    silent,
+)
 
 USER = "lab"
 BOOT_TIMEOUT = 60.0

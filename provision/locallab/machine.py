@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import MachineError
+from provision.errors import MachineError
 
 Progress = Callable[[str], None]
 
