@@ -240,10 +240,10 @@ def site() -> list[dict[str, Any]]:
     preflight = {
         "name": "Preflight | Stop before anything is touched",
         "ansible.builtin.fail": {
-            "msg": "{{ (['Nothing was changed on this host. In the way:']"
-            " + (gpu_plan.blockers | map(attribute='message') | zip(gpu_plan.blockers"
-            " | map(attribute='hint')) | map('select') | map('join', '. To do: ')"
-            " | map('regex_replace', '^', '- ') | list)) | join('\\n') }}"
+            "msg": "Nothing was changed on this host. In the way:\n"
+            "{% for blocker in gpu_plan.blockers %}\n"
+            "- {{ blocker.message }}{{ '. To do: ' ~ blocker.hint if blocker.hint else '' }}\n"
+            "{% endfor %}\n"
         },
         "when": "gpu_plan.blockers | length > 0",
         "tags": ["always"],

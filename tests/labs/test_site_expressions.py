@@ -1,0 +1,173 @@
+"""The expressions of site.yml, evaluated by Ansible itself.
+
+A mistake in one would only show on the day a host fails. Every refusal is seen to refuse, and to
+let the right answer pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision.render import site
+
+PLAN: dict[str, Any] = {
+    "stack": "s",
+    "not_selected": [],
+    "components": ["cuda"],
+    "repairs": {"cuda": {"cuda_reinstall": ["libcusolver11"]}},
+    "blockers": [
+        {"id": "avx", "message": "no AVX", "hint": "take another host"},
+        {"id": "disk", "message": "no space", "hint": ""},
+    ],
+}
+LEFT: dict[str, Any] = {
+    "gpus": [{"usable": True}, {"usable": True}, {"usable": False}],
+    "changes": [
+        {"component": "cuda", "item": "libcusolver", "reason": "gone", "selected": True},
+        {"component": "cudnn", "item": "link", "reason": "other", "selected": False},
+    ],
+    "reboot": {"needed": True},
+}
+LOCK: dict[str, Any] = {
+    "stacks": {
+        "s": {
+            "nvidia_driver": {"version": "470.256.02"},
+            "cuda": {"release": "11.2"},
+            "tensorflow": {"version": "2.9.3"},
+            "gpu_env": {"path": [], "xla_cuda_data_dir": "/usr/lib/cuda"},
+        }
+    }
+}
+DRIVER = "Proof | Refuse a driver that does not answer as locked"
+NVCC = "Proof | Refuse an nvcc of another release"
+TENSORFLOW = "Proof | Refuse a TensorFlow that does not see them"
+FIT = "Proof | Refuse a TensorFlow that cannot fit"
+
+
+def answer(out: str = "", rc: int = 0, err: str = "") -> dict[str, Any]:
+    """What `command` registers."""
+    return {
+        "rc": rc,
+        "stdout": out,
+        "stdout_lines": out.splitlines(),
+        "stderr": err,
+        "stderr_lines": err.splitlines(),
+        "skipped": False,
+    }
+
+
+def seen(**changed: Any) -> str:
+    return "noise\n" + json.dumps({"version": "2.9.3", "cuda": True, "gpus": 2} | changed)
+
+
+# (task, variables, words of its message; none where it must let pass)
+CASES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "Preflight | Stop before anything is touched",
+        {},
+        "In the way:\n- no AVX. To do: take another host\n- no space",
+    ),
+    (
+        "Proof | Refuse to leave anything undone",
+        {},
+        "this is left: cuda, libcusolver, gone. Reboot this host, then run again",
+    ),
+    (
+        "Proof | Refuse to leave anything undone",
+        {"gpu_left": {**LEFT, "changes": LEFT["changes"][1:]}},
+        "",
+    ),
+    (DRIVER, {"__gpu_smi": answer("470.256.02, T4\n470.256.02, T4\n")}, ""),
+    (DRIVER, {"__gpu_smi": answer("535.309.01, T4\n")}, "470.256.02 for 2 GPUs. It said (exit 0)"),
+    (DRIVER, {"__gpu_smi": answer("470.256.02, T4\n535.309.01, T4")}, "should name driver"),
+    (DRIVER, {"__gpu_smi": answer(rc=9, err="couldn't communicate")}, "couldn't communicate"),
+    (NVCC, {"__gpu_nvcc": answer("release 11.2, V11.2.152")}, ""),
+    (NVCC, {"__gpu_nvcc": answer("release 11.20, V1")}, "should say release 11.2"),
+    (NVCC, {"__gpu_nvcc": answer(rc=127)}, "exit 127"),
+    (TENSORFLOW, {"__gpu_tensorflow": answer(seen())}, ""),
+    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(gpus=0), err="no libcublas")}, "no libcublas"),
+    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(cuda=False))}, "built with CUDA"),
+    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(version="2.9.2"))}, "TensorFlow 2.9.3"),
+    (TENSORFLOW, {"__gpu_tensorflow": answer(rc=1, err="ImportError")}, "ImportError"),
+    (FIT, {"__gpu_fit": answer()}, ""),
+    (FIT, {"__gpu_fit": answer(rc=1, err="the loss did not fall")}, "the loss did not fall"),
+]
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What each case's task said, "" where it let pass; all in one run of Ansible."""
+    tasks = {task["name"]: task for task in site.site()[0]["tasks"]}
+    given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": LOCK}
+    steps: list[dict[str, Any]] = []
+    for number, (name, variables, _) in enumerate(CASES):
+        steps.append(
+            {
+                "vars": given | variables | tasks[name].get("vars", {}),
+                "block": [{k: v for k, v in tasks[name].items() if k not in {"vars", "tags"}}],
+                "rescue": [
+                    {
+                        "ansible.builtin.set_fact": {
+                            f"case_{number}": "{{ ansible_failed_result.msg }}"
+                        }
+                    }
+                ],
+            }
+        )
+    wanted = {f"case_{n}": f"{{{{ case_{n} | default('') }}}}" for n in range(len(CASES))}
+    root = tmp_path_factory.mktemp("expressions")
+    steps.append(
+        {
+            "ansible.builtin.copy": {
+                "dest": str(root / "out.json"),
+                "content": "{{ wanted | to_json }}",
+                "mode": "0600",
+            },
+            "vars": {"wanted": wanted},
+        }
+    )
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": steps}
+    (root / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
+    (root / "hosts.yml").write_text(
+        yaml.safe_dump(
+            {
+                "all": {
+                    "hosts": {
+                        "localhost": {
+                            "ansible_connection": "local",
+                            "ansible_python_interpreter": sys.executable,
+                        }
+                    }
+                }
+            }
+        ),
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "play.yml"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((root / "out.json").read_text(encoding="utf-8"))
+    return [found[f"case_{n}"] for n in range(len(CASES))]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_a_refusal_refuses_what_it_should(messages: list[str], number: int) -> None:
+    _, _, words = CASES[number]
+    if words:
+        assert words in messages[number]
+    else:
+        assert messages[number] == ""
