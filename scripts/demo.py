@@ -20,6 +20,7 @@ import yaml
 from provision import locallab
 from provision.errors import ProvisionError
 from provision.locallab import cudnn_archive
+from provision.locallab.machine import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -59,12 +60,21 @@ def provision(*arguments: str) -> int:
 def prepare(project: Path, name: str, hosts: Sequence[str], *, keep: bool) -> locallab.Lab:
     """Bare hosts, and a rendered project for them that was never run.
 
-    Without `keep` the hosts are swept away once this process is gone.
+    Without `keep` the hosts are swept away once this process, or the one that PROVISION_LAB_OWNER
+    names by its pid, is gone: a killed test run leaves nothing for long.
     """
     locallab.sweep()
     project.mkdir(parents=True, exist_ok=True)
-    lab = locallab.up(name, state_dir=project / ".lab", hosts=hosts, keep=keep, progress=say)
-    write_inventory(project, lab, cudnn_archive.pack(progress=say))
+    named = os.environ.get("PROVISION_LAB_OWNER")
+    lab = locallab.up(
+        name,
+        state_dir=project / ".lab",
+        hosts=hosts,
+        keep=keep and not named,
+        owner_pid=int(named) if named else None,
+        progress=say,
+    )
+    write_inventory(project, lab, cudnn_archive.pack(cache_directory(), progress=say))
     for command in (["lock", "--project", str(project)], ["render", str(project)]):
         code = provision(*command)
         if code:
@@ -72,33 +82,41 @@ def prepare(project: Path, name: str, hosts: Sequence[str], *, keep: bool) -> lo
     return lab
 
 
-def up(project: Path, count: int) -> int:
-    down(project)
-    prepare(project, "demo", [f"demo-gpu{number}" for number in range(1, count + 1)], keep=True)
+def up(project: Path, name: str, hosts: Sequence[str]) -> int:
+    """The demo: everything from bare to proven, and the commands to go on with."""
+    down(project, name)
+    prepare(project, name, hosts, keep=True)
     code = provision("apply", "--project", str(project))
     shown = os.path.relpath(project, Path.cwd())
+    playbook = os.path.relpath(BIN / "ansible-playbook", project)
     print(f"\nreport:     {shown}/report/report.json")
-    print(f"run again:  cd {shown} && {os.path.relpath(BIN / 'ansible-playbook', project)} site.yml -i lab")
+    print(f"run again:  cd {shown} && {playbook} site.yml -i lab")
     print("remove:     make demo-down")
     return code
 
 
-def down(project: Path) -> None:
-    if locallab.down("demo", state_dir=project / ".lab"):
-        say("the last demo's hosts are removed")
+def down(project: Path, name: str) -> None:
+    if locallab.down(name, state_dir=project / ".lab"):
+        say(f"the hosts of {name} are removed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["up", "down"])
+    parser.add_argument("command", choices=["up", "prepare", "down"])
     parser.add_argument("--project", type=Path, default=ROOT / "build" / "demo")
-    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--name", default="demo")
+    parser.add_argument("--host", action="append", dest="hosts")
     chosen = parser.parse_args(arguments)
+    hosts = chosen.hosts or ["demo-gpu1", "demo-gpu2"]
     try:
         if chosen.command == "down":
-            down(chosen.project)
+            down(chosen.project, chosen.name)
             return 0
-        return up(chosen.project, chosen.hosts)
+        if chosen.command == "prepare":
+            down(chosen.project, chosen.name)
+            prepare(chosen.project, chosen.name, hosts, keep=True)
+            return 0
+        return up(chosen.project, chosen.name, hosts)
     except ProvisionError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -123,14 +123,15 @@ def up(
     with_cache: bool = True,
     privileged: bool = False,
     keep: bool = False,
+    owner_pid: int | None = None,
     volumes: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Lab:
     """Start a lab and return it when every host answers on SSH.
 
     `hosts` names the hosts; without it they are gpu01 to gpu<count>. `volumes` are further
-    `podman --volume` values. With `keep` the lab outlives this process (`provision lab up`);
-    without, `sweep` removes it once the process is gone. On any failure nothing is left.
+    `podman --volume` values. With `keep` the lab outlives its owner (`provision lab up`);
+    without, `sweep` removes it once its owner, this process or `owner_pid`, is gone. On any failure nothing is left.
     Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
     """
     names = list(hosts) if hosts is not None else [f"gpu{n:02}" for n in range(1, count + 1)]
@@ -180,7 +181,7 @@ def up(
                     "host": host,
                     "state": str(state),
                     "keep": "true" if keep else "false",
-                    "owner": owner(),
+                    "owner": owner(owner_pid),
                     "cache-user": cache.identity(cached),
                 }
                 pip = cached / "pip"
