@@ -234,7 +234,7 @@ def requirements(
             "uv could not lock the wheels",
             where=", ".join(wanted),
             got=words[:600],
-            hint="is the package index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
+            hint="is the index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
         )
     return done.stdout
 
