@@ -18,36 +18,15 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from provision.catalog import Archive, PlatformRow
 from provision.errors import InputError, MachineError
-from provision.packages import Package, parse
+from provision.packages import Indices, Package, Source, parse
 
 Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
-
-
-@dataclass(frozen=True)
-class Source:
-    """A suite whose signature held, as it goes into the lock."""
-
-    url: str
-    suite: str
-    components: tuple[str, ...]
-    signed_by: tuple[str, ...]
-    date: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Indices:
-    """All packages of a platform's archives, and where they were read."""
-
-    packages: tuple[Package, ...]
-    sources: tuple[Source, ...]
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:

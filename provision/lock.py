@@ -17,9 +17,8 @@ from typing import Any
 import yaml
 
 from provision.errors import InputError, UnsatisfiableError
-from provision.indices import Indices
 from provision.inventory import Fleet
-from provision.packages import Branch, Package, Universe, close, minus
+from provision.packages import Branch, Indices, Package, Universe, close, minus
 from provision.resolve import Choice, Stack
 
 FORMAT = 1

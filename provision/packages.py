@@ -41,6 +41,26 @@ class Package:
     provides: tuple[Relation, ...] = ()
 
 
+@dataclass(frozen=True)
+class Source:
+    """A suite whose signature held, as it goes into the lock."""
+
+    url: str
+    suite: str
+    components: tuple[str, ...]
+    signed_by: tuple[str, ...]
+    date: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Indices:
+    """All packages of a platform's archives, and where they were read."""
+
+    packages: tuple[Package, ...]
+    sources: tuple[Source, ...]
+
+
 @functools.lru_cache(maxsize=100_000)
 def compare(left: str, right: str) -> int:
     """Debian's own order of versions: negative, zero or positive."""

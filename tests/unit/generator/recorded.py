@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from provision.catalog import load
-from provision.indices import Indices, Source
 from provision.inventory import Fleet, parse_wish
 from provision.lock import Lock, make
-from provision.packages import Package, parse
+from provision.packages import Indices, Package, Source, parse
 from provision.resolve import Choice, resolve_fleet
 
 DATA = Path(__file__).parent / "data"
