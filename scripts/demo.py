@@ -1,8 +1,8 @@
 """Two bare hosts on this machine, provisioned and proven: what `make demo` does.
 
 It does what a person would: makes an inventory, then runs `provision lock`, `render` and `apply`.
-The one thing of its own is the cuDNN tarball, packed from NVIDIA's PyPI wheel, because NVIDIA's site
-can't be reached from everywhere (inventories/demo says so too).
+The one thing of its own is the cuDNN tarball, packed from NVIDIA's PyPI wheel, because NVIDIA's
+site can't be reached from everywhere (inventories/demo says so too).
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def say(text: str) -> None:
 
 
 def write_inventory(
-    project: Path, lab: locallab.Lab, archive: cudnn_archive.CudnnArchive, *, group: str = "gpu_hosts"
+    project: Path,
+    lab: locallab.Lab,
+    archive: cudnn_archive.CudnnArchive,
+    *,
+    group: str = "gpu_hosts",
 ) -> None:
     """inventories/demo with this lab's addresses and this archive's hash, as `project`/lab."""
     target = project / "lab"

@@ -1,7 +1,7 @@
 """Local hosts for tests: real Debian 11 over real SSH, never the demo's.
 
-`make test` sets PROVISION_REQUIRE_HOSTS: there a machine that can't make hosts is an error; elsewhere
-it is a skip that says what is missing.
+`make test` sets PROVISION_REQUIRE_HOSTS: there a machine that can't make hosts is an error;
+elsewhere it is a skip that says what is missing.
 """
 
 from __future__ import annotations

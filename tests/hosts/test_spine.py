@@ -1,4 +1,4 @@
-"""From bare to proven, and what must stay true afterwards. The tests share two hosts, in this order."""
+"""From bare to proven, and what must stay true afterwards; the tests share two hosts in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_bare_hosts_end_proven(spine: Project) -> None:
         assert host["checks_summary"]["not_applicable"] >= 1
 
 
-@pytest.mark.parametrize("program", [OLDEST, NEWEST], ids=["ansible-core-2.17", "ansible-core-2.19"])
+@pytest.mark.parametrize(
+    "program", [OLDEST, NEWEST], ids=["ansible-core-2.17", "ansible-core-2.19"]
+)
 def test_a_second_run_changes_nothing_and_runs_one_module_per_host(
     spine: Project, program: Path
 ) -> None:
@@ -70,10 +72,15 @@ def test_nvcc_answers_wherever_people_call_it(spine: Project, command: str) -> N
 
 
 def test_cron_has_the_environment(spine: Project) -> None:
-    """A job of the user's crontab sees XLA_FLAGS and finds nvcc (pam_env reads /etc/environment)."""
-    spine.ssh("spine1", "echo '* * * * * (echo $XLA_FLAGS; nvcc --version) > ~/cron.out 2>&1' | crontab -")
+    """A crontab's job sees XLA_FLAGS and finds nvcc: pam_env reads /etc/environment."""
+    spine.ssh(
+        "spine1",
+        "echo '* * * * * (echo $XLA_FLAGS; nvcc --version) > ~/cron.out 2>&1' | crontab -",
+    )
     said = spine.ssh(
-        "spine1", "for i in $(seq 1 75); do [ -s ~/cron.out ] && break; sleep 1; done; sleep 1; crontab -r; cat ~/cron.out"
+        "spine1",
+        "for i in $(seq 1 75); do [ -s ~/cron.out ] && break; sleep 1; done;"
+        " sleep 1; crontab -r; cat ~/cron.out",
     )
     assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in said
     assert "release 11.2" in said
@@ -82,7 +89,8 @@ def test_cron_has_the_environment(spine: Project) -> None:
 DAMAGE = {
     "libcusolver.so.11": (
         "cuda",
-        "sudo rm $(readlink -f $(/sbin/ldconfig -p | sed -n 's/.*libcusolver.so.11 .*=> //p' | head -1))",
+        "sudo rm $(readlink -f"
+        " $(/sbin/ldconfig -p | sed -n 's/.*libcusolver.so.11 .*=> //p' | head -1))",
     ),
     "libcudnn.so.8": (
         "cudnn",
@@ -111,19 +119,18 @@ def test_a_library_taken_away_is_named_and_just_that_is_repaired(
     failed = [c for c in spine.report["hosts"]["spine1"]["checks"] if c["result"] == "failed"]
     assert any(soname in check["diagnosis"] + check["detail"] for check in failed), failed
 
-    before = spine.ssh("spine1", "stat -c '%n %Y' /opt/tensorflow/current/.provision.json /usr/bin/nvcc")
+    untouched = "stat -c '%n %Y' /opt/tensorflow/current/.provision.json /usr/bin/nvcc"
+    before = spine.ssh("spine1", untouched)
     apply = spine.provision("apply", "-i", "lab")
     assert apply.returncode == 0, apply.stdout + apply.stderr
     assert spine.report["hosts"]["spine1"]["status"] == "proven"
     assert {one["component"] for one in spine.report["hosts"]["spine1"]["changes"]} == {component}
     assert sorted(spine.report["hosts"]["spine1"]["components"]) == [component]
-    assert before == spine.ssh(
-        "spine1", "stat -c '%n %Y' /opt/tensorflow/current/.provision.json /usr/bin/nvcc"
-    )
+    assert before == spine.ssh("spine1", untouched)
 
 
 def test_numpy_2_of_a_user_is_named_and_repaired(spine: Project) -> None:
-    """The most frequent way to break TensorFlow 2.9: `pip install` of something that wants numpy 2."""
+    """The most frequent way to break it: a `pip install` of something that wants numpy 2."""
     spine.ssh("spine1", "sudo /opt/tensorflow/current/bin/pip install -q --no-deps 'numpy==2.0.2'")
     plan = spine.provision("plan", "-i", "lab")
     assert plan.returncode == 5, plan.stdout + plan.stderr
