@@ -98,6 +98,10 @@ blockers:
   description: Id, component, message and hint of everything that forbids a start.
   type: list
   returned: success
+notices:
+  description: Of the same shape as C(blockers); they stop nothing.
+  type: list
+  returned: success
 reboot:
   description: Whether a selected change needs a reboot, and why.
   type: dict

@@ -6,21 +6,12 @@ It is imported by the module, piped to the host's Python by the action plugin, a
 recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
-from . import cuda, cudnn, gpu_env, platform, receipt, tensorflow
+from . import cuda, cudnn, gpu_env, nvidia_driver, platform, preflight, receipt, tensorflow
 from .change import blocker
 from .context import Context
 
-try:
-    from . import nvidia_driver
-except ImportError:
-    nvidia_driver = None
-try:
-    from . import preflight
-except ImportError:
-    preflight = None
-
 # In the order in which they are applied: each one may need what stands before it.
-COMPONENTS = [one for one in (nvidia_driver, cuda, cudnn, gpu_env, tensorflow) if one is not None]
+COMPONENTS = [nvidia_driver, cuda, cudnn, gpu_env, tensorflow]
 
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
@@ -144,11 +135,12 @@ def plan(lock, wish, options, found, only=None, skip=None):
         one["selected"] = tagged(one["component"], only, skip)
     selected = [one for one in changes if one["selected"]]
     names = [component.NAME for component in COMPONENTS]
-    blockers = []
+    blockers, notices = [], []
     if row is None:
         blockers = [no_row(lock, wish, found)]
-    elif selected and preflight is not None:
+    elif selected:
         blockers = preflight.blockers(found, selected, options, row)
+        notices = preflight.warnings(found, selected, options, row)
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
@@ -167,6 +159,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
         ],
         "repairs": merge_repairs(selected),
         "blockers": blockers,
+        "notices": notices,
         "reboot": {
             "needed": bool(reboots),
             "reason": "; ".join(one["item"] + ": " + one["reason"] for one in reboots),
@@ -179,7 +172,7 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None):
     context = Context(root=root, options=options, deep=deep, runner=runner)
     found = _look(context, lock, wish)
     result = plan(lock, wish, options, found, only, skip)
-    if result["components"] and preflight is not None:
+    if result["components"]:
         found["preflight"] = preflight.look(context)
         result = plan(lock, wish, options, found, only, skip)
     return result

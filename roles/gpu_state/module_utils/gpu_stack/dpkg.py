@@ -269,11 +269,11 @@ def _deb822(text, file):
 
 
 def apt_entries(context):
-    """Every enabled source of apt, one-line and deb822 alike."""
+    """Every enabled source of apt, one-line and deb822 alike, in the order in which apt reads."""
     entries = []
-    files = ["/etc/apt/sources.list"]
-    files += context.glob("/etc/apt/sources.list.d/*.list")
-    files += context.glob("/etc/apt/sources.list.d/*.sources")
+    parts = context.glob("/etc/apt/sources.list.d/*.list")
+    parts += context.glob("/etc/apt/sources.list.d/*.sources")
+    files = ["/etc/apt/sources.list", *sorted(parts)]
     for file in files:
         text = context.read(file)
         if text is None:
