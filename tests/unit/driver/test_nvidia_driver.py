@@ -231,3 +231,9 @@ def test_the_roles_table_names_its_own_default_version() -> None:
     packages = table["__nvidia_driver_packages_by_version"]
     assert defaults["nvidia_driver_version"] in packages
     assert table["__nvidia_driver_module"] == nvidia_driver.MODULE
+
+
+def test_a_container_is_never_asked_to_reboot(tmp_path: Path) -> None:
+    """/sys/module there is the carrying machine's; building for its own kernel image is not."""
+    tree(converged(tmp_path), {"/sys/module/nouveau/initstate": "live\n"})
+    assert changes(tmp_path, container=True, nvidia_driver_scope="full") == []
