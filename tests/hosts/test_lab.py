@@ -32,6 +32,19 @@ print(json.dumps(found))
 """
 
 
+CUDA = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+said, count, bus = cuda.cuInit(0), ctypes.c_int(), ctypes.create_string_buffer(20)
+cuda.cuDeviceGetCount(ctypes.byref(count))
+found = []
+for index in range(count.value):
+    cuda.cuDeviceGetPCIBusId(bus, 20, index)
+    found.append(bus.value.decode())
+print(said, *found)
+"""
+
+
 def ssh(lab: Lab, host: LabHost, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["ssh", "-o", "BatchMode=yes", *lab.ssh_arguments(), "-i", str(host.key_file),
@@ -144,3 +157,22 @@ def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
         )  # fmt: skip
     assert not state.exists()
     assert locallab.status("test-failed") == []
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, "0 0000:3B:00.0 0000:3C:00.0"),
+        ("-1", "100"),
+        ("", "100"),
+        ("1", "0 0000:3C:00.0"),
+        ("1,0", "0 0000:3C:00.0 0000:3B:00.0"),
+        ("0,7,1", "0 0000:3B:00.0"),
+    ],
+)
+def test_cuda_visible_devices_hides_and_orders(
+    lab: Lab, visible: str | None, expected: str
+) -> None:
+    """A GPU hidden from TensorFlow stays hidden: "on the CPU" must mean it."""
+    prefix = "" if visible is None else f"CUDA_VISIBLE_DEVICES={visible} "
+    assert answer(lab, lab.hosts[0], f"{prefix}python3 -c '{CUDA}'").strip() == expected

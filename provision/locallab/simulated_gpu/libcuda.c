@@ -18,6 +18,7 @@ enum {
 };
 
 static struct simulated gpu;
+static unsigned int buses[SIMULATED_MAXIMUM]; /* of the visible devices, by ordinal */
 static int initialized;
 static char contexts[SIMULATED_MAXIMUM]; /* their addresses are the context handles */
 static __thread void *current;
@@ -30,10 +31,47 @@ static __thread void *current;
     if ((number) < 0 || (unsigned int)(number) >= gpu.count)                                     \
     return CUDA_ERROR_INVALID_DEVICE
 
+/* Keep the devices that CUDA_VISIBLE_DEVICES names, in its order: indices, or beginnings of
+ * UUIDs; the first that is invalid hides itself and all after it (CUDA C++ Programming Guide,
+ * "CUDA Environment Variables"). Without it `CUDA_VISIBLE_DEVICES=-1` would not mean "no GPU". */
+static void select_visible(void) {
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    struct simulated all = gpu;
+    unsigned int index, kept = 0;
+
+    if (!list) {
+        for (index = 0; index < gpu.count; index++)
+            buses[index] = simulated_bus(index);
+        return;
+    }
+    while (kept < all.count) {
+        size_t length;
+        list += strspn(list, " ");
+        length = strcspn(list, ", ");
+        for (index = 0; index < all.count; index++) {
+            char number[12];
+            snprintf(number, sizeof number, "%u", index);
+            if ((strlen(number) == length && !strncmp(list, number, length)) ||
+                (length > 4 && !strncmp(list, all.uuids[index], length)))
+                break;
+        }
+        if (index == all.count)
+            break;
+        buses[kept] = simulated_bus(index);
+        memcpy(gpu.uuids[kept++], all.uuids[index], sizeof all.uuids[index]);
+        list += length + strspn(list + length, " ");
+        if (*list++ != ',')
+            break;
+    }
+    gpu.count = kept;
+}
+
 CUresult cuInit(unsigned int flags) {
     (void)flags;
-    if (!initialized)
+    if (!initialized) {
         simulated_read(&gpu);
+        select_visible();
+    }
     if (!gpu.present || !gpu.count)
         return CUDA_ERROR_NO_DEVICE;
     initialized = 1;
@@ -82,7 +120,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
 
 CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device) {
     DEVICE(device);
-    snprintf(text, (size_t)length, "0000:%02X:00.0", simulated_bus((unsigned int)device));
+    snprintf(text, (size_t)length, "0000:%02X:00.0", buses[device]);
     return CUDA_SUCCESS;
 }
 
@@ -91,7 +129,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
     const char *bus = strchr(text, ':');
     READY;
     for (index = 0; bus && index < gpu.count; index++)
-        if (strtoul(bus + 1, NULL, 16) == simulated_bus(index)) {
+        if (strtoul(bus + 1, NULL, 16) == buses[index]) {
             *device = (CUdevice)index;
             return CUDA_SUCCESS;
         }
@@ -149,7 +187,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     case 19: *value = 1; break;      /* can map host memory */
     case 31: *value = 1; break;      /* concurrent kernels */
     case 32: *value = 1; break;      /* ECC */
-    case 33: *value = (int)simulated_bus((unsigned int)device); break;
+    case 33: *value = (int)buses[device]; break;
     case 36: *value = 5001000; break; /* memory clock, kHz */
     case 37: *value = 256; break;    /* bus width */
     case 38: *value = 4194304; break; /* L2 */
