@@ -264,6 +264,7 @@ def site() -> list[dict[str, Any]]:
             },
             "tags": ["always"],
         },
+        _gpu_state("Apply | Note that a run has begun", "begin"),
         *(_apply(role) for role in ROLES),
         {
             "name": "Apply | Restart what asked for it",

@@ -252,6 +252,7 @@ def make(root: Path) -> Host:
     host = Host(root)
     release = 'ID=debian\nVERSION_ID="11"\nPRETTY_NAME="Debian GNU/Linux 11 (bullseye)"\n'
     host.write("/etc/os-release", release)
+    host.write("/var/lib/provision/receipt.json", json.dumps({"lock_digest": LOCK["digest"]}))
     host.write("/proc/sys/kernel/osrelease", "5.10.0-32-amd64\n")
     host.write("/proc/sys/kernel/arch", "x86_64\n")
     _cuda(host)

@@ -305,7 +305,7 @@ def test_a_bare_host_plans_every_component_in_order(tmp_path: Path) -> None:
     host.write("/etc/os-release", "ID=debian\nVERSION_ID=11\n")
     host.write("/proc/sys/kernel/arch", "x86_64\n")
     plan = host.plan()
-    assert plan["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow"]
+    assert plan["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow", "receipt"]
     assert [one["item"] for one in plan["changes"] if one["component"] == "tensorflow"] == [
         "tensorflow"
     ]

@@ -25,6 +25,8 @@ def bare() -> dict[str, Any]:
         runner=gpu_stack.context.run_nothing,
     )
     found["platform"].update(distribution="debian", release="11", architecture="x86_64")
+    # These tests are about the components; what a receipt changes has tests of its own below.
+    found["receipt"] = {"lock_digest": made.LOCK["digest"]}
     return found
 
 
@@ -148,3 +150,30 @@ def test_check_mode_reports_a_change_and_its_diff(tmp_path: Path, monkeypatch: A
     assert result["diff"]["before"] == "cuda ptxas: missing\n"
     assert result["diff"]["after"].startswith("cuda ptxas: nvidia-cuda-toolkit 11.2.2-3+deb11u3 (")
     assert gpu_stack.finish(host.plan(), check_mode=False)["changed"] is False
+
+
+def test_a_run_that_did_not_finish_is_proven_by_the_next(tmp_path: Path) -> None:
+    """A failed proof must not be passed by because nothing is left to install."""
+    host = made.make(tmp_path)
+    host.write("/var/lib/provision/unfinished.json", "{}")
+    plan_made = host.plan()
+    assert plan_made["components"] == ["receipt"]
+    assert plan_made["changes"][0]["reason"] == "the last run did not finish"
+
+
+def test_a_receipt_of_another_lock_owes_a_proof(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    host.write("/var/lib/provision/receipt.json", '{"lock_digest": "sha256:other"}')
+    assert host.plan()["components"] == ["receipt"]
+    host.remove("/var/lib/provision/receipt.json")
+    assert host.plan()["changes"][0]["reason"] == "no run has finished here yet"
+
+
+def test_an_owed_proof_is_no_work_for_one_component_or_the_second_look(tmp_path: Path) -> None:
+    """`--tags cuda` and the look before the receipt is written leave it out, and report no drift."""
+    host = made.make(tmp_path)
+    host.remove("/var/lib/provision/receipt.json")
+    for only, skip in ((["cuda"], []), (["all"], ["receipt"])):
+        left_out = host.plan(only=only, skip=skip)
+        assert left_out["components"] == []
+        assert left_out["not_selected"] == []

@@ -86,7 +86,7 @@ def module_only(tmp_path: Path) -> str:
 def test_piped_and_module_agree(tmp_path: Path, module_only: str) -> None:
     piped, log = run(tmp_path, "-vvv", "-e", f"ansible_python_interpreter={sys.executable}")
     assert "AnsiballZ_gpu_state" not in log
-    assert piped["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow"], log
+    assert piped["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow", "receipt"], log
     assert piped["changed"] is False
     module, log = run(
         tmp_path,

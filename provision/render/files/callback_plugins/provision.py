@@ -215,7 +215,12 @@ class Record:
     ) -> dict[str, Any]:
         plan = host.plan or {}
         now = host.second or plan
-        left = list((host.second or {}).get("changes") or [])
+        # The receipt is written after the second look.
+        left = [
+            change
+            for change in (host.second or {}).get("changes") or []
+            if change.get("component") != "receipt"
+        ]
         summary = (checked or {}).get("summary")
         changes = plan.get("changes") or []
         selected = [change for change in changes if change.get("selected", True)]

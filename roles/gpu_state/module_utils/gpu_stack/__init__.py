@@ -57,6 +57,7 @@ def _look(context, lock, wish):
         "simulated_gpu": platform.simulated_gpu(context),
         "gpus": platform.gpus(context),
         "receipt": receipt.look(context),
+        "unfinished": receipt.unfinished(context),
         "state": {component.NAME: component.look(context) for component in COMPONENTS},
         "preflight": {},
     }
@@ -131,16 +132,20 @@ def plan(lock, wish, options, found, only=None, skip=None):
     options = options or {}
     stack, row = choose(lock, wish, found["platform"])
     changes = differences(row, found, options) if row is not None else []
+    if row is not None:
+        changes += receipt.differ(lock.get("digest"), found["receipt"], found.get("unfinished"))
     for one in changes:
         one["selected"] = tagged(one["component"], only, skip)
     selected = [one for one in changes if one["selected"]]
-    names = [component.NAME for component in COMPONENTS]
+    # A proof that is owed is work for the run, though nothing is installed for it.
+    names = [component.NAME for component in COMPONENTS] + [receipt.NAME]
+    touching = [one for one in selected if one["component"] != receipt.NAME]
     blockers, notices = [], []
     if row is None:
         blockers = [no_row(lock, wish, found)]
-    elif selected:
-        blockers = preflight.blockers(found, selected, options, row)
-        notices = preflight.warnings(found, selected, options, row)
+    elif touching:
+        blockers = preflight.blockers(found, touching, options, row)
+        notices = preflight.warnings(found, touching, options, row)
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
@@ -156,6 +161,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
             n
             for n in names
             if any(one["component"] == n and not one["selected"] for one in changes)
+            and n != receipt.NAME
         ],
         "repairs": merge_repairs(selected),
         "blockers": blockers,

@@ -196,7 +196,11 @@ def usr_local_cuda(context):
 
 
 def signed_by_conflicts(context):
-    """[[uri, suite, [files]]] of one repository named twice with different keys."""
+    """[[uri, suite, [files]]] of one repository named twice with different keys.
+
+    As apt sees it: an entry must agree with every earlier one that named a key; naming a key after
+    an entry without one is fine.
+    """
     seen = {}
     for entry in context.apt_entries:
         options = {name.lower(): value for name, value in entry["options"].items()}
@@ -207,8 +211,14 @@ def signed_by_conflicts(context):
     return [
         [uri, suite, sorted({file for _key, file in found})]
         for (uri, suite), found in sorted(seen.items())
-        if len({key for key, _file in found}) > 1
+        if _contradicts([key for key, _file in found])
     ]
+
+
+def _contradicts(keys):
+    """True when, in apt's reading order, a key is followed by another one or by none."""
+    first = next((index for index, key in enumerate(keys) if key), len(keys))
+    return any(key != keys[first] for key in keys[first + 1 :])
 
 
 def unfinished(context):

@@ -1,11 +1,33 @@
 """What the last finished run left behind: rollback and "what changed since" read it.
 
-The receipt proves nothing about the host, so the plan never trusts it; it is history.
+The receipt proves nothing about the host, so the plan never trusts it to say what is installed.
+But a host whose run died, or whose proof failed, may look right and was never proven: without
+the mark of an unfinished run, and the digest in the receipt, the next run would pass it by.
 """
 
 import json
 
+from .change import change
+
+NAME = "receipt"
 PATH = "/var/lib/provision/receipt.json"
+UNFINISHED = "/var/lib/provision/unfinished.json"
+
+
+def unfinished(context):
+    """True when a run has begun on this host and did not get to its end."""
+    return context.exists(UNFINISHED)
+
+
+def differ(digest, found, begun):
+    """Why this host owes a proof: the last run did not finish, or it was for another lock."""
+    if begun:
+        return [change(NAME, "proof", "unfinished", "proven", "the last run did not finish")]
+    told = (found or {}).get("lock_digest")
+    if told == digest:
+        return []
+    reason = "the last run was for another lock" if told else "no run has finished here yet"
+    return [change(NAME, "proof", told, digest, reason)]
 
 
 def look(context):
