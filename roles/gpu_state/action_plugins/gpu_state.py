@@ -143,7 +143,9 @@ class ActionModule(ActionBase):
         """The answer over standard input; None where that can't be done here."""
         if not self._connection.has_pipelining:
             return None
-        if self._connection.become is not None and not self._connection.become.pipelining:
+        become = self._connection.become
+        # ansible-core 2.17 knows it only by name: su reads its password from standard input.
+        if become is not None and not getattr(become, "pipelining", become.name != "su"):
             return None
         interpreter = self._interpreter(task_vars)
         result = self._low_level_execute_command(
