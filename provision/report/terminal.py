@@ -23,6 +23,8 @@ STYLES = {
     "blocked": "bold red",
     "unreachable": "bold red",
 }
+# Narrower than this, the table is set tight and its long words are written short.
+WIDE = 110
 
 
 def outcome(report: Report, console: Console) -> None:
@@ -30,7 +32,7 @@ def outcome(report: Report, console: Console) -> None:
     if not report["hosts"]:
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
-    console.print(_versions(report))
+    console.print(_versions(report, wide=console.width >= WIDE))
     for name, host in report["hosts"].items():
         _problems(name, host, console)
         if host.get("not_selected"):
@@ -81,10 +83,12 @@ def _component(item: Any) -> str:
     return str(item.get("component")) if isinstance(item, dict) else str(item)
 
 
-def _versions(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("host", "status", "driver", "CUDA", "cuDNN", "TensorFlow", "GPUs", "checks"):
-        table.add_column(title, overflow="fold")
+def _versions(report: Report, *, wide: bool) -> Table:
+    gap = 2 if wide else 1
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
+    tensorflow = "TensorFlow" if wide else "TF"
+    for title in ("host", "status", "driver", "CUDA", "cuDNN", tensorflow, "GPUs", "checks"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("host", "status"))
     for name, host in report["hosts"].items():
         found, wanted = host.get("found") or {}, host.get("wanted") or {}
         table.add_row(
@@ -95,7 +99,7 @@ def _versions(report: Report) -> Table:
             _version(found.get("cudnn"), wanted.get("cudnn")),
             _version(found.get("tensorflow"), wanted.get("tensorflow")),
             Text(_gpus(host)),
-            Text(_counts(host)),
+            Text(_counts(host) if wide else _counts(host).replace("not applicable", "n/a")),
         )
     return table
 
@@ -113,6 +117,8 @@ def _version(found: Any, wanted: Any) -> Text:
 def _gpus(host: dict[str, Any]) -> str:
     found = host.get("found") or {}
     count = found.get("tensorflow_gpus", found.get("gpus"))
+    if host["status"] == "unreachable":
+        return ""
     if count is None:
         count = sum(1 for gpu in host.get("gpus") or [] if gpu.get("usable", True))
     return f"{count} simulated" if host.get("simulated_gpu") else str(count)
@@ -142,7 +148,10 @@ def _problems(name: str, host: dict[str, Any], console: Console) -> None:
         for check in bad
     ]
     failure = host.get("failure")
-    if failure and not bad and not (host["status"] == "blocked" and lines):
+    if failure and host["status"] == "unreachable":
+        words = str(failure.get("message")).removeprefix("Task failed: ")
+        lines.append((words, "log in by hand, as the inventory says; then run again"))
+    elif failure and not bad and not (host["status"] == "blocked" and lines):
         lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
     for warning in host.get("warnings") or []:
         console.print(Text(f"{name}: note: {warning.get('message')}"), soft_wrap=True)

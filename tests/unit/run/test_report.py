@@ -89,9 +89,9 @@ def test_a_good_report_is_read(tmp_path: Path) -> None:
     assert load(path)["hosts"]["a"]["status"] == "proven"
 
 
-def shown(show: Any, made: dict[str, Any]) -> str:
+def shown(show: Any, made: dict[str, Any], width: int = 140) -> str:
     stream = io.StringIO()
-    show(made, Console(file=stream, width=140))
+    show(made, Console(file=stream, width=width))
     return stream.getvalue()
 
 
@@ -102,6 +102,25 @@ def test_the_table_has_versions_and_calls_a_simulated_gpu_one() -> None:
     for part in ("proven", "470.256.02", "8.1.0", "2 simulated", "18 passed, 3 not applicable"):
         assert part in row
     assert "1 host: 1 proven (3.2 s)" in text
+
+
+def test_eighty_columns_break_no_word() -> None:
+    summary = {"passed": 18, "failed": 2, "not_applicable": 3}
+    made = report(**{"demo-gpu1": host("unreachable"), "b": host("proven", checks_summary=summary)})
+    made["hosts"]["b"]["found"].pop("cudnn")
+    text = shown(terminal.outcome, made, width=80)
+    for word in ("demo-gpu1", "470.256.02", "8.1.0.77", "simulated", "passed,", "n/a"):
+        assert word in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_an_unreachable_host_has_sshs_words_and_no_gpus() -> None:
+    failure = {"task": "gpu_state : Look | x", "message": "Task failed: Connection refused"}
+    made = report(a=host("unreachable", found={}, failure=failure))
+    text = shown(terminal.outcome, made)
+    assert "  Connection refused\n    cure: log in by hand" in text
+    assert "simulated" not in text
+    assert "gpu_state" not in text
 
 
 def test_a_version_that_is_not_the_locks_is_marked() -> None:
