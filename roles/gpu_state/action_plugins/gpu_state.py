@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
@@ -101,6 +102,24 @@ def parse(stdout: str) -> dict[str, Any] | None:
     return None
 
 
+def no_password(error: str, user: str) -> str | None:
+    """What to do about sudo's "Missing sudo password"; None for any other error.
+
+    sudo asks a user without any rights for the password too, and tells no one before it has it.
+    """
+    found = re.search(r"(Missing|Incorrect) (\w+) password", error)
+    if found is None:
+        return None
+    kind, program = found.groups()
+    who = f"the user {user}" if user else "the user who logs in"
+    if kind == "Incorrect":
+        return f"{program} does not take this password of {who} on this host, or gives no rights"
+    return (
+        f"{program} asks {who} for a password on this host: run with -K (--ask-become-pass). If "
+        f"that user has no right to use {program}, give it, or set ansible_user to one who has"
+    )
+
+
 def plain(value: Any) -> Any:
     """The value as bare JSON types: templating hands over text and lists of Ansible's own."""
     if isinstance(value, dict):
@@ -148,11 +167,19 @@ class ActionModule(ActionBase):
         if become is not None and not getattr(become, "pipelining", become.name != "su"):
             return None
         interpreter = self._interpreter(task_vars)
-        result = self._low_level_execute_command(
-            command(interpreter),
-            sudoable=True,
-            in_data=script(parameters, self._task.check_mode).encode("utf-8"),
-        )
+        try:
+            result = self._low_level_execute_command(
+                command(interpreter),
+                sudoable=True,
+                in_data=script(parameters, self._task.check_mode).encode("utf-8"),
+            )
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            said = no_password(str(error), str(self._connection.get_option("remote_user") or ""))
+            if said is None:
+                raise
+            return {"failed": True, "msg": said}
         answer = parse(result.get("stdout", ""))
         if answer is not None:
             return answer

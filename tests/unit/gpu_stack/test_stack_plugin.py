@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -123,3 +124,23 @@ def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
     _result, log = run(tmp_path, "-e", '{"gpu_lock": ["x"]}')
     assert "lock" in log
     assert "failed=1" in log
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "Missing sudo password",
+            "sudo asks the user bob for a password on this host: run with -K",
+        ),
+        ("Incorrect doas password", "doas does not take this password of the user bob"),
+        ("Data could not be sent to remote host", None),
+    ],
+)
+def test_a_wanted_password_is_told_with_its_cure(
+    error: str, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROLES / "gpu_state" / "action_plugins"))
+    plugin = importlib.import_module("gpu_state")
+    said = plugin.no_password(error, "bob")
+    assert (said is None) if told is None else said.startswith(told)
