@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,19 +46,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without emoji: a ":x:" in a message is not to become a picture.
+out = Console(highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 ProjectOption = Annotated[
-    Path, typer.Option("--project", "-p", help="The project's directory.", file_okay=False)
+    Path,
+    typer.Option(
+        "--project", "-p", metavar="DIR", help="The project's directory.", file_okay=False
+    ),
 ]
 InventoryOption = Annotated[
     list[str] | None,
-    typer.Option("--inventory", "-i", help="Inventory, as with Ansible. Default: lab"),
+    typer.Option("--inventory", "-i", metavar="PATH", help="As with Ansible.  [default: lab]"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 VaultOption = Annotated[
-    Path | None, typer.Option("--vault-password-file", help="As with Ansible.", dir_okay=False)
+    Path | None,
+    typer.Option("--vault-password-file", metavar="FILE", help="As with Ansible.", dir_okay=False),
 ]
 NoPrefixWarnings = Annotated[
     bool,
@@ -65,12 +71,28 @@ NoPrefixWarnings = Annotated[
 ]
 
 
-def _say(text: str) -> None:
-    out.print(text, markup=False)
+def _say(text: str, console: Console = out) -> None:
+    """Prints text as it is; on a terminal, long lines break between words and keep their indent."""
+    lines = text.splitlines()
+    if console.is_terminal:
+        lines = [part for line in lines for part in _broken(line, console.width)]
+    console.print("\n".join(lines), markup=False)
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """A line in pieces no wider than `width`, if its words allow it."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line,
+        max(width, 40),
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 def _print_json(data: Any) -> None:
-    out.print(json.dumps(data, indent=2), markup=False)
+    sys.stdout.write(json.dumps(data, indent=2) + "\n")
 
 
 def _read_fleet(
@@ -113,7 +135,7 @@ def _read_fleet(
     fleet = inventory.parse(export, words, files)
     if not quiet:
         for warning in fleet.warnings:
-            err.print(f"warning: {warning}", markup=False)
+            _say(f"warning: {warning}", err)
     if not fleet.hosts:
         raise InputError(
             "no host has a gpu_stack",
@@ -178,8 +200,10 @@ def _options(
 
 
 @app.command()
-def init(directory: Annotated[Path, typer.Argument(help="A new directory.")]) -> None:
-    """Start a project: an example inventory with everything explained."""
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
+) -> None:
+    """Start a project: an inventory with everything explained."""
     lab = directory / "lab"
     if lab.exists() or (directory / "README.md").exists():
         raise InputError(
@@ -196,6 +220,7 @@ def init(directory: Annotated[Path, typer.Argument(help="A new directory.")]) ->
         ) from None
     _say(f"{directory}/lab/hosts.yml: write your hosts there, then")
     _say(f"  provision lock --project {directory}")
+    _say(f"  provision render {directory}")
 
 
 @app.command()
@@ -234,13 +259,17 @@ def lock(
             _say(f"  {stack}")
             for component, reason in reasons.items():
                 _say(f"    {component}: {reason}")
+        if changed and not check:
+            _say(f"  provision render {project}")
     if check and changed:
         raise typer.Exit(5)
 
 
 @app.command()
 def render(
-    project: Annotated[Path, typer.Argument(help="The project's directory.")] = Path(),
+    project: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The project's directory.")
+    ] = Path(),
     inventories: InventoryOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 5 if the tree would change.")
@@ -249,7 +278,7 @@ def render(
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the Ansible project from the lock: site.yml, roles/, verify/ ..."""
+    """Write the Ansible project that the lock describes."""
     made = _read_lock(project)
     fleet = _read_fleet(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
@@ -271,7 +300,7 @@ def render(
         )
     else:
         for path in what.edited:
-            err.print(f"warning: {path} was edited; your version is {path}.yours", markup=False)
+            _say(f"warning: {path} was edited; your version is {path}.yours", err)
         verb = "would be " if check else ""
         _say(
             f"{project}: {len(what.new)} files {verb}new, {len(what.changed)} {verb}changed, "
@@ -299,6 +328,8 @@ def _run(
     as_json: bool,
 ) -> None:
     """Run the tree's playbook in a mode, show it, and exit with the documented code."""
+    _check_tags(_split(tags) + _split(skip_tags))
+    _check_fresh(project)
     arguments: dict[str, Any] = {
         "inventory": inventories or (),
         "mode": mode,
@@ -340,28 +371,65 @@ def _no_report(outcome: run.Outcome, words: str) -> ProvisionError:
     return error
 
 
+def _check_tags(tags: list[str]) -> None:
+    """Ansible runs nothing for a tag that nothing carries, and calls that success."""
+    # Ansible's own words, and what site.yml's tasks carry besides the components.
+    known = [*(role.name for role in ROLES), "receipt", "verify", "all", "always", "tagged"]
+    for tag in tags:
+        if tag not in [*known, "never", "untagged"]:
+            near = inventory.did_you_mean(tag, known)
+            raise InputError(
+                f"no component {tag!r}",
+                where="--tags, --skip-tags",
+                expected=", ".join(role.name for role in ROLES),
+                hint=near,
+            )
+
+
+def _check_fresh(project: Path) -> None:
+    """A tree of another lock would bring hosts to that one, under this one's name."""
+    digests = []
+    for path in (project / "lock.yml", project / "stacks" / "gpu_lock.yml"):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError:
+            return  # no rendered project: the run says so
+        digests.append(next((li for li in text.splitlines() if li.startswith("  digest:")), ""))
+    if digests[0] != digests[1]:
+        raise InputError(
+            "the project was rendered from another lock.yml",
+            where=str(project),
+            hint=f"`provision render {project}`",
+        )
+
+
 def _split(values: list[str] | None) -> list[str]:
     return [part for value in values or [] for part in value.split(",") if part]
 
 
 LimitOption = Annotated[
-    str | None, typer.Option("--limit", "-l", help="Only these hosts, as with Ansible.")
+    str | None,
+    typer.Option("--limit", "-l", metavar="HOSTS", help="Only these hosts, as with Ansible."),
 ]
 TagsOption = Annotated[
-    list[str] | None, typer.Option("--tags", "-t", help="Only these components.")
+    list[str] | None, typer.Option("--tags", "-t", metavar="NAMES", help="Only these components.")
 ]
 SkipTagsOption = Annotated[
-    list[str] | None, typer.Option("--skip-tags", help="All but these components.")
+    list[str] | None, typer.Option("--skip-tags", metavar="NAMES", help="All but these components.")
 ]
 ExtraVarsOption = Annotated[
-    list[str] | None, typer.Option("--extra-vars", "-e", help="As with Ansible.")
+    list[str] | None, typer.Option("--extra-vars", "-e", metavar="VARS", help="As with Ansible.")
 ]
 AskOption = Annotated[
     bool, typer.Option("--ask-become-pass", "-K", help="Ask for the sudo password.")
 ]
-ForksOption = Annotated[int | None, typer.Option("--forks", "-f", help="As with Ansible.", min=1)]
+ForksOption = Annotated[
+    int | None,
+    typer.Option("--forks", "-f", metavar="N", help="Hosts at once, as with Ansible.", min=1),
+]
 VerboseOption = Annotated[
-    bool, typer.Option("--ansible-output", help="Show Ansible's own output instead of the table.")
+    bool,
+    typer.Option("--ansible-output", help="Show Ansible's own output instead of the live view."),
 ]
 
 
@@ -379,7 +447,10 @@ def plan(
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what differs from the lock, and change nothing. Exit code 5 if anything does."""
+    """Say what differs from the lock; change nothing.
+
+    Exit code 5 if anything does, 4 if a host could not be looked at.
+    """
     _run(
         "plan",
         project,
@@ -410,7 +481,10 @@ def apply(
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring the hosts to their lock and prove it: the same run as ansible-playbook site.yml."""
+    """Bring the hosts to their lock and prove it.
+
+    The same run as `ansible-playbook site.yml -i lab`.
+    """
     _run(
         "apply",
         project,
@@ -439,7 +513,10 @@ def verify(
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove again that everything works. Exit code 6 if a check fails."""
+    """Prove again that everything works.
+
+    Exit code 6 if a check fails, 5 if a host differs from its lock.
+    """
     _run(
         "verify",
         project,
@@ -458,7 +535,9 @@ def verify(
 
 @app.command()
 def explain(
-    word: Annotated[str, typer.Argument(help="A variable or component; without, all.")] = "",
+    word: Annotated[
+        str, typer.Argument(metavar="NAME", help="A variable or component; without, all.")
+    ] = "",
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:
@@ -470,6 +549,7 @@ def explain(
         chosen = {n: o for n, o in options.items() if not word or o.role == word}
     if not chosen:
         near = inventory.did_you_mean(word, [*options, *(role.name for role in ROLES)])
+        near = near or "`provision explain` lists them all"
         raise InputError(f"no variable or component {word!r}", hint=near)
     reasons: dict[str, dict[str, str]] = {}
     if (project / "lock.yml").exists():
@@ -493,11 +573,13 @@ def explain(
         if option.wish:
             _say(f"  to change it: {option.wish}")
     for stack, parts in reasons.items():
+        if parts:
+            _say(f"in lock.yml, for {stack}:")
         for component, why in parts.items():
-            _say(f"{stack}\n  {component}: {why}")
+            _say(f"  {component}: {why}")
     if not word:
         for tensorflow in catalog.load().tensorflow:
-            _say(f"TensorFlow {tensorflow.release}: {', '.join(tensorflow.patches)}")
+            _say(f"known: TensorFlow {tensorflow.release}: {', '.join(tensorflow.patches)}")
 
 
 def _described(option: Option) -> dict[str, Any]:
@@ -521,11 +603,11 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 lab_app = typer.Typer(
-    help="Hosts in containers on this machine, with simulated GPUs, to try a project on.",
+    help="Hosts in containers on this machine, to try things on.",
     no_args_is_help=True,
 )
 app.add_typer(lab_app, name="lab")
-LabName = Annotated[str, typer.Argument(help="The lab's name.")]
+LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
 
 
 def _labs_directory() -> Path:
@@ -541,20 +623,31 @@ def _labs_directory() -> Path:
 @lab_app.command("up")
 def lab_up(
     name: LabName = "lab",
-    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.", min=1)] = 2,
-    gpus: Annotated[int, typer.Option("--gpus", help="Simulated GPUs per host.", min=0)] = 2,
-    gpu_name: Annotated[str, typer.Option("--gpu-name", help="What they are called.")] = "Tesla T4",
+    hosts: Annotated[int, typer.Option("--hosts", metavar="N", help="How many.", min=1)] = 2,
+    gpus: Annotated[
+        int, typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0)
+    ] = 2,
+    gpu_name: Annotated[
+        str, typer.Option("--gpu-name", metavar="NAME", help="Their model.")
+    ] = "Tesla T4",
     gpu_memory: Annotated[
-        int | None, typer.Option("--gpu-memory", help="MiB per GPU; by default the model's.")
+        int | None,
+        typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
     ] = None,
     driver_version: Annotated[
-        str, typer.Option("--driver-version", help="What the simulated driver says it is.")
+        str,
+        typer.Option("--driver-version", metavar="VERSION", help="What the simulated driver says."),
     ] = "470.256.02",
-    platform: Annotated[str, typer.Option("--platform", help="The hosts' system.")] = "debian11",
+    platform: Annotated[
+        str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
+    ] = "debian11",
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Hosts without any GPU.")] = False,
-    group: Annotated[str, typer.Option("--group", help="The inventory's group.")] = example.GROUP,
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="The inventory's group.")
+    ] = example.GROUP,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the inventory into this file.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the inventory there."),
     ] = None,
 ) -> None:
     """Start a lab and print its inventory."""
@@ -590,7 +683,9 @@ def lab_down(name: LabName = "lab") -> None:
 
 @lab_app.command("status")
 def lab_status(
-    name: Annotated[str | None, typer.Argument(help="One lab; by default all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One lab; by default all.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which labs are up."""
@@ -602,7 +697,7 @@ def lab_status(
         for host, address in lab.hosts.items():
             _say(f"{lab.name}  {host}  {address or 'not running'}")
     if not found:
-        _say("no lab is up")
+        _say(f"there is no lab {name}" if name else "no lab is up")
 
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
@@ -613,20 +708,26 @@ app.add_typer(roles_app, name="roles")
 def roles_sync(
     check: Annotated[bool, typer.Option("--check", help="Exit 5 if anything differs.")] = False,
 ) -> None:
-    """Write the generated files of the Ansible roles into this checkout."""
+    """Write the generated files of roles/ and inventories/lab into this checkout."""
     base = shipped.roles_directory().parent
-    stale = []
+    generated = {
+        f"inventories/{path}": data
+        for path, data in example.render("lab").items()
+        if path.startswith("lab/")
+    }
     for role in ROLES:
         files = spec.render(role)
         page = f"roles/{role.name}/README.md"
         text = (base / page).read_text(encoding="utf-8") if (base / page).exists() else ""
         files[page] = spec.readme(role, text or f"# {role.name}\n").encode()
-        for path, data in files.items():
-            target = base / path
-            if not target.exists() or target.read_bytes() != data:
-                stale.append(path)
-                if not check:
-                    tree.write_file(target, data)
+        generated |= files
+    stale = []
+    for path, data in generated.items():
+        target = base / path
+        if not target.exists() or target.read_bytes() != data:
+            stale.append(path)
+            if not check:
+                tree.write_file(target, data)
     for path in stale:
         _say(path)
     if check and stale:
@@ -639,7 +740,7 @@ def main() -> None:
     try:
         code = app(args=arguments, prog_name="provision", standalone_mode=False)
     except ProvisionError as error:
-        err.print(f"error: {error}", markup=False)
+        _say(f"error: {error}", err)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         err.print("interrupted", markup=False)

@@ -51,16 +51,22 @@ gpu_stack:
 _README = """\
 # {name}
 
-    provision lock --project {name}     # lab/ -> lock.yml: exact versions and hashes; commit it
-    provision render {name}             # lock.yml -> site.yml, ansible.cfg, roles/, verify/
-    cd {name} && ansible-playbook site.yml -i lab
-
 `lab/` is yours: an ordinary Ansible inventory. Write your hosts into `lab/hosts.yml` and what they
 should become into `lab/group_vars/{group}.yml`; everything that can be set is explained there.
+Then, in this directory:
+
+    provision lock        # lab/ -> lock.yml: exact versions and hashes
+    provision render      # lock.yml -> site.yml, ansible.cfg, roles/, verify/
+    ansible-playbook site.yml -i lab
+
+After that:
 
     provision plan        # what differs from the lock; exit code 5 if anything does
     provision apply       # the same run as ansible-playbook, with a better screen
     provision verify      # prove again that everything works
+
+Keep all of it in git but `report/`, which every run writes anew. A colleague then needs nothing
+but ansible-core, and `pip install -r requirements.txt` for the proof at the end.
 """
 
 
@@ -87,6 +93,7 @@ def group_vars() -> str:
 def render(name: str) -> dict[str, bytes]:
     """The files of a new project, by path."""
     return {
+        ".gitignore": b"/report/\n",
         "README.md": _README.format(name=name, group=GROUP).encode(),
         "lab/hosts.yml": HOSTS.encode(),
         f"lab/group_vars/{GROUP}.yml": group_vars().encode(),

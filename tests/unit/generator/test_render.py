@@ -192,6 +192,7 @@ def test_the_example_uncommented_is_valid() -> None:
 
 def test_the_example_never_uses_group_vars_all() -> None:
     assert sorted(example.render("x")) == [
+        ".gitignore",
         "README.md",
         "lab/group_vars/gpu_hosts.yml",
         "lab/hosts.yml",
