@@ -708,7 +708,7 @@ app.add_typer(roles_app, name="roles")
 def roles_sync(
     check: Annotated[bool, typer.Option("--check", help="Exit 5 if anything differs.")] = False,
 ) -> None:
-    """Write the generated files of roles/ and inventories/lab into this checkout."""
+    """Write roles/ and inventories/lab as rendered from here."""
     base = shipped.roles_directory().parent
     generated = {
         f"inventories/{path}": data
