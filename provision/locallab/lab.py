@@ -132,7 +132,9 @@ def up(
     `hosts` names the hosts; without it they are gpu01 to gpu<count>. `volumes` are further
     `podman --volume` values. With `keep` the lab outlives its owner (`provision lab up`);
     without, `sweep` removes it once its owner, this process or `owner_pid`, is gone. On any
-    failure nothing is left. Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
+    failure nothing is left.
+
+    Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
     """
     names = list(hosts) if hosts is not None else [f"gpu{n:02}" for n in range(1, count + 1)]
     image.platform(platform)
