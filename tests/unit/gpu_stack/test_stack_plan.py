@@ -170,7 +170,7 @@ def test_a_receipt_of_another_lock_owes_a_proof(tmp_path: Path) -> None:
 
 
 def test_an_owed_proof_is_no_work_for_one_component_or_the_second_look(tmp_path: Path) -> None:
-    """`--tags cuda` and the look before the receipt is written leave it out, and report no drift."""
+    """`--tags cuda` and the look before the receipt leave it out, and report no drift."""
     host = made.make(tmp_path)
     host.remove("/var/lib/provision/receipt.json")
     for only, skip in ((["cuda"], []), (["all"], ["receipt"])):
