@@ -307,7 +307,8 @@ def render(
             f"{len(what.removed)} {verb}removed"
         )
         if not check:
-            _say(f"  cd {project} && ansible-playbook site.yml -i lab")
+            there = "" if project == Path() else f"cd {project} && "
+            _say(f"  {there}ansible-playbook site.yml -i lab")
     if check and not what.empty:
         raise typer.Exit(5)
 

@@ -54,7 +54,8 @@ def plan(report: Report, console: Console) -> None:
             chosen = "" if change.get("selected", True) else " (left out by tags)"
             reboot = " (needs a reboot)" if change.get("reboot") else ""
             console.print(Text(f"  {_change(change)}{reboot}{chosen}"), soft_wrap=True)
-        _problems(names, host, console)
+        # With nothing between them, the line above is heading enough.
+        _problems(names, host, console, headed=bool(host.get("changes") or host.get("warnings")))
     console.print(Text(_sentence(report)))
 
 
@@ -136,7 +137,7 @@ def _counts(host: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _problems(name: str, host: dict[str, Any], console: Console) -> None:
+def _problems(name: str, host: dict[str, Any], console: Console, *, headed: bool = True) -> None:
     """Blockers, failed checks and the failure of one host, each with its cure."""
     lines: list[tuple[str, str]] = [
         (str(blocker.get("message")), str(blocker.get("hint") or ""))
@@ -157,7 +158,8 @@ def _problems(name: str, host: dict[str, Any], console: Console) -> None:
         console.print(Text(f"{name}: note: {warning.get('message')}"), soft_wrap=True)
     if not lines:
         return
-    console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))
+    if headed:
+        console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))
     for message, hint in lines:
         console.print(Text("  " + message.replace("\n", "\n  ")), soft_wrap=True)
         if hint:

@@ -123,6 +123,14 @@ def test_an_unreachable_host_has_sshs_words_and_no_gpus() -> None:
     assert "gpu_state" not in text
 
 
+def test_a_plan_heads_an_unreachable_host_once() -> None:
+    failure = {"task": "gpu_state : Look | x", "message": "Task failed: Connection refused"}
+    made = report("check", a=host("unreachable", found={}, failure=failure))
+    text = shown(terminal.plan, made)
+    assert text.split("\n\n")[0].count("unreachable") == 1
+    assert "  Connection refused" in text
+
+
 def test_a_version_that_is_not_the_locks_is_marked() -> None:
     made = report(gpu01=host("drift", found={"nvidia_driver": "535.309.01"}))
     assert "535.309.01, not 470.256.02" in shown(terminal.outcome, made)
