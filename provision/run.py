@@ -115,6 +115,9 @@ def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) ->
     """
     if interrupted or ansible_exit == 99:
         return INTERRUPTED
+    if report is not None and not report["hosts"] and ansible_exit == 0:
+        # A pattern, a --limit or a misspelt gpu_stack that leaves no host is no success.
+        return InputError.exit_code
     code = exit_code(report) if report is not None else 0
     if code == 0 and ansible_exit != 0:
         hosts = (report or {}).get("hosts") or {}

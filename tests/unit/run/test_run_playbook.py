@@ -115,6 +115,7 @@ def test_a_machine_without_ansible_says_how_to_get_it(
         # Ansible ended before any host: a syntax error, an unknown option, a wrong vault password.
         (None, 4, False, 2),
         ({"hosts": {}}, 1, False, 2),
+        ({"hosts": {}}, 0, False, 2),
     ],
 )
 def test_exit_codes(report: Any, ansible_exit: int, interrupted: bool, expected: int) -> None:
