@@ -27,6 +27,10 @@ SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 # A line of the answer begins with it, for login scripts may write to standard output too.
 MARK = "GPU_STATE_ANSWER:"
 NO_PYTHON = "GPU_STATE_NO_PYTHON"
+# sudo's words once it has the password, in the C locale that Ansible asks for.
+NO_RIGHTS = re.compile(
+    r"^.*(is not in the sudoers file|is not allowed to (execute|run)|may not run).*", re.M
+)
 
 # Runs on the host: makes the package from its sources in memory and prints the answer.
 BOOTSTRAP = """
@@ -191,6 +195,15 @@ class ActionModule(ActionBase):
                     f"there is no Python on this host ({wanted} was not found). Install it, on "
                     "Debian and Ubuntu with `apt-get install python3`, or set "
                     "ansible_python_interpreter to where it is"
+                ),
+            }
+        refused = NO_RIGHTS.search(result.get("stdout", "") + result.get("stderr", ""))
+        if refused is not None:
+            return {
+                "failed": True,
+                "msg": (
+                    f"sudo says on this host: {refused.group().strip()} Give that user the right "
+                    "to become root, or set ansible_user to one who has it"
                 ),
             }
         self._display.vvv(
