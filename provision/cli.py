@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 import textwrap
@@ -308,9 +309,17 @@ def render(
         )
         if not check:
             there = "" if project == Path() else f"cd {project} && "
-            _say(f"  {there}ansible-playbook site.yml -i lab")
+            _say(f"  {there}ansible-playbook site.yml {_sources_from(project, inventories)}")
     if check and not what.empty:
         raise typer.Exit(5)
+
+
+def _sources_from(project: Path, sources: list[str] | None) -> str:
+    """The -i arguments that name, from inside the project, what the user named from here."""
+    if not sources:
+        return "-i lab"
+    paths = [s if "," in s else os.path.relpath(Path(s).resolve(), project) for s in sources]
+    return " ".join(f"-i {shlex.quote(path)}" for path in paths)
 
 
 def _run(

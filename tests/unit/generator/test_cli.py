@@ -67,6 +67,16 @@ def test_a_tree_of_this_lock_passes(tmp_path: Path) -> None:
     cli._check_fresh(tmp_path)
 
 
+def test_the_next_command_names_the_users_own_inventory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli._sources_from(Path("mylab"), None) == "-i lab"
+    assert (
+        cli._sources_from(Path("mylab"), ["my hosts.ini", "a,b"]) == "-i '../my hosts.ini' -i a,b"
+    )
+
+
 def test_init_says_each_next_step_and_keeps_reports_out_of_git(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli.app, ["init", str(tmp_path / "mylab")])
     assert done.exit_code == 0
