@@ -31,7 +31,7 @@ unit: setup ## Tests that need no host
 	$(PYTEST) -q -m 'not hosts and not slow'
 
 hosts: setup ## Tests on local hosts over SSH, Molecule among them
-	$(PYTEST) -q -m 'hosts and not slow'
+	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not slow'
 
 test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build)
 	$(PYTEST) -q -m hosts
