@@ -68,6 +68,14 @@ def test_a_host_without_changes_is_converged_and_keeps_its_last_proof(record: An
     assert made["seconds"] == 12.5
 
 
+def test_preflights_notices_are_told_and_ansibles_warnings_are_not(record: Any) -> None:
+    """A module's own warnings are bare text, which no reader of a report expects."""
+    notice = {"id": "conda", "component": "tensorflow", "message": "conda first", "hint": ""}
+    record.looked("gpu01", {**plan(), "notices": [notice], "warnings": ["Python is old"]})
+    record.looked("gpu01", {**plan(), "notices": [], "warnings": ["Python is old"]})
+    assert report(record)["hosts"]["gpu01"]["warnings"] == [notice]
+
+
 def test_a_proof_of_another_stack_is_not_carried_over(record: Any) -> None:
     record.looked("gpu01", plan())
     previous = {"proven": {"gpu01": {"time": "2026-11-20T12:00:00.000Z", "stack": "older"}}}

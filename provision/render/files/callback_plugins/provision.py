@@ -244,7 +244,8 @@ class Record:
             "left": left,
             "not_selected": plan.get("not_selected") or [],
             "blockers": plan.get("blockers") or [],
-            "warnings": now.get("warnings") or plan.get("warnings") or [],
+            # Preflight's; the key "warnings" of a result is Ansible's own.
+            "warnings": plan.get("notices") or [],
             "reboot": now.get("reboot"),
             "checks": (checked or {}).get("checks") or [],
             "checks_summary": summary,
