@@ -116,8 +116,10 @@ def test_a_host_without_a_row_is_told_what_the_lock_has() -> None:
 
 
 def test_another_wish_is_another_row() -> None:
-    result = gpu_stack.plan(made.LOCK, {"tensorflow": "2.8"}, {}, bare())
-    assert [one["id"] for one in result["blockers"]] == ["no-row"]
+    wish = {"tensorflow": "2.9", "cudnn": {"version": "8.5.0.96", "cuda": "11.2"}}
+    [blocker] = gpu_stack.plan(made.LOCK, wish, {}, bare())["blockers"]
+    assert blocker["id"] == "no-row"
+    assert "with cudnn (cuda 11.2, version 8.5.0.96), tensorflow 2.9;" in blocker["message"]
 
 
 def test_repairs_join_lists_and_keep_other_values() -> None:

@@ -96,7 +96,15 @@ def merge_repairs(changes):
 
 
 def _words(mapping):
-    return ", ".join("{0} {1}".format(key, mapping[key]) for key in sorted(mapping)) or "nothing"
+    words = []
+    for key in sorted(mapping):
+        value = mapping[key]
+        words.append(
+            "{0} ({1})".format(key, _words(value))
+            if isinstance(value, dict)
+            else "{0} {1}".format(key, value)
+        )
+    return ", ".join(words) or "nothing"
 
 
 def no_row(lock, wish, found):
