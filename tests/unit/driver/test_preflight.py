@@ -194,6 +194,13 @@ def test_a_rule_of_a_component_that_does_not_change_keeps_quiet(rule: str) -> No
     assert rule not in reasons(CASES[rule][0], others)
 
 
+def test_an_interrupted_dpkg_is_finished_by_those_who_say_so() -> None:
+    case = CASES["dpkg-interrupted"][0]
+    only = [one for one in CHANGES if one["component"] == "cudnn"]
+    assert only
+    assert "dpkg-interrupted" not in reasons(case, only)
+
+
 @pytest.mark.parametrize("rule", sorted(CASES))
 def test_nothing_to_change_is_no_reason_to_stop(rule: str) -> None:
     assert reasons(CASES[rule][0], []) == {}
