@@ -196,8 +196,7 @@ def test_a_rule_of_a_component_that_does_not_change_keeps_quiet(rule: str) -> No
 
 def test_an_interrupted_dpkg_is_finished_by_those_who_say_so() -> None:
     case = CASES["dpkg-interrupted"][0]
-    only = [one for one in CHANGES if one["component"] == "cudnn"]
-    assert only
+    only = [one for one in CHANGES if one["component"] == "tensorflow"]
     assert "dpkg-interrupted" not in reasons(case, only)
 
 
@@ -392,6 +391,18 @@ def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
     found = preflight.look(context(tmp_path))
     assert found["foreign"] == ["cuda-drivers", "nvidia-driver-535-server"]
     assert found["unfinished"] == [["libc6", "half-configured"]]
+
+
+def test_a_killed_dpkg_left_a_journal(tmp_path: Path) -> None:
+    """Its last steps, in order: the newest counts, and what they finished is finished."""
+    steps = [("slow", "unpacked"), ("slow", "half-configured"), ("libc6", "installed")]
+    journal = {
+        f"/var/lib/dpkg/updates/{number:04}": f"Package: {name}\nStatus: install ok {state}\n"
+        for number, (name, state) in enumerate(steps)
+    }
+    old = status(("libc6", "2.31-13", "install", "half-configured"))
+    tree(tmp_path, {"/var/lib/dpkg/status": old, **journal})
+    assert preflight.look(context(tmp_path))["unfinished"] == [["slow", "half-configured"]]
 
 
 def test_one_repository_with_two_keys(tmp_path: Path) -> None:

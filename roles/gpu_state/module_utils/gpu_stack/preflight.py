@@ -222,13 +222,19 @@ def _contradicts(keys):
 
 
 def unfinished(context):
-    """[[package, status]] of packages that dpkg has not finished."""
-    return [
-        [name, context.packages[name]["status"]]
-        for name in sorted(context.packages)
-        if context.packages[name]["status"]
-        not in ("installed", "triggers-pending", "triggers-awaited")
-    ]
+    """[[package, status]] of packages that dpkg has not finished.
+
+    A dpkg that was killed leaves its last steps in a journal, not yet in its status file.
+    """
+    states = {name: context.packages[name]["status"] for name in context.packages}
+    for path in context.glob("/var/lib/dpkg/updates/[0-9]*"):
+        text = context.read(path) or ""
+        name = re.search(r"^Package: (\S+)", text, re.M)
+        status = re.search(r"^Status: \S+ \S+ (\S+)", text, re.M)
+        if name is not None and status is not None:
+            states[name.group(1)] = status.group(1)
+    done = ("installed", "triggers-pending", "triggers-awaited", "not-installed", "config-files")
+    return [[name, states[name]] for name in sorted(states) if states[name] not in done]
 
 
 def disk(context):
