@@ -39,3 +39,17 @@ def test_role_works_alone(bare: Project, role: str, tmp_path: Path) -> None:
     second = bare.playbook(*arguments, book="alone.yml")
     assert second.returncode == 0, second.stdout[-6000:] + second.stderr
     assert "changed=0" in second.stdout, second.stdout[-6000:]
+
+
+def test_holds_are_released_when_holding_is_switched_off(bare: Project) -> None:
+    """Both roles that hold packages let go of them again, and the second run has nothing to do."""
+    for role in ("nvidia_driver", "cuda"):
+        (bare.path / "alone.yml").write_text(
+            f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n"
+        )
+        off = ["-e", '{"nvidia_driver_hold": false, "cuda_hold": false}']
+        for _ in range(2):
+            done = bare.playbook(*off, book="alone.yml")
+            assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+        assert "changed=0" in done.stdout, done.stdout[-6000:]
+    assert bare.ssh("bare1", "apt-mark showhold") == ""
