@@ -129,6 +129,16 @@ def test_a_library_taken_away_is_named_and_just_that_is_repaired(
     assert before == spine.ssh("spine1", untouched)
 
 
+def test_the_oldest_ansible_repairs_and_proves_too(spine: Project) -> None:
+    """A whole run, roles, receipt and proof, with the other end of the supported versions."""
+    for _component, command in DAMAGE.values():
+        spine.ssh("spine2", command)
+    done = spine.playbook(program=OLDEST)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert spine.report["hosts"]["spine2"]["status"] == "proven"
+    assert sorted(spine.report["hosts"]["spine2"]["components"]) == ["cuda", "cudnn"]
+
+
 def test_numpy_2_of_a_user_is_named_and_repaired(spine: Project) -> None:
     """The most frequent way to break it: a `pip install` of something that wants numpy 2."""
     spine.ssh("spine1", "sudo /opt/tensorflow/current/bin/pip install -q --no-deps 'numpy==2.0.2'")
