@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,7 +66,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def play(directory: Path, playbook: str, *arguments: str) -> str:
     """Output of one playbook run that must succeed."""
     result = subprocess.run(
-        ["ansible-playbook", "-i", "hosts.yml", playbook, *arguments],
+        [
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            "-i",
+            "hosts.yml",
+            playbook,
+            *arguments,
+        ],
         cwd=directory,
         env={**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "LC_ALL": "C.UTF-8"},
         capture_output=True,
