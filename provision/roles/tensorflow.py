@@ -45,6 +45,12 @@ class TensorflowOptions(Options):
     tensorflow_extra_index_urls: list[str] = option([], "Further package indices.")
     tensorflow_proxy: str = option("", "Proxy for pip.", example="http://proxy.example.org:3128")
     tensorflow_ca_bundle: str = option("", "CA bundle on the host, for pip. Empty: the host's own.")
+    tensorflow_cache_dir: str = option(
+        "",
+        "Directory on the host where pip keeps its downloads, such as one that hosts share. Hashes "
+        "are checked all the same. Empty: nothing is kept.",
+        path=True,
+    )
     tensorflow_keep_old: bool = option(True, "Keep the environments that are no longer in use.")
     tensorflow_reinstall: bool = option(
         False,
