@@ -300,14 +300,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         raise InputError(
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
-    for key in value:
-        if key not in WISH_KEYS:
-            raise InputError(
-                f"gpu_stack has no word {key!r}",
-                where=where,
-                expected=", ".join(WISH_KEYS),
-                hint=did_you_mean(str(key), WISH_KEYS),
-            )
+    _only_words("gpu_stack", value, WISH_KEYS, where)
     plain = {key: _text(value[key], key, where) for key in value if key != "cudnn"}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
@@ -320,17 +313,22 @@ def parse_wish(value: Any, *, where: str) -> Wish:
     )
 
 
+def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where: str) -> None:
+    """Refuse a key that is none of `words`, and name the one that was probably meant."""
+    for key in value:
+        if key not in words:
+            raise InputError(
+                f"{what} has no word {key!r}",
+                where=where,
+                expected=", ".join(words),
+                hint=did_you_mean(str(key), words),
+            )
+
+
 def _cudnn_wish(value: Any, where: str) -> CudnnWish:
     if not isinstance(value, Mapping):
         return CudnnWish(_text(value, "cudnn", where))
-    for key in value:
-        if key not in CUDNN_KEYS:
-            raise InputError(
-                f"cudnn has no word {key!r}",
-                where=where,
-                expected=", ".join(CUDNN_KEYS),
-                hint=did_you_mean(str(key), CUDNN_KEYS),
-            )
+    _only_words("cudnn", value, CUDNN_KEYS, where)
     if "version" not in value:
         raise InputError(
             "cudnn needs a version",
