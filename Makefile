@@ -33,7 +33,20 @@ unit: setup ## Tests that need no host
 hosts: setup ## Tests on local hosts over SSH, Molecule among them
 	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not slow'
 
-test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build)
-	$(PYTEST) -q -m hosts
+test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios)
+	$(PYTEST) -q -m 'slow and not hosts'
+	$(PYTEST) -q -n 2 --dist loadfile -m hosts
 
-.PHONY: help setup demo demo-down test lint unit hosts test-all
+faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20)
+	$(PYTHON) scripts/faults.py $(addprefix --seed ,$(SEEDS)) --count $(or $(COUNT),20)
+
+damage: setup ## Damage everything the stack consists of, once; each is seen, planned, repaired
+	$(PYTEST) -q -m hosts tests/hosts/test_damage.py
+
+mutants: setup ## Turn every check and every preflight rule red by what it guards
+	$(PYTHON) scripts/mutants.py
+
+bench: setup ## Measure speed as ratios against other ways; writes docs/benchmark.md
+	$(PYTHON) scripts/bench.py
+
+.PHONY: help setup demo demo-down test lint unit hosts test-all faults damage mutants bench
