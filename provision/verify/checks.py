@@ -105,7 +105,9 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def smi_rows(seen: Seen) -> list[list[str]]:
-    """`nvidia-smi --query-gpu=driver_version,name,uuid,pci.bus_id,mig.mode.current` as cells."""
+    """`nvidia-smi --query-gpu=driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total`
+    as cells.
+    """
     answer = seen.probe["nvidia_smi"]
     if answer["rc"] != 0:
         return []
@@ -554,6 +556,16 @@ def cudnn_loaded(seen: Seen) -> str | None:
     return f"{value // 1000}.{value // 100 % 10}.{value % 100}"
 
 
+def gpu_devices(seen: Seen) -> list[dict[str, str]]:
+    """Each GPU that NVML reports: name, uuid, address on the PCI bus, memory ("16384 MiB")."""
+    return [
+        {"name": row[1], "uuid": row[2], "pci": row[3].lower()[-12:]}
+        | ({"memory": row[5]} if len(row) > 5 else {})
+        for row in smi_rows(seen)
+        if len(row) > 3
+    ]
+
+
 def tensorflow_answer(seen: Seen) -> dict[str, Any]:
     """What TensorFlow said of itself and its GPUs."""
     answer: dict[str, Any] = (seen.probe.get("tensorflow") or {}).get("gpus") or {}
@@ -570,6 +582,7 @@ def found(seen: Seen) -> dict[str, Any]:
         "nvidia_driver": rows[0][0] if rows else None,
         "gpus": usable_gpus(seen),
         "gpu_names": sorted({row[1] for row in rows if len(row) > 1}),
+        "gpu_devices": gpu_devices(seen),
         "nvcc": nvcc_release(seen.probe["nvcc"]["ssh"]["stdout"]),
         "cudnn": cudnn_loaded(seen),
         "tensorflow": tensorflow.get("version"),

@@ -358,7 +358,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
     row, options = parameters["row"], parameters["options"]
     cuda, cudnn = row.get("cuda") or {}, row.get("cudnn") or {}
     release, cache = os_release(), loader_cache()
-    query = "driver_version,name,uuid,pci.bus_id,mig.mode.current"
+    query = "driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total"
     found: dict[str, Any] = {
         "format": 1,
         "user": pwd.getpwuid(os.getuid()).pw_name,

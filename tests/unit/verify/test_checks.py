@@ -351,6 +351,15 @@ def test_found_versions_are_what_answered() -> None:
         "nvidia_driver": "470.256.02",
         "gpus": 2,
         "gpu_names": ["Tesla T4"],
+        "gpu_devices": [
+            {
+                "name": "Tesla T4",
+                "uuid": f"GPU-1ad0b6b1-0000-0000-0000-00000000000{number}",
+                "pci": f"0000:0{number}:00.0",
+                "memory": "15109 MiB",
+            }
+            for number in (1, 2)
+        ],
         "nvcc": "11.2",
         "cudnn": "8.1.0",
         "tensorflow": "2.9.3",
