@@ -334,6 +334,7 @@ def _run(
     ask_become_pass: bool,
     forks: int | None,
     vault_password_file: Path | None,
+    deep: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -350,6 +351,7 @@ def _run(
         "ask_become_pass": ask_become_pass,
         "forks": forks,
         "vault_password_file": vault_password_file,
+        "deep": deep,
     }
     if as_json:
         outcome = run.run_playbook(project, quiet=True, **arguments)
@@ -437,6 +439,10 @@ ForksOption = Annotated[
     int | None,
     typer.Option("--forks", "-f", metavar="N", help="Hosts at once, as with Ansible.", min=1),
 ]
+DeepOption = Annotated[
+    bool,
+    typer.Option("--deep", help="Read and hash every file of the stack: slow, for suspicion."),
+]
 VerboseOption = Annotated[
     bool,
     typer.Option("--ansible-output", help="Show Ansible's own output instead of the live view."),
@@ -454,6 +460,7 @@ def plan(
     ask_become_pass: AskOption = False,
     forks: ForksOption = None,
     vault_password_file: VaultOption = None,
+    deep: DeepOption = False,
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -472,6 +479,7 @@ def plan(
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
+        deep=deep,
         verbose=ansible_output,
         as_json=as_json,
     )
@@ -488,6 +496,7 @@ def apply(
     ask_become_pass: AskOption = False,
     forks: ForksOption = None,
     vault_password_file: VaultOption = None,
+    deep: DeepOption = False,
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -506,6 +515,7 @@ def apply(
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
+        deep=deep,
         verbose=ansible_output,
         as_json=as_json,
     )
@@ -520,6 +530,7 @@ def verify(
     ask_become_pass: AskOption = False,
     forks: ForksOption = None,
     vault_password_file: VaultOption = None,
+    deep: DeepOption = False,
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -538,6 +549,7 @@ def verify(
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
+        deep=deep,
         verbose=ansible_output,
         as_json=as_json,
     )

@@ -55,6 +55,7 @@ def run_playbook(
     ask_become_pass: bool = False,
     forks: int | None = None,
     vault_password_file: Path | None = None,
+    deep: bool = False,
     extra_args: Sequence[str] = (),
     on_event: Callable[[Event], None] | None = None,
     quiet: bool = True,
@@ -89,6 +90,7 @@ def run_playbook(
             ask_become_pass=ask_become_pass,
             forks=forks,
             vault_password_file=vault_password_file,
+            deep=deep,
             extra_args=extra_args,
         ),
     ]
@@ -137,6 +139,7 @@ def arguments(
     forks: int | None,
     vault_password_file: Path | None,
     extra_args: Sequence[str],
+    deep: bool = False,
 ) -> list[str]:
     """ansible-playbook's arguments behind the playbook's name. Pure."""
     found: list[str] = []
@@ -154,6 +157,8 @@ def arguments(
         found += ["--tags", ",".join(tags)]
     if skip_tags:
         found += ["--skip-tags", ",".join(skip_tags)]
+    if deep:
+        found += ["-e", "gpu_deep=true"]
     for pair in extra_vars:
         found += ["-e", pair]
     if ask_become_pass:

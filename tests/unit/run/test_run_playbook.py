@@ -57,6 +57,12 @@ def test_verify_asks_for_the_checks_alone() -> None:
     assert found == ["-i", "lab", "--tags", "verify", "-e", "gpu_verify=always"]
 
 
+@pytest.mark.parametrize("mode", ["plan", "apply", "verify"])
+def test_deep_is_the_variable_of_plain_ansible_and_a_users_own_value_wins(mode: Any) -> None:
+    found = arguments(["lab"], mode, deep=True, **(NOTHING | {"extra_vars": ["gpu_deep=false"]}))
+    assert found[-4:] == ["-e", "gpu_deep=true", "-e", "gpu_deep=false"]
+
+
 def test_verify_with_tags_is_refused() -> None:
     with pytest.raises(InputError, match="takes no tags"):
         arguments(["lab"], "verify", **(NOTHING | {"tags": ["cuda"]}))
