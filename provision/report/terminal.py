@@ -6,14 +6,16 @@ repeat what words say already. A simulated GPU is always called one.
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from provision.report import Report, failed_checks
+from provision.report import Report, cures, failed_checks
 
 STYLES = {
     "proven": "bold green",
@@ -25,6 +27,8 @@ STYLES = {
 }
 # Narrower than this, the table is set tight and its long words are written short.
 WIDE = 110
+# So many changes of one kind in a row are told in one line.
+MANY = 4
 
 
 def outcome(report: Report, console: Console) -> None:
@@ -50,10 +54,8 @@ def plan(report: Report, console: Console) -> None:
     for names, host in _alike(report):
         status = host["status"]
         console.print(Text.assemble((names, "bold"), ": ", (status, STYLES[status])))
-        for change in host.get("changes") or []:
-            chosen = "" if change.get("selected", True) else " (left out by tags)"
-            reboot = " (needs a reboot)" if change.get("reboot") else ""
-            console.print(Text(f"  {_change(change)}{reboot}{chosen}"), soft_wrap=True)
+        for line in _changes(host.get("changes") or []):
+            console.print(Text(f"  {line}"), soft_wrap=True)
         # With nothing between them, the line above is heading enough.
         _problems(names, host, console, headed=bool(host.get("changes") or host.get("warnings")))
     console.print(Text(_sentence(report)))
@@ -72,12 +74,41 @@ def _alike(report: Report) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
+def _changes(changes: list[dict[str, Any]]) -> Iterator[str]:
+    """One line per change; many in a row that differ in name and version alone share one.
+
+    A bare host lacks some forty packages, and among as many lines nobody sees the odd one.
+    """
+
+    def kind(change: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(change.get(key) for key in ("component", "from", "reason", "selected"))
+
+    for _kind, group in itertools.groupby(changes, kind):
+        alike = list(group)
+        if len(alike) < MANY:
+            yield from map(_change, alike)
+            continue
+        first = alike[0]
+        names = ", ".join(f"{change.get('item')} {change.get('to')}" for change in alike)
+        yield (
+            f"{first.get('component')}, {len(alike)} times {first.get('reason')}"
+            f"{_notes(alike)}: {names}"
+        )
+
+
 def _change(change: dict[str, Any]) -> str:
     """ "cuda libcublas11: none -> 11.4 (missing)"."""
     before = change.get("from")
     old = "none" if before is None else before
     text = f"{change.get('component')} {change.get('item')}: {old} -> {change.get('to')}"
-    return f"{text} ({change['reason']})" if change.get("reason") else text
+    return (f"{text} ({change['reason']})" if change.get("reason") else text) + _notes([change])
+
+
+def _notes(changes: list[dict[str, Any]]) -> str:
+    """What else is to be said of these changes."""
+    reboot = " (needs a reboot)" if any(change.get("reboot") for change in changes) else ""
+    chosen = "" if changes[0].get("selected", True) else " (left out by tags)"
+    return reboot + chosen
 
 
 def _component(item: Any) -> str:
@@ -128,13 +159,18 @@ def _gpus(host: dict[str, Any]) -> str:
 def _counts(host: dict[str, Any]) -> str:
     summary = host.get("checks_summary")
     if not summary:
-        return f"last proven {host['last_proven']}" if host.get("last_proven") else ""
+        return f"last proven {_minute(host['last_proven'])}" if host.get("last_proven") else ""
     parts = [f"{summary.get('passed', 0)} passed"]
     if summary.get("failed"):
         parts.append(f"{summary['failed']} failed")
     if summary.get("not_applicable"):
         parts.append(f"{summary['not_applicable']} not applicable")
     return ", ".join(parts)
+
+
+def _minute(moment: str) -> str:
+    """ "2026-11-21 14:25 UTC" of the report's "2026-11-21T14:25:33.568Z"."""
+    return f"{moment[:10]} {moment[11:16]} UTC"
 
 
 def _problems(name: str, host: dict[str, Any], console: Console, *, headed: bool = True) -> None:
@@ -151,7 +187,7 @@ def _problems(name: str, host: dict[str, Any], console: Console, *, headed: bool
     failure = host.get("failure")
     if failure and host["status"] == "unreachable":
         words = str(failure.get("message")).removeprefix("Task failed: ")
-        lines.append((words, "log in by hand, as the inventory says; then run again"))
+        lines.append((words, cures.unreachable(words)))
     elif failure and not bad and not (host["status"] == "blocked" and lines):
         lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
     for warning in host.get("warnings") or []:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from provision.errors import InputError
-from provision.report import exit_code, live, load, terminal
+from provision.report import cures, exit_code, live, load, terminal
 
 
 def host(status: str, **more: Any) -> dict[str, Any]:
@@ -118,9 +118,34 @@ def test_an_unreachable_host_has_sshs_words_and_no_gpus() -> None:
     failure = {"task": "gpu_state : Look | x", "message": "Task failed: Connection refused"}
     made = report(a=host("unreachable", found={}, failure=failure))
     text = shown(terminal.outcome, made)
-    assert "  Connection refused\n    cure: log in by hand" in text
+    assert "  Connection refused\n    cure: the host answers, but no ssh server does" in text
     assert "simulated" not in text
     assert "gpu_state" not in text
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        (
+            'Data could not be sent to remote host "10.0.0.9". Make sure this host can be reached '
+            "over ssh: Host key verification failed.",
+            "log in once by hand (ssh 10.0.0.9), compare",
+        ),
+        (
+            'Data could not be sent to remote host "10.0.0.9". Make sure this host can be reached '
+            "over ssh: @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification "
+            "failed.",
+            "forget its old key: ssh-keygen -R 10.0.0.9;",
+        ),
+        ("lab@10.0.0.9: Permission denied (publickey).", "ssh-copy-id HOST"),
+        ("ssh: connect to host 192.0.2.11 port 22: No route to host", "nothing answers"),
+        ("ssh: connect to host a port 22: Connection timed out", "nothing answers"),
+        ("ssh: Could not resolve hostname gpu1: Name or service not known", "not known here"),
+        ("something new", "log in by hand, as the inventory says"),
+    ],
+)
+def test_what_ssh_says_has_its_cure(said: str, cure: str) -> None:
+    assert cure in cures.unreachable(said)
 
 
 def test_a_plan_heads_an_unreachable_host_once() -> None:
@@ -166,6 +191,18 @@ def test_a_plan_names_each_change_and_its_reason() -> None:
     assert "gpu01 (simulated GPU): drift" in text
     expected = "  cuda libcusolver11: none -> 11.1 (missing) (needs a reboot) (left out by tags)"
     assert expected in text
+
+
+def test_a_plan_tells_many_changes_of_one_kind_in_one_line() -> None:
+    def missing(item: str, reason: str = "the package is not installed") -> dict[str, Any]:
+        return {"component": "cuda", "item": item, "from": None, "to": "1", "reason": reason}
+
+    changes = [missing(f"lib{n}") for n in range(4)] + [missing("a pin", "apt could move them")]
+    text = shown(terminal.plan, report("check", a=host("drift", changes=changes)))
+    assert "  cuda, 4 times the package is not installed: lib0 1, lib1 1, lib2 1, lib3 1\n" in text
+    assert "  cuda a pin: none -> 1 (apt could move them)\n" in text
+    text = shown(terminal.plan, report("check", a=host("drift", changes=changes[:3])))
+    assert "  cuda lib2: none -> 1 (the package is not installed)\n" in text
 
 
 def test_a_plan_says_the_same_of_many_hosts_once() -> None:
