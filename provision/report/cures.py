@@ -12,8 +12,8 @@ import re
 RULES = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|host key for .* has changed",
-        "if the host was reinstalled, forget its old key: ssh-keygen -R {address}; then log in once "
-        "by hand and compare the new one",
+        "if the host was reinstalled, forget its old key: ssh-keygen -R {address}; then log in "
+        "once by hand and compare the new one",
     ),
     (
         r"Host key verification failed|No \S+ host key is known",
