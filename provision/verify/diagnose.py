@@ -102,6 +102,12 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
         "run the playbook again; `provision plan` names the package",
     ),
     (
+        # The probe ends it with signal 9: to be read before what else that may mean.
+        r"no answer within (\d+) s",
+        "TensorFlow did not answer within {1} s",
+        "a GPU that hangs, or a very slow disk: try it by hand on the host",
+    ),
+    (
         # rc -9: the kernel's out-of-memory killer.
         r"rc -9\b|MemoryError|Cannot allocate memory",
         "the host has too little memory to import TensorFlow",
@@ -111,11 +117,6 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
         r"No space left on device",
         "the disk is full",
         "free some space and run again",
-    ),
-    (
-        r"no answer within (\d+) s",
-        "TensorFlow did not answer within {1} s",
-        "a GPU that hangs, or a very slow disk: try it by hand on the host",
     ),
 )
 

@@ -86,7 +86,7 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
         ),
         (-9, "", "", "too little memory"),
         (1, "OSError: [Errno 28] No space left on device", "", "disk is full"),
-        (-15, "", "no answer within 600 s", "within 600 s"),
+        (-9, "", "no answer within 600 s", "within 600 s"),  # the probe ends it with signal 9
         (1, "RuntimeError: tomorrow's", "", "RuntimeError: tomorrow's"),
         (-11, "", "", "ended with -11"),
     ],
