@@ -453,10 +453,12 @@ def tensorflow_trains(seen: Seen) -> Verdict:
         return not_applicable("there is no TensorFlow to train with")
     found = seen.probe["tensorflow"]["trains"]
     if "last" not in found:
-        error = found.get("error", "")
-        if error and tensorflow_answer(seen).get("version"):  # it was imported: this is another
-            return failed(f"a Keras model can't be trained on the CPU: {error}", AGAIN)
-        return failed(diagnose.tensorflow_import(found.get("rc"), error, found["log"]))
+        # Two processes imported it: where the other one could not either, it has been said.
+        if not tensorflow_answer(seen).get("version"):
+            return not_applicable("TensorFlow can't be imported")
+        if found.get("error"):
+            return failed(f"a Keras model can't be trained on the CPU: {found['error']}", AGAIN)
+        return failed(diagnose.tensorflow_import(found.get("rc"), "", found["log"]))
     detail = f"loss {found['first']:.3g} -> {found['last']:.3g}"
     # NaN compares false with everything: written so that it fails.
     if not found["last"] < found["first"] / 2:
