@@ -232,6 +232,8 @@ def driver_packages(seen: Seen) -> Verdict:
     scope = seen.options.get("nvidia_driver_scope", "auto")
     if scope == "full" or (scope == "auto" and not seen.container):
         wanted.update(groups.get("kernel") or {})
+        if seen.options.get("nvidia_driver_profile", "compute") == "desktop":
+            wanted.update(groups.get("desktop") or {})
     return judge_packages(seen, wanted)
 
 
@@ -275,24 +277,24 @@ def cuda_packages(seen: Seen) -> Verdict:
 
 @check("cuda.nvcc_login", "nvcc in a login shell is the lock's release")
 def nvcc_in_a_login_shell(seen: Seen) -> Verdict:
-    return judge_nvcc(seen, "login", "a login shell")
+    return judge_nvcc(seen, "login")
 
 
 @check("cuda.nvcc_ssh", "nvcc over `ssh host nvcc` is the lock's release")
 def nvcc_over_ssh(seen: Seen) -> Verdict:
-    return judge_nvcc(seen, "ssh", "a command over ssh")
+    return judge_nvcc(seen, "ssh")
 
 
 @check("cuda.nvcc_cron", "nvcc in a cron job is the lock's release")
 def nvcc_in_cron(seen: Seen) -> Verdict:
-    return judge_nvcc(seen, "cron", "a cron job")
+    return judge_nvcc(seen, "cron")
 
 
 @check("cuda.nvcc_systemd", "nvcc in a systemd unit is the lock's release")
 def nvcc_in_systemd(seen: Seen) -> Verdict:
     if seen.probe["nvcc"].get("systemd") is None:
         return not_applicable("an ordinary user can't see the environment of systemd's units here")
-    return judge_nvcc(seen, "systemd", "a systemd unit")
+    return judge_nvcc(seen, "systemd")
 
 
 @check("cuda.libraries", "Each library TensorFlow opens is the locked package's")
@@ -379,6 +381,43 @@ def cudnn_headers(seen: Seen) -> Verdict:
     if found is None:
         return failed("cudnn_version.h can't be read behind the `current` link", AGAIN)
     return failed(f"the headers are of cuDNN {found}, the lock's is {wanted}", AGAIN)
+
+
+# How programs are started, and what a person calls that.
+PLACES = {
+    "ssh": "a command over ssh",
+    "login": "a login shell",
+    "cron": "a cron job",
+    "systemd": "a systemd unit",
+}
+
+
+@check("gpu_env.variables", "Shells, ssh commands, cron jobs and units have the environment")
+def environment_is_everywhere(seen: Seen) -> Verdict:
+    row, options = seen.row["gpu_env"], seen.options
+    directory = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
+    wanted = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"}
+    wanted.update(options.get("gpu_env_variables") or {})
+    paths = [*(row.get("path") or []), *(options.get("gpu_env_path") or [])]
+    wrong, judged = [], []
+    for place, title in PLACES.items():
+        found = seen.probe["environment"].get(place)
+        if found is None:
+            continue
+        judged.append(title)
+        lacking = [name for name in wanted if found.get(name) is None]
+        other = [name for name in wanted if found.get(name) not in (None, str(wanted[name]))]
+        # A login shell may put its own directories in front, so only presence counts.
+        front = (found.get("PATH") or "").split(":")
+        lacking += [f"{path} in PATH" for path in paths if path not in front]
+        if lacking:
+            wrong.append(f"{title} lacks {', '.join(lacking)}")
+        if other:
+            wrong.append(f"{title} has another {', '.join(other)}")
+    if wrong:
+        cure = "a login or a unit that already runs keeps the environment it began with"
+        return failed("; ".join(wrong), f"{AGAIN}; {cure}")
+    return passed(f"{', '.join([*wanted, *paths])} in {', '.join(judged)}")
 
 
 @check("tensorflow.imports", "TensorFlow can be imported")
@@ -501,8 +540,9 @@ def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
     return passed(f"{len(wanted)} packages")
 
 
-def judge_nvcc(seen: Seen, where: str, place: str) -> Verdict:
+def judge_nvcc(seen: Seen, where: str) -> Verdict:
     """Does nvcc, found in that environment, tell the lock's release?"""
+    place = PLACES[where]
     if seen.options.get("cuda_profile", "toolkit") == "runtime":
         return not_applicable("cuda_profile: runtime installs no nvcc")
     answer, release = seen.probe["nvcc"][where], seen.row["cuda"]["release"]

@@ -29,9 +29,13 @@ from . import checks
 HERE = Path(__file__).resolve().parent
 # What the checks need to know of a host's variables, with the roles' own defaults.
 OPTIONS = {
+    "nvidia_driver_profile": "compute",
     "nvidia_driver_scope": "auto",
     "cuda_profile": "toolkit",
     "cudnn_root": "/opt/nvidia/cudnn",
+    "gpu_env_path": [],
+    "gpu_env_variables": {},
+    "gpu_env_xla_cuda_data_dir": "",
     "tensorflow_root": "/opt/tensorflow",
 }
 MARK = "PROVISION-PROBE "

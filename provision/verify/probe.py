@@ -184,7 +184,35 @@ def environment_file(path: str = "/etc/environment") -> dict[str, str]:
     return found
 
 
-def nvcc() -> dict[str, Any]:
+def environments() -> dict[str, dict[str, str] | None]:
+    """What four kinds of process get in their environment; None where it can't be seen."""
+    cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+    cron.update(environment_file())
+    found: dict[str, dict[str, str] | None] = {
+        "ssh": dict(os.environ),
+        "login": assigned(run(["bash", "-lc", "env"], limit=0)["stdout"]),
+        "cron": cron,
+        "systemd": None,
+    }
+    manager = run(["systemctl", "show-environment"], limit=0)
+    if manager["rc"] == 0:
+        found["systemd"] = assigned(manager["stdout"])
+    return found
+
+
+def assigned(lines: str) -> dict[str, str]:
+    """NAME=value lines; systemctl writes a value with blanks as $'...'."""
+    found = {}
+    for line in lines.splitlines():
+        name, _, value = line.partition("=")
+        if value.startswith("$'") and value.endswith("'"):
+            value = value[2:-1]
+        if name:
+            found[name] = value
+    return found
+
+
+def nvcc(places: dict[str, dict[str, str] | None]) -> dict[str, Any]:
     """nvcc as four kinds of process find it; None where that environment can't be seen."""
     found = {
         "ssh": run(["nvcc", "--version"]),
@@ -192,14 +220,9 @@ def nvcc() -> dict[str, Any]:
         "cron": None,
         "systemd": None,
     }
-    cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
-    cron.update(environment_file())
-    found["cron"] = run(["/bin/sh", "-c", "nvcc --version"], cron)
-    manager = run(["systemctl", "show-environment"])
-    if manager["rc"] == 0:
-        pairs = [line.partition("=") for line in manager["stdout"].splitlines()]
-        variables = {key: value for key, _, value in pairs if key}
-        found["systemd"] = run(["/bin/sh", "-c", "nvcc --version"], variables)
+    for place in ("cron", "systemd"):
+        if places[place] is not None:
+            found[place] = run(["/bin/sh", "-c", "nvcc --version"], places[place])
     return found
 
 
@@ -357,7 +380,9 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
     """Everything the checks judge, as one JSON-able dict."""
     row, options = parameters["row"], parameters["options"]
     cuda, cudnn = row.get("cuda") or {}, row.get("cudnn") or {}
-    release, cache = os_release(), loader_cache()
+    release, cache, places = os_release(), loader_cache(), environments()
+    # Only what the environment is judged by: the rest is nobody's business.
+    names = ["PATH", "XLA_FLAGS", *(options.get("gpu_env_variables") or {})]
     query = "driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total"
     found: dict[str, Any] = {
         "format": 1,
@@ -375,7 +400,11 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "module": kernel_module(),
         "pci": pci_functions(),
         "packages": packages(row),
-        "nvcc": nvcc(),
+        "environment": {
+            place: None if seen is None else {name: seen.get(name) for name in names}
+            for place, seen in places.items()
+        },
+        "nvcc": nvcc(places),
         "libraries": {
             soname: library(soname, package, cache)
             for soname, package in (cuda.get("sonames") or {}).items()

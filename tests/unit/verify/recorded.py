@@ -44,8 +44,10 @@ ROW: dict[str, Any] = {
         "soname": "libcudnn.so.8",
         "minimum": "8.1.0",
     },
+    "gpu_env": {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []},
     "tensorflow": {"version": "2.9.3", "python": "3.9"},
 }
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}
 NVCC = """\
 nvcc: NVIDIA (R) Cuda compiler driver
 Copyright (c) 2005-2021 NVIDIA Corporation
@@ -110,6 +112,7 @@ PROBE: dict[str, Any] = {
         "libcusolver11": {"version": "11.1.0.152~11.2.2-3+deb11u3", "status": "hi"},
         "nvidia-cuda-toolkit": {"version": "11.2.2-3+deb11u3", "status": "ii"},
     },
+    "environment": {where: dict(ENVIRONMENT) for where in ("ssh", "login", "cron", "systemd")},
     "nvcc": {where: said(NVCC) for where in ("ssh", "login", "cron", "systemd")},
     "libraries": {
         soname: library(LIBRARY + file, package) for soname, (package, file) in SONAMES.items()

@@ -227,6 +227,16 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("tensorflow.trains", {"tensorflow/trains/last": float("nan")}, ["does not learn"]),
     ("tensorflow.trains", {"tensorflow/trains/last": 2.9}, ["does not learn"]),
+    (
+        "gpu_env.variables",
+        {"environment/cron": {"PATH": "/usr/bin:/bin", "XLA_FLAGS": None}},
+        ["a cron job lacks XLA_FLAGS", "already runs"],
+    ),
+    (
+        "gpu_env.variables",
+        {"environment/systemd/XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/local/cuda"},
+        ["a systemd unit has another XLA_FLAGS"],
+    ),
     ("receipt.lock", {"receipt/lock_digest": "sha256:old"}, ["another lock (sha256:old)"]),
     ("receipt.lock", {"receipt/error": "it can't be read"}, ["can't be read", "finished run"]),
 ]
@@ -311,6 +321,39 @@ def test_a_simulated_host_passes_what_it_can_show_and_nothing_else() -> None:
         "nvidia_driver.library",
     }
     assert "(simulated)" in BY_ID["tensorflow.gpus"](seen).detail
+
+
+def test_the_environment_is_judged_by_the_users_own_options() -> None:
+    """Further variables, directories in PATH and another place of libdevice."""
+    check = BY_ID["gpu_env.variables"]
+    options = {
+        "gpu_env_variables": {"TF_CPP_MIN_LOG_LEVEL": "1"},
+        "gpu_env_path": ["/opt/tools/bin"],
+        "gpu_env_xla_cuda_data_dir": "/opt/cuda",
+    }
+    assert check(host(options=options)).diagnosis.startswith(
+        "a command over ssh lacks TF_CPP_MIN_LOG_LEVEL, /opt/tools/bin in PATH; "
+        "a command over ssh has another XLA_FLAGS; a login shell lacks "
+    )
+    everywhere = {
+        "PATH": "/usr/bin:/opt/tools/bin",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/opt/cuda",
+    }
+    places = dict.fromkeys(PROBE["environment"], everywhere) | {"systemd": None}
+    verdict = check(host({"environment": places}, options=options))
+    assert verdict.result == "passed", verdict
+    assert "systemd" not in verdict.detail  # an ordinary user can't see it there
+
+
+def test_a_desktop_needs_its_packages_too() -> None:
+    packages = {name: dict(sets) for name, sets in ROW["nvidia_driver"]["packages"].items()}
+    packages["desktop"] = {"nvidia-driver": "470.256.02-2"}
+    row = {**ROW, "nvidia_driver": {**ROW["nvidia_driver"], "packages": packages}}
+    check = BY_ID["nvidia_driver.packages"]
+    assert check(host(row=row)).result == "passed"
+    desktop = host(row=row, options={"nvidia_driver_profile": "desktop"})
+    assert check(desktop).diagnosis == "nvidia-driver is not installed"
 
 
 def test_a_container_needs_no_kernel_packages_but_full_scope_does() -> None:

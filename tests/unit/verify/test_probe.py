@@ -48,7 +48,9 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "query").write_text(SMI)
     program(folder, "nvidia-smi", smi)
     program(folder, "nvcc", prints(NVCC))
-    program(folder, "systemctl", prints(f"LANG=C.UTF-8\nPATH={folder}:/usr/bin:/bin\n"))
+    program(
+        folder, "systemctl", prints(f"LANG=C.UTF-8\nPATH={folder}:/usr/bin:/bin\nMOOD=$'a b'\n")
+    )
     shape = "libcusolver11\t11.1\tii \nold\t1.0\trc \n"
     program(folder, "dpkg-query", prints(shape, 1))
     program(folder, "ldconfig", prints("\tlibz.so.1 (libc6,x86-64) => /somewhere/libz.so.1\n"))
@@ -69,6 +71,7 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     options = {
         "cudnn_root": str(tmp_path / "cudnn"),
         "tensorflow_root": str(tmp_path / "tensorflow"),
+        "gpu_env_variables": {"MOOD": "a b"},
     }
     with SOURCE.open("rb") as stream:
         done = subprocess.run(
@@ -98,6 +101,14 @@ def test_one_call_answers_everything(answer: dict[str, Any], tmp_path: Path) -> 
     assert answer["files"]["ptxas"]["exists"] is True
     assert answer["cudnn"]["headers"] == "8.1.0"
     assert answer["cudnn"]["loaded"] is None
+
+
+def test_only_the_wanted_variables_of_each_environment_are_told(answer: dict[str, Any]) -> None:
+    """systemctl quotes a value with blanks; the rest of an environment is nobody's business."""
+    assert answer["environment"]["systemd"]["MOOD"] == "a b"
+    assert answer["environment"]["ssh"]["MOOD"] is None
+    assert set(answer["environment"]["ssh"]) == {"PATH", "XLA_FLAGS", "MOOD"}
+    assert set(answer["environment"]) == {"ssh", "login", "cron", "systemd"}
 
 
 def test_tensorflow_is_asked_twice_and_its_log_kept(answer: dict[str, Any]) -> None:
