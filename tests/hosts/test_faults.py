@@ -1,0 +1,104 @@
+"""A few real faults, each cured by one run; and that a cure that fails is told as one.
+
+All of `make faults` takes an hour; this is its shortest way through every part of the harness.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fault_schedule as drawn
+import faults
+import pytest
+from fault_schedule import Estimates, Fault
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[faults.Bench]:
+    """A bare host on a disk of its own; the first fault brings it up."""
+    directory = tmp_path_factory.mktemp("faults")
+    options = faults.parse(["--seed", "1"])
+    one = faults.Bench(1, Path(directory), options)
+    try:
+        one.up(None)
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def estimates() -> Estimates:
+    return Estimates()
+
+
+def fault(kind: str, **fields: Any) -> Fault:
+    chosen: dict[str, Any] = {
+        "seed": 0, "number": 0, "attempt": 0, "kind": kind, "variant": "",
+        "start": (drawn.BARE,), "picked": (), "riders": (), "during": "dpkg", "fraction": 0.3,
+    }  # fmt: skip
+    return Fault(**{**chosen, **fields})
+
+
+def cured(result: dict[str, Any]) -> None:
+    assert result["wrong"] == [], result
+    assert result["proven"]
+    assert result["leftovers"] == [], result
+
+
+def test_a_killed_controller_on_a_bare_host(bench: faults.Bench, estimates: Estimates) -> None:
+    """The host goes on alone for a while; the next run takes over."""
+    chosen = fault("controller", variant="processes-and-connections")
+    result = bench.one(chosen, estimates)
+    assert result["hit"]["code"] == -9
+    assert "nvidia_driver" in result["hit"]["task"]
+    cured(result)
+
+
+def test_a_killed_dpkg(bench: faults.Bench, estimates: Estimates) -> None:
+    chosen = fault("dpkg", start=("driver-few",), picked=("nvidia-smi", "libcuda1"))
+    result = bench.one(chosen, estimates)
+    assert "dpkg" in result["hit"]["what"]
+    assert result["hit"]["status"] == "failed"
+    cured(result)
+
+
+def test_a_network_that_stays_cut_is_not_cured_and_told(
+    bench: faults.Bench, estimates: Estimates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The harness is seen red: without the healing the cure can't work, and it says NOT."""
+    monkeypatch.setattr(
+        bench, "options", argparse.Namespace(**{**vars(bench.options), "no_heal": True})
+    )
+    chosen = fault("network", variant="refused", start=("wheels",), picked=("six",), during="pip")
+    result = bench.one(chosen, estimates)
+    assert not result["proven"]
+    assert result["hit"]["what"] == "cut the network (refused)"
+    assert "the host is failed: " in "; ".join(result["wrong"])
+    assert "NOT: " in faults.line_of(result)
+
+    # The same host, with its network again: one run.
+    monkeypatch.undo()
+    healed: dict[str, Any] = {"wrong": []}
+    bench.cure(healed)
+    cured(healed | {"proven": True})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "start", "during"),
+    [
+        ("power", ("cudnn-gone",), "cudnn"),
+        ("disk", ("cuda-many",), "dpkg"),
+        ("module", ("wheels",), "pip"),
+    ],
+)
+def test_the_other_kinds(
+    bench: faults.Bench, estimates: Estimates, kind: str, start: tuple[str, ...], during: str
+) -> None:
+    names = bench.names
+    picked = {"cuda-many": names["cuda"][:8], "wheels": names["wheels"][:6]}.get(start[0], [])
+    chosen = fault(kind, start=start, picked=tuple(picked), during=during, fraction=0.2)
+    cured(bench.one(chosen, estimates))
