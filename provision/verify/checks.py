@@ -16,7 +16,7 @@ from typing import Any
 from . import diagnose
 from .diagnose import Diagnosis
 
-# So many packages are named in a diagnosis; all of them stand in its detail.
+# So many packages or wheels are named in a diagnosis; all of them stand in its detail.
 NAMED = 5
 AGAIN = "run the playbook again; `provision plan` shows what it will repair"
 
@@ -446,6 +446,25 @@ def tensorflow_version(seen: Seen) -> Verdict:
     return passed(f"{found['version']}, Python {python}")
 
 
+@check("tensorflow.wheels", "The environment's wheels are the locked versions")
+def tensorflow_wheels(seen: Seen) -> Verdict:
+    wanted = seen.row["tensorflow"].get("wheels") or {}
+    if seen.probe["tensorflow"].get("missing"):
+        return not_applicable("there is no TensorFlow environment")
+    if not wanted:
+        return not_applicable("the lock names no wheels")
+    wrong = []
+    for name, version in sorted(wanted.items()):
+        versions = seen.probe["tensorflow"]["wheels"].get(name) or []
+        if not versions:
+            wrong.append(f"{name} is missing")
+        elif versions != [version]:
+            wrong.append(f"{name} is {' and '.join(versions)}, the lock's is {version}")
+    if wrong:
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
+    return passed(f"{len(wanted)} wheels")
+
+
 @check("tensorflow.built_with_cuda", "TensorFlow was built for this CUDA and cuDNN")
 def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
     found = tensorflow_answer(seen)
@@ -535,9 +554,14 @@ def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
         elif found["version"] != version:
             wrong.append(f"{name} is {found['version']}, the lock's is {version}")
     if wrong:
-        more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-        return failed("; ".join(wrong[:NAMED]) + more, AGAIN, "; ".join(wrong))
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
     return passed(f"{len(wanted)} packages")
+
+
+def some_of(wrong: list[str]) -> str:
+    """The first few of many faults, and how many more there are."""
+    more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+    return "; ".join(wrong[:NAMED]) + more
 
 
 def judge_nvcc(seen: Seen, where: str) -> Verdict:

@@ -321,6 +321,16 @@ def cudnn_headers(root: str) -> str | None:
     return ".".join(number.group(1) for number in numbers if number)
 
 
+def wheels(venv: str) -> dict[str, list[str]]:
+    """{project: its versions} of a venv, by dist-info, pip's own record; names as in PEP 503."""
+    found: dict[str, list[str]] = {}
+    pattern = os.path.join(glob.escape(venv), "lib", "python3*", "site-packages", "*.dist-info")
+    for path in sorted(glob.glob(pattern)):
+        name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
+        found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), []).append(version)
+    return found
+
+
 def tensorflow(root: str) -> dict[str, Any]:
     """Both TensorFlow questions at once, each in a process of its own (the second has no GPU)."""
     python = os.path.join(root, "current", "bin", "python")
@@ -345,6 +355,7 @@ def tensorflow(root: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": python,
         "real": os.path.realpath(os.path.dirname(os.path.dirname(python))),
+        "wheels": wheels(os.path.join(root, "current")),
     }
     for name, job in jobs.items():
         try:

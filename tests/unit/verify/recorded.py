@@ -45,7 +45,11 @@ ROW: dict[str, Any] = {
         "minimum": "8.1.0",
     },
     "gpu_env": {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []},
-    "tensorflow": {"version": "2.9.3", "python": "3.9"},
+    "tensorflow": {
+        "version": "2.9.3",
+        "python": "3.9",
+        "wheels": {"numpy": "1.26.4", "tensorflow": "2.9.3"},
+    },
 }
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}
 NVCC = """\
@@ -123,6 +127,7 @@ PROBE: dict[str, Any] = {
     "cudnn": library(CUDNN, None, answer="8100", headers="8.1.0", root="/opt/nvidia/cudnn"),
     "tensorflow": {
         "python": "/opt/tensorflow/current/bin/python",
+        "wheels": {"numpy": ["1.26.4"], "pandas": ["1.5.3"], "tensorflow": ["2.9.3"]},
         "seconds": 6.1,
         "gpus": {
             "rc": 0,

@@ -203,6 +203,11 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("tensorflow.imports", {"tensorflow/gpus": {"rc": -4, "log": ""}}, ["AVX"]),
     ("tensorflow.version", {"tensorflow/gpus/version": "2.9.1"}, ["2.9.1 answers", "2.9.3"]),
     ("tensorflow.version", {"tensorflow/gpus/python": "3.10.1"}, ["Python is 3.10.1"]),
+    (
+        "tensorflow.wheels",
+        {"tensorflow/wheels": {"numpy": ["1.26.4", "2.0.2"]}},
+        ["numpy is 1.26.4 and 2.0.2, the lock's is 1.26.4; tensorflow is missing", "again"],
+    ),
     ("tensorflow.built_with_cuda", {"tensorflow/gpus/built_with_cuda": False}, ["tensorflow-cpu"]),
     (
         "tensorflow.built_with_cuda",
@@ -296,6 +301,14 @@ NOT_APPLICABLE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("tensorflow.gpus", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
     ("tensorflow.gpus", {"nvidia_smi_list": said(MISMATCH, rc=18)}, {}, "no GPU to compare"),
     ("tensorflow.trains", {"tensorflow/missing": True}, {}, "no TensorFlow"),
+    (
+        "tensorflow.trains",
+        {"tensorflow/trains": {"rc": 1, "log": ""}, "tensorflow/gpus": {"rc": 1, "log": ""}},
+        {},
+        "can't be imported",
+    ),
+    ("tensorflow.wheels", {"tensorflow/missing": True}, {}, "no TensorFlow"),
+    ("tensorflow.wheels", {}, {"row": ROW | {"tensorflow": {"version": "2.9.3"}}}, "no wheels"),
 ]
 
 

@@ -55,6 +55,9 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     program(folder, "dpkg-query", prints(shape, 1))
     program(folder, "ldconfig", prints("\tlibz.so.1 (libc6,x86-64) => /somewhere/libz.so.1\n"))
     program(tmp_path / "tensorflow", "current/bin/python", TENSORFLOW)
+    site = tmp_path / "tensorflow" / "current" / "lib" / "python3.9" / "site-packages"
+    for name in ("absl_py-2.3.1", "numpy-1.26.4", "numpy-2.0.2", "Keras_Preprocessing-1.1.2"):
+        (site / f"{name}.dist-info").mkdir(parents=True)
     (tmp_path / "cudnn" / "8.1-cuda11.2" / "include").mkdir(parents=True)
     (tmp_path / "cudnn" / "current").symlink_to("8.1-cuda11.2")
     header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n"
@@ -117,6 +120,14 @@ def test_tensorflow_is_asked_twice_and_its_log_kept(answer: dict[str, Any]) -> N
     assert "a line of log" in tensorflow["gpus"]["log"]
     assert tensorflow["trains"]["cuda"] == "-1"
     assert tensorflow["trains"]["last"] == 0.1
+
+
+def test_wheels_are_named_as_in_the_lock(answer: dict[str, Any]) -> None:
+    assert answer["tensorflow"]["wheels"] == {
+        "absl-py": ["2.3.1"],
+        "keras-preprocessing": ["1.1.2"],
+        "numpy": ["1.26.4", "2.0.2"],
+    }
 
 
 def test_a_library_is_the_file_that_the_loader_took(answer: dict[str, Any]) -> None:
