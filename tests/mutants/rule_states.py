@@ -1,0 +1,445 @@
+"""States of a host that must trip a preflight rule, each beside the nearest one that must not.
+
+`bare_host.json` is what gpu_state's look found on a bare host of a local lab, and its lock's
+stack. That host is a container, where the rules about the kernel are silent; `machine` is the same
+host as a machine of its own. Neither gives a reason. A state puts one fact at the wrong side of
+the rule's boundary (`trips`) or at the right one, and no other rule may answer differently.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gpu_stack
+from check_states import mutated
+from gpu_stack import preflight
+
+HERE = Path(__file__).resolve().parent
+KERNEL = "5.10.0-32-amd64"
+JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
+GIB = 1 << 30
+
+
+@functools.cache
+def recorded() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((HERE / "bare_host.json").read_text(encoding="utf-8"))
+    return data
+
+
+def container() -> dict[str, Any]:
+    """The host as it was recorded: {found, row, options}."""
+    data = copy.deepcopy(recorded())
+    del data["about"]
+    return {**data, "options": {}}
+
+
+def machine() -> dict[str, Any]:
+    """The host as a machine of its own, with the kernel that it runs installed."""
+    data = container()
+    found = data["found"]
+    found.update(container=False, simulated_gpu=False)
+    found["state"]["nvidia_driver"].update(
+        container=False, scope="full", kernels=[KERNEL], modules={KERNEL: None}
+    )
+    found["preflight"].update(
+        secure_boot=False,
+        headers={KERNEL: "offered"},
+        compilers={"kernel": 10, "installed": [10], "default": 10},
+    )
+    return data
+
+
+@dataclass(frozen=True)
+class State:
+    """A host with one fact at a rule's boundary; `words` are in the reason where it trips."""
+
+    rule: str
+    fact: str
+    changes: dict[str, Any]
+    words: tuple[str, ...] = ()
+    base: Callable[[], dict[str, Any]] = machine
+    # The changes of the plan that are meant; all of them when None.
+    only: tuple[str, ...] | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def trips(self) -> bool:
+        return bool(self.words)
+
+
+def plan_of(data: dict[str, Any], only: tuple[str, ...] | None) -> list[dict[str, Any]]:
+    changes = gpu_stack.differences(data["row"], data["found"], data["options"])
+    return [one for one in changes if only is None or one["component"] in only]
+
+
+def reasons(
+    data: dict[str, Any], only: tuple[str, ...] | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """{rule: its reasons}, blockers and notices alike."""
+    arguments = (data["found"], plan_of(data, only), data["options"], data["row"])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in preflight.blockers(*arguments) + preflight.warnings(*arguments):
+        found.setdefault(one["id"], []).append(one)
+    return found
+
+
+def judged(state: State) -> list[str]:
+    """What is wrong with preflight's answer to this state; empty when it is as it must be."""
+    found = reasons(mutated(state.base(), state.changes), state.only)
+    expected = {state.rule, *state.also} if state.trips else set(state.also)
+    wrong = [f"{name} trips: {found[name]}" for name in sorted(set(found) - expected)]
+    wrong += [f"{name} does not trip" for name in sorted(expected - set(found))]
+    text = " ".join(f"{one['message']} {one['hint']}" for one in found.get(state.rule, []))
+    wrong += [f"its reason lacks {word!r}: {text}" for word in state.words if word not in text]
+    wrong += ["it names no way out" for one in found.get(state.rule, []) if not one["hint"]]
+    return wrong
+
+
+PRE = "found/preflight/"
+DRIVER = "found/state/nvidia_driver/"
+
+
+def disk_states() -> Iterator[State]:
+    """Each component's need to the byte, alone on its disk, and all of them on one."""
+    alone: dict[str, list[tuple[str, dict[str, int]]]] = {
+        "nvidia_driver": [("", {"/usr": GIB // 2, "/var/cache/apt": GIB // 4,
+                                "/var/lib/dkms": GIB // 4})],
+        "cuda": [("", {"/usr": 7 * GIB // 2, "/var/cache/apt": 5 * GIB // 4}),
+                 ("runtime", {"/usr": 5 * GIB // 4, "/var/cache/apt": GIB // 2})],
+        "cudnn": [("", {"/opt/nvidia/cudnn": 4 * GIB})],
+        "tensorflow": [("", {"/opt/tensorflow": 5 * GIB // 2})],
+    }  # fmt: skip
+    places = list(recorded()["found"]["preflight"]["disk"])
+    for component, kinds in alone.items():
+        for profile, needs in kinds:
+            options = {"options": {"cuda_profile": profile}} if profile else {}
+            for place, need in needs.items():
+                for free, trips in ((need - 1, True), (need, False)):
+                    room = {
+                        one: {"free": free if one == place else 1 << 60, "device": number}
+                        for number, one in enumerate(places)
+                    }
+                    where = f"{component} {profile}".strip()
+                    yield State(
+                        "disk",
+                        f"{where} in {place}: {'a byte too little' if trips else 'just enough'}",
+                        {PRE + "disk": room, **options},
+                        ("the disk is too full", f"{need / 1e9:.1f} GB are needed",
+                         f"({component} in {place})", "free some space") if trips else (),
+                        only=(component,),
+                    )  # fmt: skip
+            total = sum(needs.values())
+            for free, trips in ((total - 1, True), (total, False)):
+                room = {one: {"free": free, "device": 7} for one in places}
+                yield State(
+                    "disk",
+                    f"{component} {profile} on one disk: {'a byte too little' if trips else 'ok'}",
+                    {PRE + "disk": room, **options},
+                    (f"{total / 1e9:.1f} GB are needed",
+                     *(f"{component} in {one}" for one in needs)) if trips else (),
+                    only=(component,),
+                )  # fmt: skip
+    everything = sum(sum(kinds[0][1].values()) for kinds in alone.values())
+    for free, trips in ((everything - 1, True), (everything, False)):
+        room = {one: {"free": free, "device": 7} for one in places}
+        yield State(
+            "disk",
+            f"all on one disk: {'a byte too little' if trips else 'just enough'}",
+            {PRE + "disk": room},
+            (f"{everything / 1e9:.1f} GB are needed", "cuda in /usr, cuda in /var/cache/apt",
+             "tensorflow in /opt/tensorflow") if trips else (),
+        )  # fmt: skip
+    nothing = {one: {"free": 0, "device": 7} for one in places}
+    yield State(
+        "disk",
+        "what is there already needs no room",
+        {PRE + "disk": nothing, "found/state/cudnn/version": "8.1.0"},
+        only=("cudnn",),
+    )
+    moved = {PRE + "disk": nothing | {"/data/tf": {"free": 5 * GIB // 2, "device": 8}}}
+    yield State(
+        "disk",
+        "a root that was moved to a disk with room",
+        {**moved, "options": {"tensorflow_root": "/data/tf"}},
+        only=("tensorflow",),
+    )
+
+
+WINDOWS = (
+    # generation, a card of it, the first branch that drives it, the last
+    ("Fermi", "0x06c0", 260, 390),
+    ("Kepler", "0x102d", 304, 470),
+    ("Maxwell", "0x13c2", 331, 580),
+    ("Pascal", "0x15f8", 367, 580),
+    ("Volta", "0x1db4", 384, 580),
+    ("Turing", "0x1eb8", 410, None),
+    ("Ampere", "0x20b0", 450, None),
+    ("Ada", "0x2684", 520, None),
+    ("Hopper", "0x2330", 515, None),
+    ("Blackwell", "0x2b85", 570, None),
+)
+
+
+def driver_states() -> Iterator[State]:
+    rule = "gpu-driver-window"
+    translated = {"Hopper", "Blackwell"}
+    for name, device, first, last in WINDOWS:
+        also = ("gpu-translated",) if name in translated else ()
+        older = f"a {name} GPU needs driver {first} or newer; the lock says {first - 1}"
+        cases: list[tuple[int, tuple[str, ...]]] = [
+            (first - 1, (older, "a newer stack")),
+            (first, ()),
+        ]
+        if last is not None:
+            newer = f"driver {last} is the last for a {name} GPU; the lock says {last + 1}"
+            cases += [(last, ()), (last + 1, (newer, "older driver_branch"))]
+        for branch, words in cases:
+            yield State(
+                rule,
+                f"{name} with branch {branch}",
+                {"found/gpus/0/device": device, "found/gpus/1/device": device,
+                 "row/nvidia_driver/branch": str(branch)},
+                words,
+                also=also,
+            )  # fmt: skip
+    yield State(
+        rule,
+        "one of two GPUs is too new",
+        {"found/gpus/1/device": "0x2684"},
+        ("a Ada GPU needs driver 520",),
+    )
+    yield State(rule, "a card that no table knows", {"found/gpus/1/device": "0x0020"})
+    for name, device, _first, _last in WINDOWS:
+        for version in ("2.11.1", "2.12.0"):
+            row = {"row/tensorflow/version": version, "row/nvidia_driver/branch": "575"}
+            trips = name in translated and version == "2.11.1"
+            old = ("gpu-driver-window",) if name in ("Fermi", "Kepler") else ()
+            yield State(
+                "gpu-translated",
+                f"{name} with TensorFlow {version}",
+                {"found/gpus/0/device": device, "found/gpus/1/device": device, **row},
+                (f"TensorFlow 2.11.1 has no code for a {name} GPU", "2.12 or newer")
+                if trips
+                else (),
+                also=old,
+            )
+    rule = "gpu-processes"
+    job = {PRE + "processes": [JOB]}
+    yield State(
+        rule,
+        "somebody trains",
+        job,
+        ("pid 4711 of ada: python train.py", "nvidia_driver_wait_for_gpu_processes", "none is"),
+    )
+    second = {"pid": 12, "user": "bob", "command": "jupyter"}
+    yield State(
+        rule,
+        "two people train",
+        {PRE + "processes": [JOB, second]},
+        ("pid 4711 of ada: python train.py; pid 12 of bob: jupyter",),
+    )
+    wait = {"options": {"nvidia_driver_wait_for_gpu_processes": 1}}
+    yield State(rule, "the run may wait for it", {**job, **wait})
+    yield State(rule, "the driver is not changed", job, only=("cuda", "tensorflow"))
+    rule = "held"
+    version = recorded()["row"]["nvidia_driver"]["packages"]["userspace"]["libcuda1"]
+
+    def package(found: str, want: str) -> dict[str, Any]:
+        return {DRIVER + "packages": {"libcuda1": {"version": found, "want": want,
+                                                    "status": "installed"}}}  # fmt: skip
+
+    yield State(
+        rule,
+        "somebody holds another version",
+        package(version + "+b1", "hold"),
+        (f"another version: libcuda1 {version}+b1", "apt-mark unhold libcuda1"),
+    )
+    yield State(rule, "the lock's version is held", package(version, "hold"))
+    yield State(rule, "another version is not held", package(version + "+b1", "install"))
+    ours = package(version + "+b1", "hold") | {DRIVER + "pins": "ours"}
+    yield State(rule, "we hold it ourselves", ours)
+    rule = "foreign-driver"
+    yield State(
+        rule,
+        "NVIDIA's metapackage is there",
+        {PRE + "foreign": ["cuda-drivers", "nvidia-driver-535"]},
+        ("from packages: cuda-drivers, nvidia-driver-535", "purge cuda-drivers nvidia-driver-535"),
+    )
+    yield State(rule, "one of the stack's own is there", {PRE + "foreign": ["libcuda1"]})
+    yield State(rule, "one of CUDA's own is there", {PRE + "foreign": ["libcublas11"]})
+    yield State(
+        "runfile-driver",
+        "the .run file's uninstaller is there",
+        {PRE + "installer": ["/usr/bin/nvidia-uninstall"]},
+        ("(/usr/bin/nvidia-uninstall)", "shadow", "nvidia-uninstall (when no GPU process"),
+    )
+    yield State("runfile-driver", "it is not there", {PRE + "installer": []})
+
+
+def kernel_states() -> Iterator[State]:
+    userspace = {"options": {"nvidia_driver_scope": "userspace"}}
+    full = {"options": {"nvidia_driver_scope": "full"}}
+    rule, on = "secure-boot", {PRE + "secure_boot": True}
+    yield State(rule, "Secure Boot is on", on, ("Secure Boot is on", "mokutil --import"))
+    yield State(rule, "the firmware does not say", {PRE + "secure_boot": None})
+    yield State(rule, "it is on, and there is a key", {**on, PRE + "module_key": True})
+    yield State(rule, "it is on, and no module is built", {**on, **userspace})
+    yield State(rule, "it is on, in a container", on, base=container)
+    rule, loaded = "nouveau", {DRIVER + "nouveau_loaded": True}
+    yield State(rule, "nouveau is loaded", loaded, ("nouveau is loaded and drives the GPU",
+                                                    "nvidia_driver_reboot: true"))  # fmt: skip
+    may = {"options": {"nvidia_driver_reboot": True}}
+    yield State(rule, "nouveau is loaded, the run may reboot", {**loaded, **may})
+    local = {"options": {"nvidia_driver_reboot": True, "ansible_connection": "local"}}
+    yield State(rule, "this very machine can't be rebooted", {**loaded, **local}, ("nouveau is",))
+    yield State(rule, "the carrying machine's nouveau", loaded, base=container)
+    whole = dict(mutated(container(), {})["found"]["state"]["nvidia_driver"])
+    built = {DRIVER[:-1]: {**whole, "nouveau_loaded": True, "kernels": [KERNEL]}}
+    yield State(rule, "modules for a container's own kernel", {**built, **full}, base=container)
+    yield State(rule, "userspace alone needs no reboot", {**loaded, **userspace})
+    rule = "headers"
+    yield State(
+        rule,
+        "the archive has no headers for this kernel any more",
+        {PRE + "headers": {KERNEL: "absent", "5.10.0-33-amd64": "offered"}},
+        (f"headers of kernel {KERNEL} are neither installed nor", "linux-image-amd64"),
+    )
+    for state in ("installed", "offered", "unknown"):
+        yield State(rule, f"headers are {state}", {PRE + "headers": {KERNEL: state}})
+    gone = {PRE + "headers": {KERNEL: "absent"}}
+    yield State(rule, "no module is built", {**gone, **userspace})
+    rule, none = "no-kernel", {DRIVER + "kernels": []}
+    yield State(rule, "no kernel is installed", none, ("no kernel image is installed under /boot",
+                                                       "linux-image-amd64"))  # fmt: skip
+    yield State(rule, "a container has none", none, base=container)
+    yield State(rule, "no module is built", {**none, **userspace})
+    yield State(rule, "full in a container", full, ("no kernel image",), base=container)
+    rule = "kernel-compiler"
+
+    def gcc(kernel: int | None, *installed: int) -> dict[str, Any]:
+        return {PRE + "compilers": {"kernel": kernel, "installed": list(installed),
+                                    "default": None}}  # fmt: skip
+
+    yield State(
+        rule,
+        "the kernel's compiler is not the installed one",
+        gcc(12, 10, 11),
+        ("built by gcc 12, and only gcc 10, 11 is installed", "apt install gcc-12"),
+    )
+    yield State(rule, "it is one of the installed ones", gcc(12, 11, 12))
+    yield State(rule, "no compiler is installed yet", gcc(12))
+    yield State(rule, "the kernel does not say", gcc(None, 11))
+    yield State(rule, "no module is built", {**gcc(12, 11), **userspace})
+    theirs = {**gcc(12, 11), **full, DRIVER + "kernels": [KERNEL]}
+    yield State(rule, "the carrying machine's kernel", theirs, base=container)
+
+
+def other_states() -> Iterator[State]:
+    yield State(
+        "avx",
+        "the processor has no AVX",
+        {PRE + "avx": False},
+        ("the processor has no AVX", "Illegal instruction", "host-passthrough"),
+    )
+    yield State("avx", "the processor's flags can't be read", {PRE + "avx": None})
+    yield State("avx", "TensorFlow is not changed", {PRE + "avx": False}, only=("cuda",))
+    half = ("apt-get install --reinstall postfix", "package postfix in state half-installed")
+    interrupted = ("dpkg-interrupted",)
+    rule = "dpkg-broken"
+
+    def left(*packages: tuple[str, str]) -> dict[str, Any]:
+        return {PRE + "unfinished": [list(one) for one in packages]}
+
+    yield State(rule, "a stranger is half installed", left(("postfix", "half-installed")), half,
+                also=interrupted)  # fmt: skip
+    yield State(rule, "one of ours is half installed", left(("libcuda1", "half-installed")),
+                also=interrupted)  # fmt: skip
+    yield State(rule, "one of CUDA's is half installed", left(("libcublas11", "half-installed")),
+                also=interrupted)  # fmt: skip
+    yield State(rule, "a stranger is half configured", left(("postfix", "half-configured")),
+                also=interrupted)  # fmt: skip
+    rule = "dpkg-interrupted"
+    two = left(("libc6", "unpacked"), ("postfix", "half-configured"))
+    words = ("interrupted (libc6, postfix); it will be finished first", "nothing to do")
+    yield State(rule, "dpkg was interrupted", two, words)
+    for component in ("nvidia_driver", "cuda"):
+        yield State(rule, f"{component} finishes it", two, words[:1], only=(component,))
+    yield State(rule, "nobody finishes it", two, only=("cudnn", "gpu_env", "tensorflow"))
+    yield State(rule, "dpkg was not interrupted", left())
+    rule = "signed-by"
+    files = ["/etc/apt/sources.list.d/a.list", "/etc/apt/sources.list.d/b.list"]
+    conflict = {PRE + "signed_by": [["https://nvidia.example/x86_64", "/", files]]}
+    yield State(
+        rule,
+        "one repository is named with two keys",
+        conflict,
+        ("apt refuses all work: https://nvidia.example/x86_64 / is named", " and ".join(files)),
+    )
+    yield State(rule, "TensorFlow alone", conflict, ("apt refuses",), only=("tensorflow",))
+    yield State(rule, "every repository has one key", {PRE + "signed_by": []})
+    rule = "unowned-cuda"
+    path, script = "/usr/local/cuda-10.1", "/etc/profile.d/cuda.sh"
+    yield State(
+        rule,
+        "a CUDA of nobody is put in front",
+        {PRE + "usr_local_cuda": {"path": path, "named_in": [script, "/etc/environment"]}},
+        (f"({path}) is put in front by {script}, /etc/environment", "move the directory away"),
+    )
+    lies = {PRE + "usr_local_cuda": {"path": path, "named_in": []}}
+    yield State(rule, "it lies there, and nothing names it", lies)
+    rule = "conda"
+    yield State(
+        rule,
+        "conda stands first in PATH",
+        {PRE + "conda": ["/root/.bashrc", "/home/ada/.profile"]},
+        ("after login (/root/.bashrc, /home/ada/.profile)", "auto_activate_base false"),
+    )
+    yield State(rule, "conda is not there", {PRE + "conda": []})
+    yield State(rule, "TensorFlow is not changed", {PRE + "conda": ["/root/.bashrc"]},
+                only=("cuda",))  # fmt: skip
+
+
+def running_states() -> Iterator[State]:
+    """Another run on this host: at work, cut off, or ended and still cleaning up."""
+    running = PRE + "running"
+    other = {"who": "alice", "host": "ctrl1", "pid": 1234, "started": "2026-11-21 14:03 UTC"}
+    who = "alice on ctrl1 (pid 1234) since 2026-11-21 14:03 UTC"
+    rule, at_work = "run-in-progress", f"another run is at work on this host: {who}"
+    yield State(rule, "alice's run is at work", {running: other}, (at_work, "wait until it has"))
+    held = {running: {**other, "holder": 77}}
+    yield State(rule, "a process of hers holds on", held, (at_work, "end process 77 on this host"))
+    yield State(rule, "nobody says who", {running: {}}, ("at work on this host: somebody",))
+    yield State(rule, "nobody is at work", {running: None})
+    rule, cut_off = "run-cut-off", f"a run was cut off here: {who}; "
+    for word in ("ended", "silent"):
+        state = {running: {**other, word: True}}
+        words = (f"{cut_off}nothing has been heard of it", "nothing to do: a run waits")
+        yield State(rule, f"her run is {word}", state, words)
+    left = {running: {**other, "ended": True, "finishing": "dpkg (pid 9)"}}
+    yield State(rule, "her dpkg goes on", left, (f"{cut_off}it waits for dpkg (pid 9)",))
+    yield State(rule, "nothing was cut off", {running: None})
+
+
+@functools.cache
+def states() -> tuple[State, ...]:
+    order = [rule.id for rule in preflight.RULES]
+    found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
+    known = [state for state in found if state.rule in order]
+    return tuple(sorted(known, key=lambda state: order.index(state.rule)))
+
+
+def tell() -> str:
+    """What a person reads where a rule trips: the golden text."""
+    lines = []
+    for state in states():
+        if state.trips and not state.rule.startswith("run-"):
+            lines.append(f"{state.rule}: {state.fact}")
+            for one in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
+                lines += [f"    {one['message']}", f"    way out: {one['hint']}"]
+    return "\n".join(lines) + "\n"
