@@ -200,6 +200,14 @@ def test_an_interrupted_dpkg_is_finished_by_those_who_say_so() -> None:
     assert "dpkg-interrupted" not in reasons(case, only)
 
 
+def test_a_dependency_that_our_own_run_left_half_installed_is_no_reason_to_stop() -> None:
+    """gcc-10 is none of the lock's packages, and CUDA's toolkit brings it."""
+    half = {"preflight.unfinished": [["gcc-10", "half-installed"]]}
+    assert "dpkg-broken" in reasons(half)
+    assert "dpkg-broken" not in reasons({**half, "unfinished": True})
+    assert "dpkg-broken" not in reasons({**half, "preflight.dpkg_at_work": True})
+
+
 @pytest.mark.parametrize("rule", sorted(CASES))
 def test_nothing_to_change_is_no_reason_to_stop(rule: str) -> None:
     assert reasons(CASES[rule][0], []) == {}
@@ -391,6 +399,13 @@ def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
     found = preflight.look(context(tmp_path))
     assert found["foreign"] == ["cuda-drivers", "nvidia-driver-535-server"]
     assert found["unfinished"] == [["libc6", "half-configured"]]
+
+
+def test_a_dpkg_at_work_is_seen(tmp_path: Path) -> None:
+    tree(tmp_path, {"/proc/7/comm": "dpkg-deb\n", "/proc/8/comm": "apt-get\n"})
+    assert preflight.look(context(tmp_path))["dpkg_at_work"] is False
+    tree(tmp_path, {"/proc/9/comm": "dpkg\n"})
+    assert preflight.look(context(tmp_path))["dpkg_at_work"] is True
 
 
 def test_a_killed_dpkg_left_a_journal(tmp_path: Path) -> None:

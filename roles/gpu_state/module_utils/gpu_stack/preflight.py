@@ -237,6 +237,13 @@ def unfinished(context):
     return [[name, states[name]] for name in sorted(states) if states[name] not in done]
 
 
+def dpkg_at_work(context):
+    """True while a dpkg runs: what is half-installed now is whole in a moment."""
+    return any(
+        (context.read(path) or "").strip() == "dpkg" for path in context.glob("/proc/[0-9]*/comm")
+    )
+
+
 def disk(context):
     """{path: {"free": bytes, "device": number}} for every place something is installed to."""
     found = {}
@@ -286,6 +293,7 @@ def look(context):
         "headers": {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)},
         "compilers": compilers(context),
         "unfinished": unfinished(context),
+        "dpkg_at_work": dpkg_at_work(context),
         "foreign": sorted(name for name in context.packages if FOREIGN.match(name)),
         "signed_by": signed_by_conflicts(context),
         "installer": [
@@ -520,6 +528,10 @@ def _locked(row):
 
 
 def dpkg_broken(found, _changes, _options, row):
+    # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
+    # puts right by itself before it installs anything.
+    if found.get("unfinished") or found["preflight"].get("dpkg_at_work"):
+        return []
     ours = _locked(row)
     reasons = []
     for name, status in found["preflight"].get("unfinished") or []:
