@@ -75,8 +75,8 @@ def _end(name: str, when: Any) -> dict[str, Any]:
     }
 
 
-def _gpu_state(name: str, tasks_from: str) -> dict[str, Any]:
-    return {
+def _gpu_state(name: str, tasks_from: str, when: Any = None) -> dict[str, Any]:
+    task: dict[str, Any] = {
         "name": name,
         "ansible.builtin.import_role": {
             "name": "gpu_state",
@@ -84,8 +84,25 @@ def _gpu_state(name: str, tasks_from: str) -> dict[str, Any]:
             # Validating a spec costs 70 ms per host; the look is all a converged host pays.
             "rolespec_validate": False,
         },
-        "tags": ["always"],
     }
+    if when is not None:
+        task["when"] = when
+    return task | {"tags": ["always"]}
+
+
+def _applied() -> list[dict[str, Any]]:
+    """The roles in their order; where one may reboot, the host is held again after it."""
+    found = []
+    for role in ROLES:
+        found.append(_apply(role))
+        allowed = next((one for one in role.options if one.name == f"{role.name}_reboot"), None)
+        if allowed is not None:
+            when = [
+                f"{allowed.name} | default({allowed.default!r}) | bool",
+                f"'{role.name}' in gpu_plan.components",
+            ]
+            found.append(_gpu_state("Apply | Hold the host again after a reboot", "hold", when))
+    return found
 
 
 def _apply(role: Role) -> dict[str, Any]:
@@ -265,7 +282,7 @@ def site() -> list[dict[str, Any]]:
             "tags": ["always"],
         },
         _gpu_state("Apply | Note that a run has begun", "begin"),
-        *(_apply(role) for role in ROLES),
+        *_applied(),
         {
             "name": "Apply | Restart what asked for it",
             "ansible.builtin.meta": "flush_handlers",
@@ -294,6 +311,8 @@ def site() -> list[dict[str, Any]]:
         "serial": SERIAL,
         "gather_facts": False,
         "become": True,
+        # What a run that is cut off leaves at work on a host is found by it, and ended.
+        "environment": {"PROVISION_RUN": "{{ lookup('ansible.builtin.env', 'PROVISION_RUN_ID') }}"},
         "vars_files": [SLIM],
         "vars": {"__gpu_options": look_options()},
         "tasks": tasks,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shlex
 import zlib
@@ -155,6 +156,8 @@ class ActionModule(ActionBase):
             }
         )
         parameters = plain(parameters)
+        # The project's callback names the run; its own lock is in nobody's way.
+        parameters["run"] = os.environ.get("PROVISION_RUN_ID")
         answer = self._piped(parameters, task_vars)
         if answer is None:
             answer = self._execute_module(

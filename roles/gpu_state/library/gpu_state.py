@@ -39,6 +39,9 @@ options:
     description: Read and hash the files of the stack too. Takes minutes.
     type: bool
     default: false
+  run:
+    description: The id of the run that looks; its own lock is not in its way.
+    type: str
 author:
   - The provision authors
 """
@@ -125,6 +128,7 @@ def main():
             "only": {"type": "list", "elements": "str", "default": ["all"]},
             "skip": {"type": "list", "elements": "str", "default": []},
             "deep": {"type": "bool", "default": False},
+            "run": {"type": "str"},
         },
         supports_check_mode=True,
     )

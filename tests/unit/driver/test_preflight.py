@@ -49,8 +49,10 @@ GOOD: dict[str, Any] = {
         "installer": [],
         "usr_local_cuda": None,
         "conda": [],
+        "running": None,
     },
 }
+OTHER = {"run": "a1", "who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC"}
 CHANGES = [
     change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
@@ -68,6 +70,11 @@ def held(version: str) -> dict[str, Any]:
 # rule id: (what trips it, what is close to it and does not); paths into the found state, "options"
 # and "row" beside it.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "run-in-progress": (
+        {"preflight.running": OTHER},
+        {"preflight.running": {**OTHER, "ended": True, "finishing": "dpkg (pid 12)"}},
+    ),
+    "run-cut-off": ({"preflight.running": {**OTHER, "silent": True}}, {"preflight.running": OTHER}),
     "avx": ({"preflight.avx": False}, {"preflight.avx": None}),
     "disk": (
         {"preflight.disk": {"/usr": {"free": 3 * GB, "device": 1}}},
@@ -188,10 +195,30 @@ def test_the_rule_keeps_quiet(rule: str) -> None:
     assert rule not in reasons(CASES[rule][1])
 
 
-@pytest.mark.parametrize("rule", sorted(name for name in RULES if RULES[name].component))
+OF_A_COMPONENT = [n for n, rule in RULES.items() if rule.component not in (None, preflight.WORK)]
+
+
+@pytest.mark.parametrize("rule", sorted(OF_A_COMPONENT))
 def test_a_rule_of_a_component_that_does_not_change_keeps_quiet(rule: str) -> None:
     others = [one for one in CHANGES if one["component"] != RULES[rule].component]
     assert rule not in reasons(CASES[rule][0], others)
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_for_a_proof_alone_nobody_else_may_be_at_work_and_no_more(rule: str) -> None:
+    owed = [change("receipt", "proof", "unfinished", "proven", "the last run did not finish")]
+    expected = {rule} if RULES[rule].component == preflight.WORK else set()
+    assert set(reasons(CASES[rule][0], owed)) == expected
+
+
+def test_who_is_at_work_is_named_with_the_way_out() -> None:
+    found = reasons({"preflight.running": {**OTHER, "holder": 812}})["run-in-progress"]
+    assert found["message"] == (
+        "another run is at work on this host: ada on ctrl1 (pid 4711) since 2026-11-21 14:03 UTC"
+    )
+    assert "end process 812 on this host" in found["hint"]
+    # Between taking the lock and writing its name there is a moment.
+    assert "somebody" in reasons({"preflight.running": {}})["run-in-progress"]["message"]
 
 
 def test_an_interrupted_dpkg_is_finished_by_those_who_say_so() -> None:

@@ -147,13 +147,12 @@ def plan(lock, wish, options, found, only=None, skip=None):
     selected = [one for one in changes if one["selected"]]
     # A proof that is owed is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]
-    touching = [one for one in selected if one["component"] != receipt.NAME]
     blockers, notices = [], []
     if row is None:
         blockers = [no_row(lock, wish, found)]
-    elif touching:
-        blockers = preflight.blockers(found, touching, options, row)
-        notices = preflight.warnings(found, touching, options, row)
+    elif selected:
+        blockers = preflight.blockers(found, selected, options, row)
+        notices = preflight.warnings(found, selected, options, row)
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
@@ -181,13 +180,16 @@ def plan(lock, wish, options, found, only=None, skip=None):
     }
 
 
-def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None):
-    """Look and plan; where something is to be done, look at what could forbid it as well."""
+def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, run=None):
+    """Look and plan; where something is to be done, look at what could forbid it as well.
+
+    `run`: the id of the run that looks, whose own lock on the host is none in its way.
+    """
     context = Context(root=root, options=options, deep=deep, runner=runner)
     found = _look(context, lock, wish)
     result = plan(lock, wish, options, found, only, skip)
     if result["components"]:
-        found["preflight"] = preflight.look(context)
+        found["preflight"] = preflight.look(context, run)
         result = plan(lock, wish, options, found, only, skip)
     return result
 
@@ -205,10 +207,16 @@ def describe(changes):
 
 
 def finish(result, check_mode):
-    """The plan as a task's result: `changed` where check mode found work, and the diff."""
+    """The plan as a task's result: `changed` where check mode found work, and the diff.
+
+    Where nothing will be touched, somebody else at work is good to know and in nobody's way.
+    """
     before, after = describe(result["changes"])
+    others = [one for one in result["blockers"] if check_mode and one["id"] == "run-in-progress"]
     return dict(
         result,
+        blockers=[one for one in result["blockers"] if one not in others],
+        notices=others + result["notices"],
         changed=bool(check_mode and result["components"]),
         diff={"before": before, "after": after},
     )
@@ -223,5 +231,6 @@ def answer(parameters, check_mode=False):
         parameters.get("only"),
         parameters.get("skip"),
         deep=bool(parameters.get("deep")),
+        run=parameters.get("run"),
     )
     return finish(result, check_mode)

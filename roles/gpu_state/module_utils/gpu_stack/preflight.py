@@ -1,7 +1,8 @@
 """Everything that would make a run fail or hurt somebody, said before anything is touched.
 
 Each rule is one small pure function over what was found; the table RULES gives it an id, the
-component whose changes make it relevant (None: any), and whether it stops the run. A host gets all
+component whose changes make it relevant (None: any; WORK: a proof that is owed as well), and
+whether it stops the run. A host gets all
 its reasons in one message, so that nobody repairs one and meets the next an hour later. The cases
 come from public threads of people with GPU machines.
 """
@@ -10,10 +11,12 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_driver
+from . import dpkg, nvidia_driver, receipt, running
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
+
+WORK = "work"
 
 GIB = 1 << 30
 
@@ -278,8 +281,11 @@ def compilers(context):
     }
 
 
-def look(context):
-    """Everything the rules need beside the components' own looks, in one pass."""
+def look(context, run=None):
+    """Everything the rules need beside the components' own looks, in one pass.
+
+    `run`: the id of the run that looks.
+    """
     flags = re.search(r"^flags\s*:(.*)$", context.read("/proc/cpuinfo") or "", re.M)
     return {
         "avx": "avx" in flags.group(1).split() if flags is not None else None,
@@ -303,6 +309,7 @@ def look(context):
         ],
         "usr_local_cuda": usr_local_cuda(context),
         "conda": conda(context),
+        "running": running.look(context, run),
     }
 
 
@@ -649,7 +656,39 @@ def conda_first(found, _changes, _options, _row):
     ]
 
 
+def run_in_progress(found, _changes, _options, _row):
+    other = found["preflight"].get("running")
+    if other is None or other.get("ended") or other.get("silent"):
+        return []
+    holder = other.get("holder")
+    return [
+        (
+            "another run is at work on this host: " + running.who(other),
+            "wait until it has ended, then run again"
+            + ("; if it is gone, end process {0} on this host".format(holder) if holder else ""),
+        )
+    ]
+
+
+def run_cut_off(found, _changes, _options, _row):
+    other = found["preflight"].get("running")
+    if other is None or not (other.get("ended") or other.get("silent")):
+        return []
+    what = other.get("finishing")
+    return [
+        (
+            "a run was cut off here: {0}; {1}".format(
+                running.who(other),
+                "it waits for " + what if what else "nothing has been heard of it for a while",
+            ),
+            "nothing to do: a run waits until what was left behind has ended",
+        )
+    ]
+
+
 RULES = (
+    Rule("run-in-progress", WORK, True, run_in_progress),
+    Rule("run-cut-off", WORK, False, run_cut_off),
     Rule("avx", "tensorflow", True, avx_missing),
     Rule("disk", None, True, disk_full),
     Rule("gpu-processes", "nvidia_driver", True, gpu_processes),
@@ -672,15 +711,23 @@ RULES = (
 
 
 def _reasons(found, changes, options, row, stops):
-    components = {one["component"] for one in changes}
+    # Nothing is installed for a proof that is owed.
+    touching = [one for one in changes if one["component"] != receipt.NAME]
+    components = {one["component"] for one in touching}
     reasons = []
     for rule in RULES:
         if rule.stops is not stops:
             continue
-        if not changes or (rule.component is not None and rule.component not in components):
+        if rule.component == WORK:
+            relevant, named = changes, None
+        elif rule.component is None or rule.component in components:
+            relevant, named = touching, rule.component
+        else:
             continue
-        for message, hint in rule.check(found, changes, options or {}, row):
-            reasons.append(blocker(rule.id, rule.component, message, hint))
+        if not relevant:
+            continue
+        for message, hint in rule.check(found, relevant, options or {}, row):
+            reasons.append(blocker(rule.id, named, message, hint))
     return reasons
 
 

@@ -1,0 +1,238 @@
+"""Holds a host for this run: two runs at once on one host would install over each other.
+
+A task ends, and what it starts on a host ends with it or is forgotten there. So the lock is held
+by a process of its own on the host (`files/hold.py`), started here over the connection's own ssh,
+whose standard input is a pipe from the playbook's main process: it lives exactly as long as the
+run does, and no end of the run, kill -9 and power cuts included, can leave it behind. The project's
+callback owns the other ends of its pipes; they are handed to it through a socket that this worker
+has inherited. Without that callback, or over a connection that takes no pipes, nothing is held and
+nothing fails: the lock protects, and is no condition for work.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shlex
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+DOCUMENTATION = r"""
+module: gpu_hold
+short_description: Hold the host for this run
+description:
+  - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
+  - Fails with the holder's name where another run has it. Does nothing in check mode.
+options: {}
+author:
+  - The provision authors
+"""
+
+PROGRAM = Path(__file__).resolve().parent.parent / "files" / "hold.py"
+MARK = "PROVISION-HOLD "
+# What the holder is known by in ps, on the host.
+NAME = "provision: holds this host"
+# The host's Python reads the program from its standard input, where an unused sudo password may
+# stand before it. Byte by byte: what follows is for the program.
+BOOTSTRAP = (
+    "import base64,sys,zlib;"
+    "i=open(0,'rb',0,closefd=False);"
+    "l=next(x for x in iter(i.readline,b'') if x.startswith(b'PROVISION-HOLD '));"
+    "exec(compile(zlib.decompress(base64.b64decode(l[15:])),'hold.py','exec'))"
+)
+# The look has been there already, so the connection is open; this is for a host under load.
+ANSWER_SECONDS = 30.0
+# The holder itself waits 900 s for what a run that was cut off is still finishing.
+WAIT_SECONDS = 930.0
+
+
+def program(request: dict[str, Any]) -> bytes:
+    """The one line that BOOTSTRAP waits for: the program with its request."""
+    text = PROGRAM.read_text(encoding="utf-8") + f"\nmain({request!r})\n"
+    return MARK.encode() + base64.b64encode(zlib.compress(text.encode("utf-8"), 6)) + b"\n"
+
+
+def who(content: dict[str, Any]) -> str:
+    """ "alice on ctrl1 (pid 1234) since 2026-11-21 14:03 UTC" of a lock's content."""
+    if not content.get("who"):
+        return "somebody"
+    return (
+        f"{content['who']} on {content.get('host')} (pid {content.get('pid')}) "
+        f"since {content.get('started')}"
+    )
+
+
+def busy(content: dict[str, Any]) -> str:
+    """Why this host can't be worked on now, and what to do."""
+    if content.get("ended"):
+        return (
+            f"a run of {who(content)} was cut off, and its last step still runs on this host: "
+            f"{content.get('finishing')}. Wait until that has ended, then run again"
+        )
+    holder = content.get("holder")
+    way = f"; if it is gone, `sudo kill {holder}` on the host ends its lock" if holder else ""
+    return f"another run is at work on this host: {who(content)}. Wait until it has ended{way}"
+
+
+class ActionModule(ActionBase):
+    """Start the holder, wait for its word, hand its pipes to the callback."""
+
+    _supports_check_mode = True
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        super().run(tmp, task_vars)
+        channel = self._channel()
+        if self._task.check_mode or channel is None:
+            return {"changed": False, "held": False}
+        command = self._command(task_vars or {})
+        if command is None:
+            return {"changed": False, "held": False}
+        return self._hold(command, channel, str((task_vars or {}).get("inventory_hostname")))
+
+    def _channel(self) -> int | None:
+        """The callback's socket; None without that callback, or where it is not our parent's."""
+        try:
+            parent, handle = (int(part) for part in os.environ["PROVISION_HOLD"].split(":"))
+            if parent == os.getppid() and stat.S_ISSOCK(os.fstat(handle).st_mode):
+                return handle
+        except (KeyError, ValueError, OSError):
+            pass
+        return None
+
+    def _command(self, task_vars: dict[str, Any]) -> list[Any] | None:
+        """The program and its arguments on this machine; None where this connection has no way."""
+        connection = self._connection
+        become = connection.become
+        if connection.transport not in ("ssh", "local"):
+            return None
+        if become is not None and become.name not in ("sudo", "doas", "dzdo", "pbrun"):
+            return None
+        if become is not None and become.name != "sudo" and become.get_option("become_pass"):
+            return None
+        python = self._interpreter(task_vars)
+        words = [python, "-c", BOOTSTRAP, NAME]
+        command = shlex.join(words)
+        if become is not None:
+            command = become.build_become_command(command, connection._shell)
+        command = f"/bin/sh -c {shlex.quote(command)}"
+        if connection.transport == "local":
+            return ["/bin/sh", "-c", command]
+        return self._ssh(command)
+
+    def _ssh(self, command: str) -> list[Any]:
+        """The connection's own ssh, which must neither ask for anything nor outlive a network."""
+        connection = self._connection
+        executable = connection.get_option("ssh_executable")
+        host = connection.get_option("host") or self._play_context.remote_addr
+        found = connection._build_command(executable, "ssh", host, command)
+        # With a password there is sshpass in front, with a pipe that it alone could read. The
+        # connection that the look has opened is still there and asks for none.
+        for handle in connection.sshpass_pipe or () if found[0] == b"sshpass" else ():
+            os.close(handle)
+        connection.sshpass_pipe = None
+        start = found.index(os.fsencode(executable)) + 1
+        settings = ("BatchMode=yes", "ServerAliveInterval=30", "ServerAliveCountMax=4")
+        ours = [part for setting in settings for part in ("-o", setting)]
+        return [found[start - 1], *ours, *found[start:]]
+
+    def _interpreter(self, task_vars: dict[str, Any]) -> str:
+        value = task_vars.get("ansible_python_interpreter")
+        try:
+            chosen = str(self._templar.template(value)).strip() if value else ""
+        except AnsibleError:
+            chosen = ""
+        return "/usr/bin/python3" if not chosen or chosen.startswith("auto") else chosen
+
+    def _hold(self, command: list[Any], channel: int, name: str) -> dict[str, Any]:
+        request = json.loads(os.environ.get("PROVISION_HOLD_REQUEST") or "{}")
+        become = self._connection.become
+        password = become.get_option("become_pass") if become is not None else None
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  the holder writes to it, after this task
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        try:
+            # A session of its own: a Ctrl-C is for the run, whose end it learns from its pipe.
+            process = subprocess.Popen(
+                command, stdin=theirs_in, stdout=theirs_out, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            return self._without(f"{os.fsdecode(command[0])}: {error.strerror}")
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        try:
+            if password:
+                os.write(ours_in, str(password).encode() + b"\n")
+            os.write(ours_in, program(request))
+            answer, rest = self._answer(ours_out)
+            if "held" in answer:
+                self._hand_over(channel, name, [ours_in, ours_out], rest)
+                return {"changed": False, "held": True}
+        except OSError as error:
+            answer = {"failed": error.strerror}
+        finally:
+            os.close(ours_in)
+            os.close(ours_out)
+        if "busy" in answer:
+            content = answer["busy"]
+            if content.get("run") == request.get("run"):
+                return {"changed": False, "held": True}
+            return {"failed": True, "msg": busy(content)}
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        errors.seek(0)
+        said = errors.read().decode("utf-8", "replace").strip().splitlines()
+        why = answer.get("failed") or (said[-1] if said else f"no answer (exit {process.poll()})")
+        return self._without(why)
+
+    def _without(self, why: str) -> dict[str, Any]:
+        """Goes on unprotected, and says so where somebody looks for the reason."""
+        self._display.vv(f"gpu_hold: this host is not held for the run: {why}")
+        return {"changed": False, "held": False, "reason": why}
+
+    def _answer(self, handle: int) -> tuple[dict[str, Any], bytes]:
+        """The holder's word, and what it has said after that; {} when it says none in time."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        data = b""
+        while True:
+            line, newline, rest = data.partition(b"\n")
+            if newline:
+                data = rest
+                text = line.decode("utf-8", "replace")
+                if not text.startswith(MARK):  # a login banner, sudo's lecture
+                    continue
+                answer = json.loads(text[len(MARK) :])
+                if "waiting" not in answer:
+                    return answer, rest
+                deadline = time.monotonic() + WAIT_SECONDS
+                self._display.display(
+                    f"{self._play_context.remote_addr}: waits for what a run that was cut off "
+                    f"still finishes: {answer['waiting'].get('finishing')}"
+                )
+                continue
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([handle], [], [], left)[0]:
+                return {}, b""
+            more = os.read(handle, 65536)
+            if not more:
+                return {}, b""
+            data += more
+
+    def _hand_over(self, channel: int, name: str, handles: list[int], rest: bytes) -> None:
+        """Gives both pipes to the main process, whose end then ends them."""
+        message = json.dumps({"host": name, "rest": rest.decode("utf-8", "replace")}).encode()
+        with socket.socket(fileno=os.dup(channel)) as here:
+            socket.send_fds(here, [message], handles)

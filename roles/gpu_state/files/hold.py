@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Holds a host for one run: shows who is at work, and ends what a run that was cut off left.
+
+Two runs on one host would install over each other, and the mark of an unfinished run cannot tell
+"at work" from "died". A lock can: the kernel lets go of it with the process that holds it, however
+that ends. This is that process. `gpu_hold` starts it over the run's own connection, with a pipe
+from the run as its standard input, and its life hangs on that pipe: when the run ends, by
+finishing, by Ctrl-C or by kill -9, the pipe ends, and the lock with it. Where the network or the
+controller is gone, no end arrives; so the run gives a sign of life every few seconds, and a holder
+that hears none for a while says so in the file, and the next run may take its place.
+
+A run that is cut off leaves its last step behind, an apt-get or a pip that nobody waits for any
+more; a second run would remove the venv that this pip still fills. So that step is ended first,
+found by the PROVISION_RUN that the playbook sets in the environment of its tasks and nowhere else.
+dpkg is never ended: the lock stays until it is done, and the next run waits for it.
+
+Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
+tests. Standard input: lines, of which "done" tells that the run has come to its end and any other
+one that it lives. Output: lines of MARK and one JSON object: {"waiting": content of the lock}, then
+one of {"held": pid}, {"busy": content}, {"failed": why}.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+
+PATH = "/var/lib/provision/run.lock"
+MARK = "PROVISION-HOLD "
+# In the argument list of this process, for a person's ps and for the one who takes its place.
+NAME = "holds this host"
+# A look tests the lock for an instant; nothing is refused for that.
+INSTANT = 2.0
+# As long as apt waits for its own lock in the roles.
+PATIENCE = 900.0
+# The run says every five seconds that it lives. After this long without a word it is taken to be
+# gone: a controller without power, a network that was cut, a laptop that was closed.
+SILENCE = 20.0
+TICK = 1.0
+# A pip or a download ends at once when asked; this is for a slow disk.
+GOODBYE = 5.0
+# Interrupted in these, a package database is left half-written.
+NOT_TO_BE_ENDED = ("dpkg", "dpkg-deb", "dpkg-preconfigu", "dpkg-reconfigur")
+
+
+def read(path):
+    """What the lock file says of its holder; {} where it says nothing. The lock is the truth."""
+    try:
+        with open(path, "rb") as stream:
+            found = json.loads(stream.read(4096).decode("utf-8", "replace"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write(handle, content):
+    """Puts the content into the locked file; it cannot be replaced, for the lock is on this one."""
+    data = (json.dumps(content, sort_keys=True) + "\n").encode("utf-8")
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.ftruncate(handle, 0)
+    os.write(handle, data)
+
+
+def open_lock(path):
+    """A handle of the lock file, made where it is not."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, 0o755)
+        os.chmod(directory, 0o755)  # noqa: S103  as its files say; a umask is in the way
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o644)
+    os.fchmod(handle, 0o644)
+    return handle
+
+
+def try_lock(path):
+    """A handle that holds the lock, or None where somebody else does."""
+    handle = open_lock(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Removed and made again in between, the file of this name would be another one.
+        if os.fstat(handle).st_ino == os.stat(path).st_ino:
+            return handle
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES, errno.ENOENT):
+            os.close(handle)
+            raise
+    os.close(handle)
+    return None
+
+
+def ended(seconds):
+    """Waits at most so long for standard input: None (nothing), b"" (its end), or what came."""
+    ready, _, _ = select.select([0], [], [], seconds)
+    if not ready:
+        return None
+    try:
+        return os.read(0, 4096)
+    except OSError:
+        return b""
+
+
+def marked(run, proc="/proc"):
+    """[(pid, name)] of the processes that a task of this run started, this one not among them."""
+    wanted = b"PROVISION_RUN=" + run.encode("utf-8")
+    found = []
+    for pid in sorted((one for one in os.listdir(proc) if one.isdigit()), key=int):
+        if int(pid) == os.getpid():
+            continue
+        try:
+            with open(os.path.join(proc, pid, "environ"), "rb") as stream:
+                if wanted not in stream.read().split(b"\0"):
+                    continue
+            with open(os.path.join(proc, pid, "comm"), "rb") as stream:
+                name = stream.read().decode("utf-8", "replace").strip()
+        except OSError:  # it has ended meanwhile
+            continue
+        found.append((int(pid), name))
+    return found
+
+
+def end_steps(run, seconds, proc="/proc"):
+    """Asks what a cut-off run left behind to end; returns what is still there after that time.
+
+    While dpkg is among it nothing is asked: what stands around dpkg waits for it.
+    """
+    deadline = time.monotonic() + seconds
+    asked = set()
+    while True:
+        left = marked(run, proc)
+        if not any(name in NOT_TO_BE_ENDED for _pid, name in left):
+            for pid, _name in left:
+                if pid not in asked:
+                    asked.add(pid)
+                    with contextlib.suppress(OSError):  # it has ended by itself
+                        os.kill(pid, signal.SIGTERM)
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
+
+
+class Output(object):
+    """Lines to the controller. Never waits: where nobody reads, lines are dropped."""
+
+    def __init__(self):
+        os.set_blocking(1, False)
+
+    def say(self, **message):
+        text = MARK + json.dumps(message, sort_keys=True) + "\n"
+        # The end of standard input tells that the controller is gone.
+        with contextlib.suppress(OSError):
+            os.write(1, text.encode("utf-8"))
+
+
+def is_holder(pid, proc="/proc"):
+    """Is this process one of ours? A number in a file may be anybody's by now."""
+    try:
+        with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
+            return NAME.encode("utf-8") in stream.read()
+    except OSError:
+        return False
+
+
+def take(request, output, path):
+    """A handle that holds the lock, when nothing of the run before is at work any more.
+
+    None where another run has it, or this one has ended meanwhile.
+    """
+    begun = time.monotonic()
+    told = None
+    handle = None
+    while True:
+        if handle is None:
+            handle = try_lock(path)
+        before = read(path)
+        if handle is not None:
+            # What is written there is of a run that did not come to its end.
+            left = end_steps(before["run"], TICK) if before.get("run") else []
+            if not left or before.get("run") == request.get("run"):
+                return handle
+            before = dict(before, ended=True, finishing=names(left))
+        elif before.get("silent") and is_holder(before.get("holder")):
+            os.kill(before["holder"], signal.SIGTERM)
+        waited = time.monotonic() - begun
+        if waited > (PATIENCE if before.get("ended") else INSTANT):
+            output.say(busy=before)
+            return None
+        if before.get("ended") and told != before:
+            told = before
+            output.say(waiting=before)
+        if ended(0.05 if waited < INSTANT else 0.5) == b"":
+            return None
+
+
+def names(processes):
+    """ "dpkg (pid 12), sh (pid 14)"."""
+    return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in processes[:4])
+
+
+def into_background():
+    """Lets go of the connection: the rest is nobody's to wait for."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+
+
+def cut_off(handle, content, leave=into_background):
+    """The run has ended without saying so: end its last step, and hold the host until it has."""
+    left = end_steps(content["run"], GOODBYE)
+    if left:
+        leave()
+    while left:
+        write(handle, dict(content, ended=True, finishing=names(left), holder=os.getpid()))
+        left = end_steps(content["run"], TICK)
+
+
+def hold(handle, request, output, watch=None):
+    """Until the run ends. `watch()` gives what is to be told of the host now, or None."""
+    content = {key: request.get(key) for key in ("run", "who", "host", "pid", "started")}
+    content["holder"] = os.getpid()
+    write(handle, content)
+    output.say(held=os.getpid())
+    heard = time.monotonic()
+    silent = False
+    while True:
+        said = ended(TICK)
+        if said == b"":
+            cut_off(handle, content)
+            break
+        if said is not None:
+            if b"done" in said:
+                break
+            heard = time.monotonic()
+        if silent != (time.monotonic() - heard > SILENCE):
+            silent = not silent
+            write(handle, dict(content, silent=silent))
+        told = watch() if watch is not None else None
+        if told is not None:
+            output.say(progress=told)
+    # Nothing of this run is at work any more, and who comes next need not look for it.
+    os.ftruncate(handle, 0)
+
+
+def main(request, path=PATH):
+    """Takes the lock and holds it; the exit code says nothing, the lines do."""
+    output = Output()
+    try:
+        handle = take(request, output, path)
+    except OSError as error:
+        output.say(failed="{0}: {1}".format(path, error.strerror))
+        return
+    if handle is not None:
+        hold(handle, request, output)

@@ -1,0 +1,62 @@
+"""Who is at work on this host now, as the lock of a run tells it.
+
+Two runs on one host would install over each other. A run holds a lock for as long as it lives
+(files/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
+free proves that nobody is there, whatever the file says.
+"""
+
+import fcntl
+import json
+import time
+
+PATH = "/var/lib/provision/run.lock"
+# A run that has just ended may need a moment to let go.
+PATIENCE = 1.0
+
+
+def look(context, run=None, patience=None):
+    """What the lock says of another run that holds this host; None where none does.
+
+    `run`: this run's own id; it does not stand in its own way.
+    """
+    stream = context.open(PATH)
+    if stream is None:
+        return None
+    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+    with stream:
+        while not _free(stream):
+            if time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            found = _content(context.read(PATH))
+            return None if run is not None and found.get("run") == run else found
+    return None
+
+
+def _free(stream):
+    """True when nobody holds the lock; it is not kept. Where it can't be told, nobody does."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    fcntl.flock(stream, fcntl.LOCK_UN)
+    return True
+
+
+def _content(text):
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def who(found):
+    """ "alice on ctrl1 (pid 1234) since 2026-11-21 14:03 UTC"."""
+    if not found.get("who"):
+        return "somebody"
+    return "{0} on {1} (pid {2}) since {3}".format(
+        found["who"], found.get("host"), found.get("pid"), found.get("started")
+    )

@@ -1,0 +1,94 @@
+"""The look at the lock of a run, and what the plan makes of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+from gpu_stack import finish, running
+from gpu_stack.context import Context
+
+ADA = {"who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC", "run": "a1"}
+
+
+@contextmanager
+def held(root: Path, content: str, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
+    path = root / running.PATH.lstrip("/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    with path.open() as stream:
+        fcntl.flock(stream, kind)
+        yield
+
+
+def look(root: Path, run: str | None = None) -> Any:
+    return running.look(Context(root=str(root)), run, patience=0.1)
+
+
+def test_a_host_without_a_lock_is_free(tmp_path: Path) -> None:
+    assert look(tmp_path) is None
+
+
+def test_a_name_in_the_file_without_the_lock_means_nothing(tmp_path: Path) -> None:
+    with held(tmp_path, json.dumps(ADA)):
+        pass
+    assert look(tmp_path) is None
+
+
+def test_another_look_is_no_run(tmp_path: Path) -> None:
+    with held(tmp_path, json.dumps(ADA), fcntl.LOCK_SH):
+        assert look(tmp_path) is None
+
+
+def test_the_holder_of_the_lock_is_told(tmp_path: Path) -> None:
+    with held(tmp_path, json.dumps(ADA)):
+        assert look(tmp_path) == ADA
+        assert look(tmp_path, "another") == ADA
+
+
+def test_a_run_is_not_in_its_own_way(tmp_path: Path) -> None:
+    with held(tmp_path, json.dumps(ADA)):
+        assert look(tmp_path, "a1") is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_a_lock_without_words_is_still_a_lock(tmp_path: Path, content: str) -> None:
+    with held(tmp_path, content):
+        assert look(tmp_path) == {}
+
+
+def test_a_look_leaves_the_lock_free(tmp_path: Path) -> None:
+    with held(tmp_path, "", fcntl.LOCK_SH):
+        look(tmp_path)
+    with (tmp_path / running.PATH.lstrip("/")).open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_run_is_blocked_and_a_check_only_notes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "PATIENCE", 0.1)
+    host = made.make(tmp_path)
+    (tmp_path / "var/lib/provision/receipt.json").unlink()
+    with held(tmp_path, json.dumps(ADA)):
+        result = host.plan()
+    assert [one["id"] for one in result["blockers"]] == ["run-in-progress"]
+    assert result["notices"] == []
+    assert finish(result, False)["blockers"] == result["blockers"]
+    checked = finish(result, True)
+    assert checked["blockers"] == []
+    assert [one["id"] for one in checked["notices"]] == ["run-in-progress"]
+
+
+def test_a_host_with_nothing_to_do_does_not_ask(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    with held(tmp_path, json.dumps(ADA)):
+        result = host.plan()
+    assert result["blockers"] == []
+    assert result["notices"] == []
