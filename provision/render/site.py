@@ -20,6 +20,12 @@ Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Ma
 # Hosts without a wish may be in the same inventory; they are never connected to.
 HOSTS = "all"
 
+# The verify play comes after the receipt, and is left out by these: a run ends with its proof.
+PROOF_FOLLOWS = (
+    "{{ gpu_verify | default('auto') != 'never' and 'verify' not in ansible_skip_tags"
+    " and ansible_run_tags | intersect(['all', 'verify']) | length > 0 }}"
+)
+
 # A play's keywords know no host's variables: this one comes with -e or not at all. Reboots are one
 # at a time whatever it says (`throttle` in the driver's role).
 SERIAL = "{{ gpu_serial | default('100%') }}"
@@ -314,7 +320,7 @@ def site() -> list[dict[str, Any]]:
         # What a run that is cut off leaves at work on a host is found by it, and ended.
         "environment": {"PROVISION_RUN": "{{ lookup('ansible.builtin.env', 'PROVISION_RUN_ID') }}"},
         "vars_files": [SLIM],
-        "vars": {"__gpu_options": look_options()},
+        "vars": {"__gpu_options": look_options(), "__gpu_proof_follows": PROOF_FOLLOWS},
         "tasks": tasks,
     }
     verify: dict[str, Any] = {
