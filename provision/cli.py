@@ -130,8 +130,7 @@ def _read_fleet(
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
     files = inventory.read_sources(paths)
-    inventory.check_yaml(files)
-    export = inventory.read_export(where, cwd=project, extra=extra)
+    export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
     words = inventory.Words(all_options(), PREFIXES)
     fleet = inventory.parse(export, words, files)
     if not quiet:

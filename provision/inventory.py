@@ -12,6 +12,7 @@ silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import os
 import re
@@ -80,28 +81,87 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Sources:
-    """The text files an inventory came from, to say in which line a word stands."""
+    """The text files an inventory came from, to say in which line a word stands.
+
+    A place is asked for where something is wrong, so the files are searched only then, and once
+    per word: a word can be wrong on every one of 10,000 hosts.
+    """
 
     texts: Mapping[str, str] = field(default_factory=dict)
+    _hits: dict[str, list[tuple[str, str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def where(self, word: str, *, near: str = "") -> str:
-        """`lab/group_vars/gpu.yml:7` of the first line that sets `word`, or ""."""
-        pattern = re.compile(rf"(^|[\s\"'{{,]){re.escape(word)}[\"']?\s*[:=]")
-        hits = [
-            f"{name}:{number}"
-            for name, text in self.texts.items()
-            for number, line in enumerate(text.splitlines(), 1)
-            if pattern.search(line.split(" #")[0]) and not line.lstrip().startswith("#")
-        ]
+        """`lab/group_vars/gpu.yml:7` of the first line that sets `word`, or "".
+
+        A file with `near` in its name comes before the others.
+        """
+        hits = self._hits.get(word)
+        if hits is None:
+            hits = self._hits[word] = list(self._search(word))
         if near:
-            hits.sort(key=lambda hit: near not in Path(hit.rsplit(":", 1)[0]).parts[-1])
-        return hits[0] if hits else ""
+            for file, place in hits:
+                if near in file:
+                    return place
+        return hits[0][1] if hits else ""
+
+    def _search(self, word: str) -> Iterator[tuple[str, str]]:
+        """(file's own name, place) of the first line that sets `word` in each file."""
+        pattern = re.compile(rf"(^|[\s\"'{{,]){re.escape(word)}[\"']?\s*[:=]")
+        for name, text in self.texts.items():
+            if word not in text:
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                if word not in line or line.lstrip().startswith("#"):
+                    continue
+                if pattern.search(line.split(" #")[0]):
+                    yield Path(name).name, f"{name}:{number}"
+                    break
 
 
-def read_export(sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> dict[str, Any]:
+class _Files(Mapping[str, str]):
+    """Small text files by their names, read when somebody asks for the first of them."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    @functools.cached_property
+    def _texts(self) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for path in self._paths:
+            found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+            if path.is_file():
+                for folder in ("group_vars", "host_vars"):
+                    found += sorted(p for p in (path.parent / folder).rglob("*") if p.is_file())
+            for file in found:
+                if file.name.startswith(".") or file.stat().st_size > 1_000_000:
+                    continue
+                try:
+                    texts[str(file)] = file.read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError):
+                    continue
+        return texts
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def read_export(
+    sources: Sequence[str],
+    *,
+    cwd: Path,
+    extra: Sequence[str] = (),
+    texts: Sources | None = None,
+) -> dict[str, Any]:
     """Run this environment's own ansible-inventory. `sources` are -i arguments, relative to `cwd`.
 
-    InputError with Ansible's words when it refuses the inventory; MachineError without Ansible.
+    InputError when it refuses the inventory: with the place in `texts` that is no YAML, else with
+    Ansible's words; MachineError without Ansible.
     """
     program = Path(sys.executable).parent / "ansible-inventory"
     command = [str(program) if program.exists() else "ansible-inventory"]
@@ -119,6 +179,7 @@ def read_export(sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ())
             "ansible-inventory is not here", hint="pip install 'ansible-core>=2.17,<2.20'"
         ) from None
     if done.returncode:
+        _check_yaml(texts or Sources())
         raise InputError(
             "Ansible cannot read this inventory",
             where=", ".join(sources),
@@ -144,25 +205,13 @@ def _ansible_words(text: str) -> str:
 def read_sources(paths: Sequence[Path]) -> Sources:
     """Small text files of the inventory, and of group_vars and host_vars beside it.
 
-    They serve to say where a word stands, nothing is taken from them.
+    They serve to say where a word stands, nothing is taken from them; so they are read when a
+    place is asked for.
     """
-    texts: dict[str, str] = {}
-    for path in paths:
-        found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-        if path.is_file():
-            for folder in ("group_vars", "host_vars"):
-                found += sorted(p for p in (path.parent / folder).rglob("*") if p.is_file())
-        for file in found:
-            if file.name.startswith(".") or file.stat().st_size > 1_000_000:
-                continue
-            try:
-                texts[str(file)] = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
-                continue
-    return Sources(texts)
+    return Sources(_Files(paths))
 
 
-def check_yaml(sources: Sources) -> None:
+def _check_yaml(sources: Sources) -> None:
     """InputError with file and line for YAML that cannot be read.
 
     Ansible would try every inventory plugin on such a file and list the complaints of each.
@@ -187,17 +236,30 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
     sources = sources or Sources()
     groups = _Groups(export)
     warnings: list[str] = []
+    slips = _Slips([WISH, *words.options])
     for owner, variables in groups.definitions():
-        warnings += _check_words(owner, variables, words, sources)
+        warnings += _check_words(owner, variables, words, slips, sources)
     hosts: dict[str, Wish] = {}
     others = []
+    known: dict[int, Wish] = {}
     for host in groups.hosts:
         value, owner = groups.wish_of(host, sources)
         if value is None:
             others.append(host)
             continue
-        hosts[host] = parse_wish(value, where=sources.where(WISH, near=owner) or owner)
+        # 10,000 hosts have their wish from one group: it is the same object, and checked once.
+        if id(value) not in known:
+            known[id(value)] = _placed_wish(value, owner, sources)
+        hosts[host] = known[id(value)]
     return Fleet(hosts, tuple(dict.fromkeys(warnings)), tuple(others))
+
+
+def _placed_wish(value: Any, owner: str, sources: Sources) -> Wish:
+    """`parse_wish`; the files are searched for the place of a fault only where there is one."""
+    try:
+        return parse_wish(value, where=owner)
+    except InputError:
+        return parse_wish(value, where=sources.where(WISH, near=owner) or owner)
 
 
 class _Groups:
@@ -217,6 +279,7 @@ class _Groups:
                 + list(self.hostvars)
             )
         )
+        self._said: dict[tuple[str, ...], tuple[Any, str]] = {}
 
     def definitions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every owner of variables: groups, then hosts."""
@@ -225,22 +288,35 @@ class _Groups:
         for host, variables in self.hostvars.items():
             yield f"host {host}", variables
 
-    def ancestors(self, host: str) -> dict[str, int]:
-        """Groups of a host -> distance from it; `all` is the farthest."""
-        found: dict[str, int] = {}
-        layer = [n for n, body in self.groups.items() if host in body.get("hosts", [])]
-        distance = 1
-        while layer:
-            fresh = [name for name in layer if name not in found]
-            for name in fresh:
-                found[name] = distance
-            layer = [
-                n for n, body in self.groups.items() if set(body.get("children", [])) & set(fresh)
-            ]
-            distance += 1
-        if "all" in self.groups:
-            found["all"] = 1_000
+    @functools.cached_property
+    def _direct(self) -> dict[str, tuple[str, ...]]:
+        """Host -> the groups that list it themselves, in the order of the export."""
+        found: dict[str, list[str]] = {}
+        for name, body in self.groups.items():
+            for host in body.get("hosts", []):
+                found.setdefault(host, []).append(name)
+        return {host: tuple(dict.fromkeys(names)) for host, names in found.items()}
+
+    @functools.cached_property
+    def _parents(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, body in self.groups.items():
+            for child in body.get("children", []):
+                found.setdefault(child, []).append(name)
         return found
+
+    def _ancestors(self, direct: Sequence[str]) -> list[str]:
+        """These groups and all above them, the nearest first; `all` is the farthest."""
+        found: dict[str, None] = {}
+        layer = list(direct)
+        while layer:
+            fresh = [name for name in dict.fromkeys(layer) if name not in found]
+            found |= dict.fromkeys(fresh)
+            layer = [parent for name in fresh for parent in self._parents.get(name, ())]
+        if "all" in self.groups:
+            found.pop("all", None)
+            found["all"] = None
+        return list(found)
 
     def wish_of(self, host: str, sources: Sources) -> tuple[Any, str]:
         """The wish that counts for a host and who said it.
@@ -251,9 +327,18 @@ class _Groups:
         own = self.hostvars.get(host, {})
         if WISH in own:
             return own[WISH], host
+        direct = self._direct.get(host, ())
+        if direct not in self._said:
+            self._said[direct] = self._wish_of_groups(direct, host, sources)
+        return self._said[direct]
+
+    def _wish_of_groups(
+        self, direct: tuple[str, ...], host: str, sources: Sources
+    ) -> tuple[Any, str]:
+        """What the groups of a host say; hosts of the same groups need it once."""
         said = {
             name: self.groups[name]["vars"][WISH]
-            for name in self.ancestors(host)
+            for name in self._ancestors(direct)
             if WISH in self.groups[name].get("vars", {})
         }
         if not said:
@@ -384,8 +469,20 @@ def _no_template(where: str, key: str) -> InputError:
     )
 
 
+class _Slips(dict[str, str]):
+    """Name -> the real name that it is a typing slip of, or ""; each name is compared once."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, name: str) -> str:
+        self[name] = found = _slip(name, self._known)
+        return found
+
+
 def _check_words(
-    owner: str, variables: Mapping[str, Any], words: Words, sources: Sources
+    owner: str, variables: Mapping[str, Any], words: Words, slips: _Slips, sources: Sources
 ) -> list[str]:
     """Faults of our own variables raise; unknown ones with our prefixes come back as warnings."""
     warnings = []
@@ -393,28 +490,29 @@ def _check_words(
     for name, value in variables.items():
         rule = words.options.get(name)
         if rule is not None:
-            where = sources.where(name, near=near) or owner
             if rule.identity:
                 raise InputError(
                     f"{name} is decided by the lock, not by the inventory",
-                    where=where,
+                    where=sources.where(name, near=near) or owner,
                     hint=f"wish it: {rule.wish}" if rule.wish else "wish it in gpu_stack",
                 )
             if rule.run_only:
                 raise InputError(
                     f"{name} is a setting of one run; Ansible never reads it from an inventory",
-                    where=where,
+                    where=sources.where(name, near=near) or owner,
                     hint=f"give it to the run: -e {name}=...",
                 )
             fault = None if _is_ansibles(value) else rule.fault(value)
             if fault:
                 raise InputError(
-                    f"{name}: {fault}", where=where, hint=f"`provision explain {name}`"
+                    f"{name}: {fault}",
+                    where=sources.where(name, near=near) or owner,
+                    hint=f"`provision explain {name}`",
                 )
             continue
         if name == WISH or name.startswith("ansible_"):
             continue
-        meant = _slip(name, [WISH, *words.options])
+        meant = slips[name]
         if meant:
             hint = f"did you mean {meant}?"
             real = words.options.get(meant)

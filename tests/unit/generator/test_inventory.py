@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provision import inventory
 from provision.errors import InputError
 from provision.inventory import Fleet, Sources, Words, distance, parse, parse_wish
 from provision.roles import PREFIXES, all_options
@@ -199,6 +201,38 @@ def test_the_line_is_found() -> None:
 def test_the_file_of_the_right_group_comes_first() -> None:
     sources = Sources({"lab/a.yml": "gpu_stack: {}\n", "lab/b.yml": "gpu_stack: {}\n"})
     assert sources.where("gpu_stack", near="b") == "lab/b.yml:1"
+
+
+class Unread(Mapping[str, str]):
+    """Files that nobody may look into."""
+
+    def __getitem__(self, name: str) -> str:
+        raise AssertionError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("files were searched")
+
+    def __len__(self) -> int:
+        raise AssertionError("files were searched")
+
+
+def test_nothing_is_done_per_host_that_can_be_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 hosts with the same words: each is compared once, no file is read without a fault."""
+    compared = []
+    monkeypatch.setattr(inventory, "_slip", lambda name, _known: compared.append(name) or "")
+    hosts = [f"gpu{number}" for number in range(50)]
+    hostvars = {host: {"rack": 1, "cuda_hold": False, "owner_team": "a"} for host in hosts}
+    groups = {"gpu": {"hosts": hosts, "vars": {"gpu_stack": TF}}}
+    found = parse(export(groups, hostvars), WORDS, Sources(Unread()))
+    assert list(found.hosts) == hosts
+    assert len(set(map(id, found.hosts.values()))) == 1
+    assert compared == ["rack", "owner_team"]
+
+
+def test_a_group_and_a_host_of_one_name_are_two() -> None:
+    groups = {"a": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}}
+    found = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.1"}}})
+    assert {h: w.tensorflow for h, w in found.hosts.items()} == {"a": "2.9.1", "b": "2.9"}
 
 
 @given(st.text(max_size=8), st.text(max_size=8))
