@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_stack
-from check_states import mutated
+from check_states import fresh, mutated
 from gpu_stack import preflight
 
 HERE = Path(__file__).resolve().parent
@@ -32,6 +32,7 @@ def recorded() -> dict[str, Any]:
     return data
 
 
+@fresh
 def container() -> dict[str, Any]:
     """The host as it was recorded: {found, row, options}."""
     data = copy.deepcopy(recorded())
@@ -39,6 +40,7 @@ def container() -> dict[str, Any]:
     return {**data, "options": {}}
 
 
+@fresh
 def machine() -> dict[str, Any]:
     """The host as a machine of its own, with the kernel that it runs installed."""
     data = container()
@@ -364,6 +366,11 @@ def other_states() -> Iterator[State]:
                 also=interrupted)  # fmt: skip
     yield State(rule, "a stranger is half configured", left(("postfix", "half-configured")),
                 also=interrupted)  # fmt: skip
+    stranger = left(("postfix", "half-installed"))
+    ours = {**stranger, "found/unfinished": True}
+    yield State(rule, "our own unfinished run left it", ours, also=interrupted)
+    now = {**stranger, PRE + "dpkg_at_work": True}
+    yield State(rule, "dpkg is at it just now", now, also=interrupted)
     rule = "dpkg-interrupted"
     two = left(("libc6", "unpacked"), ("postfix", "half-configured"))
     words = ("interrupted (libc6, postfix); it will be finished first", "nothing to do")
@@ -430,15 +437,14 @@ def running_states() -> Iterator[State]:
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
-    known = [state for state in found if state.rule in order]
-    return tuple(sorted(known, key=lambda state: order.index(state.rule)))
+    return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 
 def tell() -> str:
     """What a person reads where a rule trips: the golden text."""
     lines = []
     for state in states():
-        if state.trips and not state.rule.startswith("run-"):
+        if state.trips:
             lines.append(f"{state.rule}: {state.fact}")
             for one in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
                 lines += [f"    {one['message']}", f"    way out: {one['hint']}"]

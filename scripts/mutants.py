@@ -1,0 +1,178 @@
+"""Turns every check and every preflight rule red by what it guards: what `make mutants` does.
+
+Two kinds of faults. A host's: the facts of a recorded, proven host are made wrong one at a time,
+and the check that guards the fact must turn red, and no other. And the code's: each comparison,
+constant, text, branch and statement of the checks and rules is made wrong, one at a time, and a
+test must notice. A fault that changes no behaviour is waived in tests/mutants/waivers.yml, with
+its reason; a waiver that fits no living fault is an error. docs/mutants.md tells the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+MUTANTS = ROOT / "tests" / "mutants"
+PATHS = [str(MUTANTS), str(ROOT), str(ROOT / "roles" / "gpu_state" / "module_utils")]
+KEYS = ("file", "function", "operator", "text", "before", "after", "number")
+RESULTS = ("alive", "killed", "killed at import")
+
+
+def state_mutants() -> list[dict[str, Any]]:
+    """Every wrong fact, with what is wrong with the answer to it. In a process of its own."""
+    import check_states
+    import rule_states
+
+    found = []
+    for state in check_states.states():
+        wrong = check_states.judged(state)
+        found.append({"kind": "check", "id": state.check, "fact": state.fact, "wrong": wrong})
+    for rule in rule_states.states():
+        wrong = rule_states.judged(rule)
+        found.append(
+            {
+                "kind": "rule" if rule.trips else "neighbour",
+                "id": rule.rule,
+                "fact": rule.fact,
+                "wrong": wrong,
+            }
+        )
+    return found
+
+
+def in_a_fork(function: Any) -> Any:
+    """What a function returns, called in a process that leaves nothing imported in this one."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.close(reader)
+            with os.fdopen(writer, "w", encoding="utf-8") as stream:
+                json.dump(function(), stream)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as stream:
+        text = stream.read()
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
+        raise SystemExit("mutants: the states could not be judged")
+    return json.loads(text)
+
+
+def load_waivers(path: Path) -> dict[tuple[Any, ...], str]:
+    """{a fault: why it changes no behaviour}."""
+    found: dict[tuple[Any, ...], str] = {}
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+        key = tuple(entry.get(name, 0 if name == "number" else "") for name in KEYS)
+        if key in found:
+            raise SystemExit(f"{path}: the same waiver twice: {key}")
+        if len(str(entry.get("reason") or "")) < 10:
+            raise SystemExit(f"{path}: a waiver without a reason: {key}")
+        found[key] = str(entry["reason"])
+    return found
+
+
+def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str]) -> Any:
+    """(every fault of the code with what became of it, waivers that fit no living one)."""
+    import farm
+    from targets import TARGETS
+
+    found, unused, started = [], dict(waivers), time.monotonic()
+    for target in TARGETS:
+        mutants = [m for m in target.mutants() if only is None or m.function == only]
+        if not mutants:
+            continue
+        counts: collections.Counter[str] = collections.Counter()
+        results: dict[int, dict[str, Any]] = {}
+
+        def told(
+            place: int,
+            status: int,
+            test: str,
+            mutants: list[Any] = mutants,
+            target: Any = target,
+            counts: collections.Counter[str] = counts,
+            results: dict[int, dict[str, Any]] = results,
+        ) -> None:
+            mutant = mutants[place]
+            key = (target.path, *mutant.key)
+            result = RESULTS[status]
+            if status == farm.ALIVE and unused.pop(key, None) is not None:
+                result = "waived"
+            counts[result] += 1
+            results[place] = dict(zip(KEYS, key, strict=True)) | {
+                "line": mutant.line,
+                "result": result,
+                "test": test,
+            }
+            if sys.stdout.isatty():
+                print(f"\r{target.path}: {sum(counts.values())} of {len(mutants)}", end="")
+
+        farm.tried(target, mutants, jobs, told)
+        found += [results[place] for place in sorted(results)]
+        shown = ", ".join(f"{counts[name]} {name}" for name in (*RESULTS[1:], "waived", "alive"))
+        clear = "\r\033[K" if sys.stdout.isatty() else ""
+        print(f"{clear}{target.path}: {len(mutants)} faults: {shown}", flush=True)
+    print(f"code: {len(found)} faults in {time.monotonic() - started:.0f} s")
+    if only is not None:
+        unused = {key: reason for key, reason in unused.items() if key[1] == only}
+    return found, sorted(unused)
+
+
+def shown(one: dict[str, Any]) -> str:
+    """A living fault, as a person looks for it."""
+    return (
+        f"  {one['file']}:{one['line']} in {one['function']} ({one['operator']})\n"
+        f"    {one['text']}\n    - {one['before']}\n    + {one['after']}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything down here too")
+    parser.add_argument("--only", metavar="NAME", help="faults of this function only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    chosen = parser.parse_args(arguments)
+    sys.path[:0] = PATHS
+    os.chdir(ROOT)
+    waivers = load_waivers(MUTANTS / "waivers.yml")
+    states = in_a_fork(state_mutants) if chosen.only is None else []
+    kinds = collections.Counter(one["kind"] for one in states)
+    checks = {one["id"] for one in states if one["kind"] == "check"}
+    rules = {one["id"] for one in states if one["kind"] == "rule"}
+    if states:
+        print(f"states: {kinds['check']} wrong facts turn {len(checks)} checks red, "
+              f"{kinds['rule']} trip {len(rules)} rules, {kinds['neighbour']} neighbours "
+              "trip none")  # fmt: skip
+    code, unused = code_mutants(chosen.only, chosen.jobs, waivers)
+    missed = [one for one in states if one["wrong"]]
+    alive = [one for one in code if one["result"] == "alive"]
+    for state in missed:
+        print(f"  {state['id']}: {state['fact']}: {'; '.join(state['wrong'])}")
+    for one in sorted(alive, key=lambda one: (one["file"], one["line"])):
+        print(shown(one))
+    for key in unused:
+        print(f"  a waiver that fits no living fault: {dict(zip(KEYS, key, strict=True))}")
+    if chosen.json:
+        content = {"format": 1, "states": states, "code": code, "unused_waivers": unused}
+        chosen.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    waived = sum(1 for one in code if one["result"] == "waived")
+    print(f"{len(states) + len(code)} mutants: {len(missed) + len(alive)} alive, {waived} waived")
+    return 1 if missed or alive or unused else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

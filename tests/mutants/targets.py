@@ -1,0 +1,32 @@
+"""Which code is broken on purpose, and which tests must notice.
+
+What judges a host is here in full: the checks, their diagnoses, the preflight rules with the look
+they rest on. Tests stand in the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+from farm import Target
+
+GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
+STATES = "tests/mutants/test_mutants_states.py"
+
+TARGETS = (
+    Target(
+        "provision/verify/checks.py",
+        "provision.verify.checks",
+        ("tests/unit/verify/test_checks.py", STATES),
+    ),
+    Target(
+        "provision/verify/diagnose.py",
+        "provision.verify.diagnose",
+        ("tests/unit/verify/test_diagnose.py", "tests/unit/verify/test_checks.py", STATES),
+    ),
+    Target(
+        f"{GPU_STACK}/preflight.py",
+        "gpu_stack.preflight",
+        ("tests/unit/driver/test_preflight.py", STATES),
+        # A bound between two generations is a round number that no card has.
+        without_numbers=("GENERATIONS",),
+    ),
+)
