@@ -342,6 +342,8 @@ class Bench:
         self.lab: locallab.Lab | None = None
         self.bare = True
         self.kept = False
+        self.stopped = False
+        self.current: Run | None = None
 
     # the host
 
@@ -485,7 +487,16 @@ class Bench:
     # one fault
 
     def run(self, log: str) -> Run:
-        return Run(self.project, self.project / f"{log}.log", self.connections)
+        if self.stopped:
+            raise MachineError("stopped")
+        self.current = Run(self.project, self.project / f"{log}.log", self.connections)
+        return self.current
+
+    def stop(self) -> None:
+        """Ends what is at work, from another thread; nothing more begins."""
+        self.stopped = True
+        if self.current is not None:
+            self.current.kill()
 
     def bring_up(self, estimates: Estimates) -> None:
         """From bare to proven, undisturbed: what most faults start from."""
@@ -595,6 +606,18 @@ class Bench:
             result["again_in"] = round(time.monotonic() - begun, 1)
             result["wrong"] += drawn.judge(code, again.report(), self.name, again=True)
         result["leftovers"] = self.on_host(LEFTOVERS, check=False).splitlines()
+
+    def cured_by_more(self) -> bool:
+        """Whether another run does what one should have: then the host can serve on."""
+        try:
+            self.run("more").wait(RUN_TIMEOUT)
+            run = self.run("more-again")
+            wrong = drawn.judge(run.wait(RUN_TIMEOUT), run.report(), self.name, again=True)
+        except MachineError as error:
+            wrong = [str(error)]
+        verdict = "not whole after two more runs: " + "; ".join(wrong) if wrong else "as locked"
+        say(f"       after another run {self.name} is {verdict}")
+        return not wrong
 
     def _learn(
         self, start: Sequence[str], run: Run, estimates: Estimates, struck: str | None = None
@@ -728,8 +751,13 @@ class Harness:
             self.names = benches[0].names
             self._queue = self.plan()
             with ThreadPoolExecutor(len(benches)) as pool:
-                for future in [pool.submit(self._serve, bench) for bench in benches]:
-                    future.result()
+                try:
+                    for future in [pool.submit(self._serve, bench) for bench in benches]:
+                        future.result()
+                except BaseException:
+                    for bench in benches:
+                        bench.stop()
+                    raise
         finally:
             for bench in benches:
                 bench.close()
@@ -759,13 +787,15 @@ class Harness:
             return self._queue.pop(place)
 
     def _serve(self, bench: Bench) -> None:
-        while not bench.kept:
+        while not bench.kept and not bench.stopped:
             fault = self._take(bench)
             if fault is None:
                 return
             try:
                 self._until_hit(bench, fault)
             except Exception as error:
+                if bench.stopped:
+                    return
                 # The harness's own trouble: neither proven nor not, and never silent.
                 with self._lock:
                     self.errors.append(f"seed {fault.seed} number {fault.number}: {error!r}")
@@ -803,7 +833,7 @@ class Harness:
         say(f"       logs: {target}")
         if self.options.keep_failed:
             bench.kept = True
-        else:
+        elif not bench.cured_by_more():
             bench.renew()
 
     def write(self) -> None:
