@@ -51,8 +51,14 @@ class CudaOptions(Options):
     )
     cuda_reinstall: list[str] = option(
         [],
-        "Packages to install again though their version is right; the plan fills it where a file "
-        "of a package is gone.",
+        "Packages to install again though their version is right; the plan fills it where files "
+        "of a package are gone or changed.",
+        repair=True,
+    )
+    cuda_conffiles: list[str] = option(
+        [],
+        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
+        "Only a deep look asks for it.",
         repair=True,
     )
 

@@ -78,6 +78,24 @@ class NvidiaDriverOptions(Options):
         "Archive components the driver's packages lie in; enabled where no source has them.",
         looked_at=True,
     )
+    nvidia_driver_reinstall: list[str] = option(
+        [],
+        "Packages to install again though their version is right; the plan fills it where files "
+        "of a package are gone or changed.",
+        repair=True,
+    )
+    nvidia_driver_conffiles: list[str] = option(
+        [],
+        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
+        "Only a deep look asks for it.",
+        repair=True,
+    )
+    nvidia_driver_alternatives: list[str] = option(
+        [],
+        "Groups of update-alternatives whose links are to be made anew; the plan fills it where "
+        "one is gone or leads elsewhere.",
+        repair=True,
+    )
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from gpu_stack import nvidia_driver
 
-from .trees import DRIVER, KERNEL, age, context, status, tree
+from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
 
 ROLE = Path(__file__).parents[3] / "roles" / "nvidia_driver"
 
@@ -30,6 +30,7 @@ def converged(root: Path) -> Path:
         root,
         {
             "/var/lib/dpkg/status": status(*ALL),
+            **file_lists(*ALL),
             nvidia_driver.PINS: nvidia_driver.pins_text(DRIVER),
             nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
             nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,

@@ -53,6 +53,11 @@ def status(*packages: tuple[str, ...]) -> str:
     return "\n".join(texts)
 
 
+def file_lists(*packages: tuple[str, ...]) -> dict[str, str]:
+    """dpkg's lists of the packages' files, which are of no package here but for a directory."""
+    return {f"/var/lib/dpkg/info/{package[0]}.list": "/.\n" for package in packages}
+
+
 def tree(
     root: Path, files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
 ) -> Path:
@@ -60,6 +65,7 @@ def tree(
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        file.chmod(0o644)
     for path, target in (links or {}).items():
         link = root / path.lstrip("/")
         link.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ REQUIREMENTS = "444c500c" + "0" * 56
 CUDNN = "/opt/nvidia/cudnn/8.1.0.77-cuda11.2"
 VENV = "/opt/tensorflow/2.9.3-444c500c"
 SITE = VENV + "/lib/python3.9/site-packages"
+
+# When the packages were built, and when they came to this host.
+BUILT = 1_655_664_320
+INSTALLED = 1_760_000_000
 
 WISH = {"tensorflow": "2.9"}
 LOCK: dict[str, Any] = {
@@ -112,15 +117,30 @@ class Host:
         self.path(path).unlink()
 
     def package(self, name: str, version: str, files: Sequence[str], state: str = "") -> None:
+        """An installed package; dpkg gives files the package's time, its list the day's."""
         self.packages[name] = {"version": version, "state": state or "hold ok installed"}
-        self.write(f"/var/lib/dpkg/info/{name}:amd64.list", "/.\n" + "\n".join(files) + "\n")
         sums = [
             f"{hashlib.md5(self.path(file).read_bytes()).hexdigest()}  {file.lstrip('/')}"  # noqa: S324  dpkg's own
             for file in files
             if self.path(file).is_file() and not self.path(file).is_symlink()
         ]
-        self.write(f"/var/lib/dpkg/info/{name}:amd64.md5sums", "\n".join(sums) + "\n")
+        record = f"/var/lib/dpkg/info/{name}:amd64"
+        self.write(record + ".md5sums", "\n".join(sums) + "\n")
+        self.write(record + ".list", "/.\n" + "\n".join(files) + "\n")
+        for path in [*files, record + ".md5sums"]:
+            self.date(path, BUILT)
+        self.date(record + ".list", INSTALLED)
         self.write_status()
+
+    def date(self, path: str, when: int) -> None:
+        """Set a file's, or a link's own, time."""
+        os.utime(self.path(path), (when, when), follow_symlinks=False)
+
+    def alter(self, path: str, content: bytes) -> None:
+        """Other content in the same file at the same time, as a failing disk writes it."""
+        info = self.path(path).stat()
+        self.path(path).write_bytes(content)
+        os.utime(self.path(path), ns=(info.st_atime_ns, info.st_mtime_ns))
 
     def write_status(self) -> None:
         self.write(

@@ -111,7 +111,7 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
     (
         "library not in the loader's cache",
         _not_cached,
-        [("cuda", "libcusolver.so.11", "missing")],
+        [("cuda", "libcusolver.so.11", "not in the loader's cache")],
     ),
     (
         "library of another CUDA first",
@@ -283,8 +283,8 @@ def test_a_mirror_needs_no_component_of_the_platform(host: Host) -> None:
 
 def test_altered_contents_are_seen_only_when_they_are_read(host: Host) -> None:
     altered = made.ELF[:-1] + b"\1"
-    host.write(LIB + "/libcusolver.so.11.1.0.152", altered)
-    host.write(CUDNN + "/lib64/libcudnn.so.8.1.0", altered)
+    host.alter(LIB + "/libcusolver.so.11.1.0.152", altered)
+    host.alter(CUDNN + "/lib64/libcudnn.so.8.1.0", altered)
     host.write(f"{SITE}/tensorflow-2.9.3.dist-info/RECORD", "tensorflow/x.py,sha256=abc,3\n")
     host.write(f"{SITE}/tensorflow/x.py", "x=1")
     assert host.items() == []

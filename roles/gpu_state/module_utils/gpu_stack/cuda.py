@@ -5,7 +5,7 @@ earlier in the loader's path; TensorFlow then silently runs without GPUs. So bot
 and a lost file names the soname and the package whose reinstallation brings it back.
 """
 
-from . import dpkg, loader
+from . import dpkg, loader, written
 from .change import change
 
 NAME = "cuda"
@@ -31,13 +31,28 @@ def release_of(version):
 
 
 def _library(context, soname, package):
+    """The library as the loader finds it; {"own": path} where it would after another ldconfig."""
     path = context.loader.get(soname)
     seen = None if path is None else loader.inspect(context, path)
+    listed = dpkg.file_list(context, package)
     if seen is None:
         # Not in the cache, or the cache names a file that is gone.
-        return None
+        own = next((one for one in listed if one.endswith("/" + soname)), None)
+        stale = own is not None and own != path
+        whole = stale and loader.complaint(loader.inspect(context, own)) is None
+        return {"own": own} if whole else None
     seen["owner"] = dpkg.owner(context, seen["real"], [package])
+    seen["own"] = next((one for one in listed if _same_place(context, one, path)), None)
     return seen
+
+
+def _same_place(context, one, other):
+    """True for two spellings of one directory entry: /lib may be a link to /usr/lib."""
+    if one.rsplit("/", 1)[-1] != other.rsplit("/", 1)[-1]:
+        return False
+    return one == other or context.resolve(one.rsplit("/", 1)[0] or "/") == context.resolve(
+        other.rsplit("/", 1)[0] or "/"
+    )
 
 
 def _file(context, path):
@@ -56,7 +71,7 @@ def _files(context, row):
 
 
 def look(context):
-    """{version, packages, sonames, files, tools, components, pins, damaged}."""
+    """{version, packages, cache, sonames, files, tools, components, pins, flaws}."""
     row = context.part(NAME)
     packages = dpkg.select(context, [*sorted(wanted(row, context.options)), TOOLS_PACKAGE])
     sonames = row.get("sonames") or {}
@@ -68,27 +83,39 @@ def look(context):
     return {
         "version": version,
         "packages": packages,
+        "cache": loader.cache(context),
         "sonames": {name: _library(context, name, sonames[name]) for name in sonames},
         "files": _files(context, row),
         "tools": (context.read(TOOLS_MARKER) or "").strip() or None,
         "pins": dpkg.pins(context.read(PREFERENCES) or ""),
+        "pins_file": written.fault(context, PREFERENCES),
         "components": sorted(
             name
             for name in ("contrib", "non-free")
             if dpkg.component_enabled(context.apt_entries, name)
         ),
-        "damaged": dpkg.damaged(context, wanted(row, context.options)) if context.deep else [],
+        "flaws": dpkg.flaws(context, wanted(row, context.options)),
     }
 
 
 def _soname_change(soname, package, version, seen):
     to = "{0} {1}".format(package, version) if version else package
+    again = {"cuda_reinstall": [package]}
+    if seen is not None and "real" not in seen:
+        reason = "the loader's cache does not know {0}".format(seen["own"])
+        return change(NAME, soname, "not in the loader's cache", to, reason)
     fault = loader.complaint(seen)
     if fault is not None:
         reason = "TensorFlow opens {0} by name, and the loader finds no whole file".format(soname)
-        return change(NAME, soname, fault, to, reason, repair={"cuda_reinstall": [package]})
+        return change(NAME, soname, fault, to, reason, repair=again)
+    if seen["owner"] is None and seen["own"] is not None:
+        reason = "{0} leads to a file that {1} does not own".format(seen["path"], package)
+        return change(NAME, soname, seen["real"], to, reason, repair=again)
     if seen["owner"] is None:
-        reason = "the loader takes {0} from a file that {1} does not own".format(soname, package)
+        reason = (
+            "the loader takes {0} from a file that {1} does not own: remove {2}, or the line in "
+            "/etc/ld.so.conf.d that names its directory"
+        ).format(soname, package, seen["path"])
         return change(NAME, soname, seen["real"], to, reason)
     return None
 
@@ -137,21 +164,47 @@ def differ(row, found, options):
                 reason = "the CUDA packages come from {0}".format(component)
                 item = "apt component {0}".format(component)
                 changes.append(change(NAME, item, "not enabled", "enabled", reason))
-    if any(found["pins"].get(name) != packages[name] for name in packages):
+    old = found.get("pins_file")
+    if old is None and any(found["pins"].get(name) != packages[name] for name in packages):
+        old = "not as locked"
+    if old is not None:
         reason = "apt could move the packages away from the lock"
-        changes.append(change(NAME, PREFERENCES, "not as locked", "as locked", reason))
+        changes.append(change(NAME, PREFERENCES, old, "as locked", reason))
     changes.extend(dpkg.package_changes(NAME, packages, found["packages"], hold))
-    installed = found["packages"]
+    changes.extend(_content_changes(row, found, options))
+    return changes
+
+
+def _content_changes(row, found, options):
+    """What is wrong inside installed packages, and on the loader's way to them."""
+    packages = wanted(row, options)
+    changes = []
+    known = set()
+    if packages and not found.get("cache", True):
+        reason = "without it the loader finds no library outside its own directories"
+        changes.append(change(NAME, loader.CACHE, "missing", "rebuilt", reason))
     for soname in sorted(row.get("sonames") or {}):
         package = row["sonames"][soname]
-        if package not in installed:
-            continue  # its package is a change already
-        one = _soname_change(soname, package, packages.get(package), found["sonames"].get(soname))
+        if package not in found["packages"] or not found.get("cache", True):
+            continue  # its package, or the cache, is a change already
+        seen = found["sonames"].get(soname)
+        one = _soname_change(soname, package, packages.get(package), seen)
         if one is not None:
             changes.append(one)
-    changes.extend(_file_changes(row, found, options))
-    for package, path in found.get("damaged") or []:
-        reason = "its content is not what {0} shipped".format(package)
-        repair = {"cuda_reinstall": [package]}
-        changes.append(change(NAME, path, "altered", package, reason, repair=repair))
+            if one["repair"]:
+                known.add(soname.split(".so")[0] + ".so")
+    files = _file_changes(row, found, options)
+    changes.extend(files)
+    named = {(found["files"].get(one["item"]) or {}).get("path") for one in files} | {
+        ((row.get("files") or {}).get(one["item"]) or {}).get("path") for one in files
+    }
+    flawed = [
+        one
+        for one in found.get("flaws") or []
+        if one["path"] not in named
+        and one["path"].rsplit("/", 1)[-1].split(".so")[0] + ".so" not in known
+        # the link that XLA follows, when libdevice is missing behind it
+        and not any(path and path.startswith(one["path"] + "/") for path in named)
+    ]
+    changes.extend(dpkg.flaw_changes(NAME, flawed))
     return changes

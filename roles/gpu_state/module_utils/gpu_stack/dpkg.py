@@ -5,13 +5,24 @@ the file lists and the sources are plain text with a stable format (deb-control(
 sources.list(5)), so one process reads them all in a few milliseconds.
 """
 
+import fnmatch
 import hashlib
 import re
+import stat
 
 from .change import change
 
 STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"
+DIVERSIONS = "/var/lib/dpkg/diversions"
+ALTERNATIVES = "/var/lib/dpkg/alternatives"
+
+# Nothing that runs reads them, and slim images leave them out: only a deep look asks for them.
+UNREAD = tuple(
+    "/usr/share/" + name + "/" for name in ("bug", "doc", "info", "lintian", "locale", "man")
+)
+# More than this many flaws of one package are one item: a person reads the plan.
+MANY = 5
 
 # dpkg's name of the architecture, by `uname -m`.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
@@ -292,14 +303,250 @@ def component_enabled(entries, component):
     return False
 
 
-def damaged(context, names):
-    """[[package, path]] of files whose content is not what the package shipped (reads it all)."""
-    found = []
-    for name in sorted(names):
-        for path, md5 in sorted(md5sums(context, name).items()):
-            if digest(context, path, "md5") != md5:
-                found.append([name, path])
+# files of packages
+
+
+def _info_path(context, name, kind):
+    native = ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
+    for candidate in (name + ":" + native, name):
+        path = "{0}/{1}.{2}".format(INFO, candidate, kind)
+        if context.lstat(path) is not None:
+            return path
+    return None
+
+
+def diversions(context):
+    """{path: (where it was moved to, the package that may keep the path)} (dpkg-divert(1))."""
+    lines = (context.read(DIVERSIONS) or "").splitlines()
+    return {
+        lines[index]: (lines[index + 1], lines[index + 2]) for index in range(0, len(lines) - 2, 3)
+    }
+
+
+def conffiles(context, names):
+    """{path: md5} of the configuration files that dpkg tracks for these packages."""
+    found = {}
+    for stanza in (context.read(STATUS) or "").split("\n\n"):
+        start = stanza.find("Package: ")
+        if start < 0 or stanza[start + 9 :].split("\n", 1)[0].strip() not in names:
+            continue
+        match = re.search(r"^Conffiles:\n((?: .+\n?)+)", stanza, re.M)
+        for line in match.group(1).splitlines() if match is not None else []:
+            words = line.split()
+            if len(words) == 2:  # a third word says that the file is obsolete
+                found[words[0]] = words[1]
     return found
+
+
+def _excluded(context):
+    """A test for paths that dpkg was told not to unpack (path-exclude in dpkg.cfg(5))."""
+    rules = []
+    for file in ["/etc/dpkg/dpkg.cfg", *context.glob("/etc/dpkg/dpkg.cfg.d/*")]:
+        for line in (context.read(file) or "").splitlines():
+            word, _sign, pattern = line.replace("=", " ", 1).partition(" ")
+            if word.strip() in ("path-exclude", "path-include"):
+                rules.append((word.strip() == "path-exclude", pattern.strip()))
+
+    def excluded(path):
+        result = False
+        for exclude, pattern in rules:
+            if fnmatch.fnmatch(path, pattern):
+                result = exclude
+        return result
+
+    return excluded if rules else None
+
+
+def _leaves(paths):
+    """The listed paths without the directories that lead to others, which come before them."""
+    for index, path in enumerate(paths):
+        after = paths[index + 1] if index + 1 < len(paths) else ""
+        if not after.startswith(path + "/"):
+            yield path
+
+
+def _state(context, path, info, sums, read):
+    """What is wrong with one file of a package whose stat is known; None when nothing is.
+
+    `sums`: {path: md5} of what was shipped as a file. dpkg keeps no sizes and no targets of links.
+    """
+    link = stat.S_ISLNK(info.st_mode)
+    if path not in sums:
+        return "dangling" if link and not context.exists(path) else None
+    if link:
+        return "a link to {0}".format(context.readlink(path))
+    if not stat.S_ISREG(info.st_mode):
+        return "a directory" if stat.S_ISDIR(info.st_mode) else "not a file"
+    if info.st_size == 0 and sums[path] != hashlib.md5(b"").hexdigest():  # noqa: S324  dpkg's own
+        return "empty"
+    if read and digest(context, path, "md5") != sums[path]:
+        return "altered"
+    return None
+
+
+def flaws(context, names):
+    """[{package, path, fault, conffile}] of the files that these packages own.
+
+    Cheap enough for every look: one lstat per file. dpkg gives what it unpacks the time that it
+    has in the package, so a file that is newer than dpkg's list of the package's files was touched
+    after it was installed; such a file alone is read and hashed. A change that kept the old time
+    is seen by a deep look, which reads all.
+
+    Configuration files belong to the administrator: one that is gone is named, one that was edited
+    only by a deep look.
+    """
+    names = [name for name in sorted(names) if name in context.packages]
+    diverted = diversions(context)
+    configuration = conffiles(context, names)
+    excluded = _excluded(context)
+    root = context.stat("/")
+    owner = root.st_uid if root is not None else 0
+    found = []
+    for name in names:
+        found.extend(_package_flaws(context, name, diverted, configuration, excluded, owner))
+    return found
+
+
+def _flaw(name, path, fault, conffile=False):
+    return {"package": name, "path": path, "fault": fault, "conffile": conffile}
+
+
+def _shipped(context, name, diverted):
+    """{path as it is on disk: md5} of a package's files, diversions followed."""
+    sums = md5sums(context, name)
+    for path, (moved, keeper) in diverted.items():
+        if path in sums and keeper != name:
+            sums[moved] = sums.pop(path)
+    return sums
+
+
+def _package_flaws(context, name, diverted, configuration, excluded, owner):
+    place, sums_place = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
+    text = context.read(place) if place is not None else None
+    listed = [line for line in (text or "").splitlines() if line]
+    if not listed:
+        return [_flaw(name, "file list", "missing")]
+    unpacked = context.lstat(place).st_mtime
+    sums_time = context.lstat(sums_place).st_mtime if sums_place else unpacked
+    # Where the clock was wrong on that day, the package's own time is the later one.
+    since = max(unpacked, sums_time)
+    sums = None
+    found, times = [], []
+    for path in _leaves(listed):
+        if not context.deep and path.startswith(UNREAD):
+            continue
+        if path in diverted and diverted[path][1] != name:
+            path = diverted[path][0]
+        info = context.lstat(path)
+        conffile = path in configuration
+        if info is None:
+            if excluded is None or not excluded(path):
+                found.append(_flaw(name, path, "missing", conffile))
+            continue
+        times.append(info.st_mtime)
+        touched = info.st_mtime > since
+        fault = None
+        if conffile and not context.deep:
+            continue
+        if context.deep or touched or info.st_size == 0:
+            if sums is None:
+                sums = _shipped(context, name, diverted)
+                sums.update(configuration)
+            fault = _state(context, path, info, sums, context.deep or touched)
+            if fault is None and touched and stat.S_ISLNK(info.st_mode):
+                fault = "relinked"
+        elif stat.S_ISLNK(info.st_mode) and not context.exists(path):
+            fault = "dangling"
+        if fault is None:
+            fault = _closed(path, info, owner)
+        if fault is not None:
+            found.append(_flaw(name, path, fault, conffile))
+    if sums_place is None:
+        # Packages without any file have none: nothing to compare, nothing to miss.
+        if context.deep and times:
+            found.append(_flaw(name, "checksums", "missing"))
+    elif sums_time > unpacked and times and min(times) <= unpacked:
+        found.append(_flaw(name, "checksums", "changed"))
+    return found
+
+
+def _closed(path, info, owner):
+    """Why other users can't have a package's file, or one of them could change it; else None."""
+    if stat.S_ISLNK(info.st_mode) or not path.startswith("/usr/"):
+        return None
+    if not info.st_mode & stat.S_IROTH:
+        return "mode {0:04o}".format(stat.S_IMODE(info.st_mode))
+    return "owned by user {0}".format(info.st_uid) if info.st_uid != owner else None
+
+
+def flaw_changes(component, flawed):
+    """Changes for the flaws of packages, each repaired by installing the package again.
+
+    Many flaws of one package are one item.
+    """
+    changes = []
+    for name in sorted({one["package"] for one in flawed}):
+        ours = [one for one in flawed if one["package"] == name]
+        repair = {component + "_reinstall": [name]}
+        edited = [one["path"] for one in ours if one["conffile"] and one["fault"] != "missing"]
+        if edited:
+            repair[component + "_conffiles"] = edited
+        if len(ours) > MANY:
+            faults = sorted({one["fault"] for one in ours})
+            old = "{0} files: {1}".format(len(ours), ", ".join(faults))
+            reason = "for example {0}".format(ours[0]["path"])
+            changes.append(change(component, name + " files", old, name, reason, repair=repair))
+            continue
+        for one in ours:
+            item, reason = one["path"], "it is a file of {0}".format(name)
+            if not item.startswith("/"):
+                item = "{0} {1}".format(name, item)
+                reason = "dpkg's record of the package tells whether its files are whole"
+            changes.append(change(component, item, one["fault"], name, reason, repair=repair))
+    return changes
+
+
+# alternatives
+
+
+def alternative(context, group):
+    """{"mode", "links": {link: (name, target)}} of update-alternatives' record; None without one.
+
+    The record is lines: mode, the master link, then name and link of each slave up to an empty
+    line; then each choice: path, priority, and the slaves' paths (empty where it has none).
+    Targets are those of the choice that /etc/alternatives points to, else of the first one.
+    """
+    lines = (context.read("{0}/{1}".format(ALTERNATIVES, group)) or "").split("\n")
+    if len(lines) < 3 or lines[0] not in ("auto", "manual") or "" not in lines:
+        return None
+    end = lines.index("")
+    slaves = [(lines[index], lines[index + 1]) for index in range(2, end - 1, 2)]
+    size = 2 + len(slaves)
+    rest = lines[end + 1 :]
+    choices = [rest[start : start + size] for start in range(0, len(rest) - size + 1, size)]
+    choices = [choice for choice in choices if choice[0]]
+    if not choices:
+        return None
+    chosen = context.readlink("/etc/alternatives/" + group)
+    choice = next((one for one in choices if one[0] == chosen), None)
+    links = {lines[1]: (group, (choice or choices[0])[0])}
+    for index, (name, link) in enumerate(slaves):
+        target = (choice or choices[0])[2 + index]
+        if target and context.lstat(target) is not None:
+            links[link] = (name, target)
+    return {"mode": lines[0], "choices": [one[0] for one in choices], "links": links}
+
+
+def broken_links(context, record):
+    """Links of an alternative that don't lead where its record says, sorted."""
+    found = []
+    for link, (name, target) in record["links"].items():
+        middle = "/etc/alternatives/" + name
+        if context.readlink(link) != middle:
+            found.append(link)
+        if context.readlink(middle) != target:
+            found.append(middle)
+    return sorted(found)
 
 
 def digest(context, path, algorithm):

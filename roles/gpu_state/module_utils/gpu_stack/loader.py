@@ -5,6 +5,10 @@ loader's own answer. `ldconfig -p` prints its cache in the order in which the lo
 of several lines for one soname the first of the host's architecture wins.
 """
 
+import struct
+
+CACHE = "/etc/ld.so.cache"
+
 # What `ldconfig -p` calls a library of the architecture, by `uname -m`.
 FLAGS = {"x86_64": "x86-64", "aarch64": "AArch64", "ppc64le": "64bit"}
 
@@ -24,18 +28,38 @@ def parse(text, architecture="x86_64"):
     return found
 
 
+def cache(context):
+    """True where the loader has a cache; a tree that is not the running system is believed."""
+    return bool(context.loader) or (context.root == "/" and context.exists(CACHE))
+
+
+def cut_short(head, size):
+    """True where an ELF file ends before its section headers, which linkers write last.
+
+    `head` are its first 64 bytes (elf(5)): a little-endian 64-bit file has the offset of the
+    section headers at 0x28, their size and number at 0x3a. Other files are not judged.
+    """
+    if len(head) < 64 or head[4:6] != b"\x02\x01":
+        return False
+    (offset,) = struct.unpack_from("<Q", head, 0x28)
+    entry, number = struct.unpack_from("<HH", head, 0x3A)
+    return size < offset + entry * number
+
+
 def inspect(context, path):
-    """{"path", "real", "size", "elf"} of a library; None when `path` leads nowhere."""
+    """{"path", "real", "size", "elf", "short"} of a library; None when `path` leads nowhere."""
     real = context.resolve(path)
     if real is None:
         return None
     info = context.stat(real)
-    head = context.read_bytes(real, 4)
+    head = context.read_bytes(real, 64) or b""
+    size = info.st_size if info is not None else 0
     return {
         "path": path,
         "real": real,
-        "size": info.st_size if info is not None else 0,
-        "elf": head == b"\x7fELF",
+        "size": size,
+        "elf": head[:4] == b"\x7fELF",
+        "short": cut_short(head, size),
     }
 
 
@@ -47,4 +71,6 @@ def complaint(seen):
         return "empty"
     if not seen["elf"]:
         return "damaged"
+    if seen.get("short"):
+        return "cut short"
     return None

@@ -7,7 +7,7 @@ package list, so the look reads pins, holds, DKMS's links, the age of the initra
 
 import functools
 
-from . import dpkg, platform
+from . import dpkg, platform, written
 from .change import change
 
 NAME = "nvidia_driver"
@@ -16,6 +16,11 @@ PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 UPGRADES = "/etc/apt/apt.conf.d/51provision-gpu-stack"
 BLACKLIST = "/etc/modprobe.d/provision-nouveau.conf"
 UNIT = "nvidia-persistenced.service"
+
+# Debian puts the driver's programs and libraries in their places through update-alternatives:
+# {group: the package whose scripts make it}.
+ALTERNATIVES = {"glx": "glx-alternative-nvidia", "nvidia": "nvidia-alternative"}
+CURRENT = "/usr/lib/nvidia/current"
 
 # Debian's name of the module in DKMS and on disk; /etc/modprobe.d/nvidia.conf makes `modprobe
 # nvidia` load it.
@@ -134,11 +139,32 @@ def older_initramfs(context):
 
 
 def persistence(context):
-    """ "enabled" or "disabled"; None without the unit."""
+    """ "enabled", "disabled" or "masked"; None without the unit."""
     if not context.exists("/lib/systemd/system/" + UNIT):
         return None
+    if context.readlink("/etc/systemd/system/" + UNIT) == "/dev/null":
+        return "masked"
     link = "/etc/systemd/system/multi-user.target.wants/" + UNIT
     return "enabled" if context.lstat(link) is not None else "disabled"
+
+
+def alternatives(context, names):
+    """{group: what is wrong} of the groups whose package is wished and installed."""
+    found = {}
+    for group, package in ALTERNATIVES.items():
+        if package not in names or package not in context.packages:
+            continue
+        record = dpkg.alternative(context, group)
+        if record is None:
+            found[group] = {"record": None, "broken": []}
+            continue
+        broken = dpkg.broken_links(context, record)
+        choice = context.readlink("/etc/alternatives/" + group)
+        if group == "nvidia" and CURRENT in record["choices"] and choice != CURRENT:
+            broken = ["/etc/alternatives/" + group]
+        if broken:
+            found[group] = {"record": record["mode"], "broken": broken}
+    return found
 
 
 def look(context):
@@ -146,11 +172,12 @@ def look(context):
     installed = context.packages
     libcuda = installed.get("libcuda1")
     names = list(all_packages(row)) if row else []
+    scope = resolve_scope(context.options, context.container)
     return {
         "version": libcuda["version"].split("-")[0] if libcuda is not None else None,
         "packages": dpkg.select(context, [*names, "dkms", "libcuda1"]),
         "container": context.container,
-        "scope": resolve_scope(context.options, context.container),
+        "scope": scope,
         "loaded": (context.read("/sys/module/nvidia/version") or "").strip() or None,
         "nouveau_loaded": context.exists("/sys/module/nouveau"),
         "gpus": len(platform.gpus(context)),
@@ -162,13 +189,34 @@ def look(context):
         "blacklist": context.read(BLACKLIST),
         "initramfs_older": older_initramfs(context),
         "persistence": persistence(context),
+        "written": written.faults(context, [PINS, UPGRADES, BLACKLIST]),
+        "alternatives": alternatives(context, names),
+        "flaws": dpkg.flaws(context, wanted_packages(row, scope, context.options) if row else []),
     }
 
 
-def _file(item, found, expected, reason):
-    if found == expected:
-        return []
-    return [change(NAME, item, "absent" if found is None else "changed", "as written", reason)]
+def _file(path, seen, expected, found, reason):
+    old = written.complaint(seen, expected, (found.get("written") or {}).get(path))
+    return [] if old is None else [change(NAME, path, old, "as written", reason)]
+
+
+def _link_changes(found):
+    changes = []
+    for group, seen in sorted((found.get("alternatives") or {}).items()):
+        package = ALTERNATIVES[group]
+        item = "alternatives " + group
+        if seen["record"] is None:
+            reason = "update-alternatives has no record of the group"
+            repair = {"nvidia_driver_reinstall": [package]}
+            changes.append(change(NAME, item, None, package, reason, repair=repair))
+            continue
+        reason = "programs and the loader find the driver through these links"
+        old = "wrong: " + ", ".join(seen["broken"][:3])
+        if len(seen["broken"]) > 3:
+            old += " and {0} more".format(len(seen["broken"]) - 3)
+        repair = {"nvidia_driver_alternatives": [group]}
+        changes.append(change(NAME, item, old, CURRENT, reason, repair=repair))
+    return changes
 
 
 def _kernel_changes(row, found):
@@ -184,9 +232,8 @@ def _kernel_changes(row, found):
             changes.append(
                 change(NAME, "module for kernel " + kernel, built, row["version"], reason)
             )
-    changes += _file(
-        BLACKLIST, found["blacklist"], BLACKLIST_TEXT, "nouveau would take the GPU at boot"
-    )
+    reason = "nouveau would take the GPU at boot"
+    changes += _file(BLACKLIST, found["blacklist"], BLACKLIST_TEXT, found, reason)
     for path in found["initramfs_older"]:
         reason = "older than the blacklist: it brings nouveau up at boot"
         changes.append(change(NAME, path, "old", "rebuilt", reason))
@@ -213,10 +260,12 @@ def differ(row, found, options):
     scope = resolve_scope(options, found["container"])
     wanted = wanted_packages(row, scope, options)
     changes = dpkg.package_changes(NAME, wanted, found["packages"], hold)
-    changes += _file(PINS, found["pins"], pins_text(row), "apt would take a newer branch")
+    changes += _file(PINS, found["pins"], pins_text(row), found, "apt would take a newer branch")
     if hold:
         reason = "unattended-upgrades would move the driver"
-        changes += _file(UPGRADES, found["upgrades"], UPGRADES_TEXT, reason)
+        changes += _file(UPGRADES, found["upgrades"], UPGRADES_TEXT, found, reason)
+    changes += _link_changes(found)
+    changes += dpkg.flaw_changes(NAME, found.get("flaws") or [])
     if scope == "full":
         if found["packages"].get("dkms", {}).get("status") != "installed":
             changes.append(
@@ -228,7 +277,7 @@ def differ(row, found, options):
     # Without a device the daemon has nothing to hold and would be a failed unit.
     can_run = scope == "full" or found["device"]
     wished = options.get("nvidia_driver_persistence", True)
-    if wished and can_run and found["persistence"] == "disabled":
+    if wished and can_run and found["persistence"] in ("disabled", "masked"):
         reason = "the driver would be unloaded between jobs"
-        changes.append(change(NAME, UNIT, "disabled", "enabled", reason))
+        changes.append(change(NAME, UNIT, found["persistence"], "enabled", reason))
     return changes
