@@ -184,8 +184,18 @@ def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> No
     assert items(changes(tmp_path, container=True)) == []
 
 
+def test_a_persistence_daemon_that_is_not_wished_is_disabled(tmp_path: Path) -> None:
+    """Debian's package enables it, so that leaving it alone would be no answer."""
+    converged(tmp_path)
+    (found,) = changes(tmp_path, nvidia_driver_persistence=False)
+    assert (found["item"], found["from"], found["to"]) == (
+        "nvidia-persistenced.service", "enabled", "disabled",
+    )  # fmt: skip
+
+
 def test_without_hold_neither_holds_nor_blacklist_are_wished(tmp_path: Path) -> None:
     tree(converged(tmp_path), {"/var/lib/dpkg/status": status(*[(*p[:2], "install") for p in ALL])})
+    assert items(changes(tmp_path, nvidia_driver_hold=False)) == [nvidia_driver.UPGRADES]
     (tmp_path / nvidia_driver.UPGRADES.lstrip("/")).unlink()
     assert changes(tmp_path, nvidia_driver_hold=False) == []
     assert "libcuda1 hold" in items(changes(tmp_path))

@@ -264,6 +264,8 @@ def differ(row, found, options):
     if hold:
         reason = "unattended-upgrades would move the driver"
         changes += _file(UPGRADES, found["upgrades"], UPGRADES_TEXT, found, reason)
+    elif found["upgrades"] is not None:
+        changes.append(change(NAME, UPGRADES, "present", None, "holding was switched off"))
     changes += _link_changes(found)
     changes += dpkg.flaw_changes(NAME, found.get("flaws") or [])
     if scope == "full":
@@ -280,4 +282,8 @@ def differ(row, found, options):
     if wished and can_run and found["persistence"] in ("disabled", "masked"):
         reason = "the driver would be unloaded between jobs"
         changes.append(change(NAME, UNIT, found["persistence"], "enabled", reason))
+    # Debian's package enables it by itself.
+    if not wished and found["persistence"] == "enabled":
+        reason = "persistence was switched off"
+        changes.append(change(NAME, UNIT, "enabled", "disabled", reason))
     return changes
