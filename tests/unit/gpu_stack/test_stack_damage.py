@@ -36,6 +36,12 @@ def test_a_converged_host_is_whole_when_its_contents_are_read_too(host: Host) ->
     assert host.items(deep=True) == []
 
 
+def test_any_archive_component_can_be_asked_for(host: Host) -> None:
+    """A mirror's component of another name, or main, is looked for as contrib and non-free are."""
+    asked = {"cuda_apt_components": ["main", "non-free", "lab"]}
+    assert host.items(options=asked) == [("cuda", "apt component lab", "not enabled")]
+
+
 def test_a_result_is_plain_json(host: Host) -> None:
     plan = host.plan()
     assert json.loads(json.dumps(plan)) == plan

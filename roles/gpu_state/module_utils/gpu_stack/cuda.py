@@ -91,7 +91,7 @@ def look(context):
         "pins_file": written.fault(context, PREFERENCES),
         "components": sorted(
             name
-            for name in ("contrib", "non-free")
+            for name in {"contrib", "non-free", *(context.options.get("cuda_apt_components") or ())}
             if dpkg.component_enabled(context.apt_entries, name)
         ),
         "flaws": dpkg.flaws(context, wanted(row, context.options)),
