@@ -87,7 +87,7 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
         "from the locked requirements (protobuf<3.20)",
     ),
     (
-        r"Illegal instruction|rc -4\b|compiled to use (AVX\S*) instructions",
+        r"Illegal instruction|rc -4\b|compiled to use AVX\S* instructions",
         "TensorFlow's wheel uses AVX, and this processor has none",
         "no wheel of TensorFlow runs here; in a virtual machine, choose a CPU model with AVX",
     ),
@@ -136,15 +136,15 @@ def first_match(rules: tuple[tuple[str, str, str], ...], text: str) -> Diagnosis
         match = re.search(pattern, text)
         if match:
             for number, group in enumerate(match.groups(), 1):
-                message = message.replace(f"{{{number}}}", (group or "").strip())
+                message = message.replace(f"{{{number}}}", group.strip())
             return Diagnosis(message, hint)
     return None
 
 
 def last_line(text: str) -> str:
     """The last line that holds something; programs put the reason there."""
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
 
 
 def missing_libraries(log: str) -> list[str]:
@@ -194,7 +194,8 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
             f"{counted}: CUDA sees no device (CUDA_ERROR_NO_DEVICE)",
             "CUDA_VISIBLE_DEVICES may hide them, or /dev/nvidia* may be missing",
         )
-    if "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" in log or "kernel driver does not match" in log:
+    # cuda_diagnostics.cc: "kernel version 470.256.2 does not match DSO version 535.309.1"
+    if "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" in log or "does not match DSO version" in log:
         return Diagnosis(
             f"{counted}: libcuda.so.1 and the loaded kernel module have different versions",
             "reboot the host",

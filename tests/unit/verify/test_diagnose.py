@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from provision.verify import diagnose
@@ -39,6 +41,9 @@ DSO = "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
             "come from different driver versions",
         ),
         (127, "nvidia-smi: command not found", "not installed"),
+        (127, "sh: 1: nvidia-smi: not found", "not installed"),
+        (9, "NVIDIA-SMI couldn't communicate with NVIDIA driver", "can't reach the kernel module"),
+        (15, "Unable to determine the device handle for gpu 0000:3B:00.0: x", "0000:3B:00.0 does"),
         (3, "a sentence of tomorrow", "ended with 3: a sentence of tomorrow"),
         (3, "", "it said nothing"),
     ],
@@ -51,6 +56,9 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
     ("rc", "error", "log", "words"),
     [
         (1, "AttributeError: _ARRAY_API not found", "", "NumPy 2"),
+        (1, "ImportError: x", "A module that was compiled using NumPy 1.x cannot run", "NumPy 2"),
+        (1, "ImportError: numpy.core.multiarray failed to import", "", "NumPy 2"),
+        (1, "TypeError: Unable to convert function return value to a Python type!", "", "NumPy 2"),
         (
             1,
             "ImportError: numpy.core.multiarray failed to import",
@@ -67,7 +75,7 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
             1,
             "ImportError: cannot import name 'builder' from 'google.protobuf.internal'",
             "",
-            "protobuf",
+            "protobuf is not the one",
         ),
         (1, "ModuleNotFoundError: No module named 'pkg_resources'", "", "module pkg_resources"),
         (
@@ -77,6 +85,9 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
             "needs libcudart.so.11.0",
         ),
         (-4, "", "", "AVX"),
+        (132, "", "Illegal instruction (core dumped)", "AVX"),
+        (1, "MemoryError", "", "too little memory"),
+        (1, "OSError: [Errno 12] Cannot allocate memory", "", "too little memory"),
         (
             -6,
             "",
@@ -127,6 +138,11 @@ def test_tensorflow_import(rc: int, error: str, log: str, words: str) -> None:
             "failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported",
             "different versions",
         ),
+        ("kernel version 470.256.2 does not match DSO version 535.309.1", "different versions"),
+        (
+            "Loaded runtime CuDNN library: 8.0.5 but source was compiled with: 8.1.0",
+            "it was built with 8.1.0",
+        ),
         (
             "failed call to cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: forward",
             "forward-compatibility",
@@ -147,6 +163,27 @@ def test_tensorflow_without_gpus(log: str, words: str) -> None:
 def test_missing_libraries_are_named_once_and_tensorrt_is_optional() -> None:
     log = "".join(
         f"{DSO}Could not load dynamic library '{name}'; dlerror: {name}: cannot open\n"
-        for name in ("libnvinfer.so.7", "libcudnn.so.8", "libcusolver.so.11", "libcudnn.so.8")
+        for name in (
+            "libnvinfer.so.7",
+            "libnvinfer_plugin.so.7",
+            "libcudnn.so.8",
+            "libcusolver.so.11",
+            "libcudnn.so.8",
+        )
     )
     assert diagnose.missing_libraries(log) == ["libcudnn.so.8", "libcusolver.so.11"]
+    message = diagnose.tensorflow_gpus(log, 0, 2).message
+    assert message.endswith("it could not load libcudnn.so.8, libcusolver.so.11")
+
+
+def test_a_diagnosis_is_not_changed_by_who_reads_it() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        diagnose.Diagnosis("x").hint = "y"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [("", ""), ("\n \n", ""), ("first\n  the reason  \n\n", "the reason"), ("one", "one")],
+)
+def test_the_last_line_that_holds_something(output: str, line: str) -> None:
+    assert diagnose.last_line(output) == line
