@@ -92,7 +92,7 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
 
     found, unused, started = [], dict(waivers), time.monotonic()
     for target in TARGETS:
-        mutants = [m for m in target.mutants() if only is None or m.function == only]
+        mutants = [m for m in target.mutants() if only in (None, m.function, target.file.stem)]
         if not mutants:
             continue
         counts: collections.Counter[str] = collections.Counter()
@@ -128,7 +128,7 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
         print(f"{clear}{target.path}: {len(mutants)} faults: {shown}", flush=True)
     print(f"code: {len(found)} faults in {time.monotonic() - started:.0f} s")
     if only is not None:
-        unused = {key: reason for key, reason in unused.items() if key[1] == only}
+        unused = {k: v for k, v in unused.items() if only in (k[1], Path(k[0]).stem)}
     return found, sorted(unused)
 
 
@@ -143,7 +143,7 @@ def shown(one: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything down here too")
-    parser.add_argument("--only", metavar="NAME", help="faults of this function only")
+    parser.add_argument("--only", metavar="NAME", help="faults of this function or file only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     chosen = parser.parse_args(arguments)
     sys.path[:0] = PATHS

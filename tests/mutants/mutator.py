@@ -202,7 +202,8 @@ class _Walk:
             names = [target.id for target in child.targets if isinstance(target, ast.Name)]
             numbers = not any(one in self.fixed for one in names)
         if self.functions.search(inner):
-            for operator, replacement in self.faults(child, scope, numbers=numbers):
+            last = isinstance(parent, ast.FunctionDef) and child is parent.body[-1]
+            for operator, replacement in self.faults(child, scope, numbers=numbers, last=last):
                 if inside or operator != "text":
                     place = (parent, name, index)
                     yield self.mutant(inner, operator, child, place, replacement, at_import)
@@ -234,8 +235,10 @@ class _Walk:
             replacement=replacement,
         )
 
-    def faults(self, node: ast.AST, scope: str, *, numbers: bool) -> Iterator[tuple[str, ast.AST]]:
-        """(operator, what stands in its place) of one node."""
+    def faults(
+        self, node: ast.AST, scope: str, *, numbers: bool, last: bool
+    ) -> Iterator[tuple[str, ast.AST]]:
+        """(operator, what stands in its place) of one node; `last`: its function ends with it."""
         if isinstance(node, ast.Constant):
             yield from _constant(node, numbers=numbers)
         elif isinstance(node, ast.JoinedStr):
@@ -276,7 +279,7 @@ class _Walk:
                     ]  # fmt: skip
                     yield "condition removed", made_node
         if isinstance(node, ast.stmt) and scope != "<module>":
-            yield from _statement(node)
+            yield from _statement(node, last=last)
 
 
 def _shown(node: ast.AST) -> str:
@@ -341,7 +344,7 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         yield "call", made
 
 
-def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+def _statement(node: ast.stmt, *, last: bool) -> Iterator[tuple[str, ast.AST]]:
     if isinstance(node, ast.If):
         for value in (True, False):
             made = copy.copy(node)
@@ -356,8 +359,13 @@ def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
             yield "return value", ast.Return(ast.Constant(None))
         else:
             yield "return value", ast.Return(ast.Constant("mutant"))
-    if isinstance(node, REMOVABLE):
+    # A function that ends returns None all the same.
+    if isinstance(node, REMOVABLE) and not (last and _returns_nothing(node)):
         yield "statement removed", ast.Pass()
+
+
+def _returns_nothing(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Return) and (node.value is None or _is_none(node.value))
 
 
 def _is_none(node: ast.expr) -> bool:
