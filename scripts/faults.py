@@ -389,6 +389,8 @@ class Bench:
     def close(self) -> None:
         if self.kept:
             say(f"kept: {self.container}, project {self.project}")
+            # Nobody's any more: the next harness leaves it alone.
+            (self.project.parent / "owner").unlink(missing_ok=True)
             return
         self._down()
         shutil.rmtree(self.connections, ignore_errors=True)
@@ -815,6 +817,8 @@ class Harness:
                 with self._lock:
                     self.missed.append({"fault": fault.data(), "reason": str(missed)})
                 continue
+            if bench.stopped:
+                return  # what was killed by Ctrl-C tells nothing
             with self._lock:
                 self.results.append(result)
                 self.write()
@@ -880,10 +884,12 @@ def workplace() -> Iterator[Path]:
     place().mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=place()))
     (directory / "owner").write_text(owner(), "ascii")
-    yield directory
-    with contextlib.suppress(OSError):
-        (directory / "owner").unlink()
-        directory.rmdir()
+    try:
+        yield directory
+    finally:
+        # A host that is kept keeps its project here.
+        if not any(directory.glob("*/")):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def moment(text: str) -> tuple[str, float]:
