@@ -61,9 +61,12 @@ def provision(*arguments: str) -> int:
     return subprocess.run([str(BIN / "provision"), *arguments], check=False).returncode
 
 
-def prepare(project: Path, name: str, hosts: Sequence[str], *, keep: bool) -> locallab.Lab:
+def prepare(
+    project: Path, name: str, hosts: Sequence[str], *, keep: bool, more: Path | None = None
+) -> locallab.Lab:
     """Bare hosts, and a rendered project for them that was never run.
 
+    `more` is a folder with further files of the inventory (host_vars), where it exists.
     Without `keep` the hosts are swept away once this process, or the one that PROVISION_LAB_OWNER
     names by its pid, is gone: a killed test run leaves nothing for long.
     """
@@ -79,6 +82,8 @@ def prepare(project: Path, name: str, hosts: Sequence[str], *, keep: bool) -> lo
         progress=say,
     )
     write_inventory(project, lab, cudnn_archive.pack(cache_directory(), progress=say))
+    if more is not None and more.is_dir():
+        shutil.copytree(more, project / "lab", dirs_exist_ok=True)
     for command in (["lock", "--project", str(project)], ["render", str(project)]):
         code = provision(*command)
         if code:
@@ -110,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--project", type=Path, default=ROOT / "build" / "demo")
     parser.add_argument("--name", default="demo")
     parser.add_argument("--host", action="append", dest="hosts")
+    parser.add_argument("--lab", type=Path, help="a folder with more files for the inventory")
     chosen = parser.parse_args(arguments)
     hosts = chosen.hosts or ["demo-gpu1", "demo-gpu2"]
     try:
@@ -118,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if chosen.command == "prepare":
             down(chosen.project, chosen.name)
-            prepare(chosen.project, chosen.name, hosts, keep=True)
+            prepare(chosen.project, chosen.name, hosts, keep=True, more=chosen.lab)
             return 0
         return up(chosen.project, chosen.name, hosts)
     except ProvisionError as error:
