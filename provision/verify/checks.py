@@ -8,6 +8,7 @@ can't be judged because something before it failed is not applicable too: one ca
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from typing import Any
 from . import diagnose
 from .diagnose import Diagnosis
 
+# What nvidia-smi is asked for, by the probe.
+SMI_CELLS = 6
 # So many packages or wheels are named in a diagnosis; all of them stand in its detail.
 NAMED = 5
 AGAIN = "run the playbook again; `provision plan` shows what it will repair"
@@ -106,13 +109,13 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def smi_rows(seen: Seen) -> list[list[str]]:
     """`nvidia-smi --query-gpu=driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total`
-    as cells.
+    as cells. Lines that are no GPU's ("WARNING: infoROM is corrupted at gpu ...") are left out.
     """
     answer = seen.probe["nvidia_smi"]
     if answer["rc"] != 0:
         return []
-    lines = answer["stdout"].strip().splitlines()
-    return [[cell.strip() for cell in line.split(",")] for line in lines if "," in line]
+    rows = [[cell.strip() for cell in line.split(",")] for line in answer["stdout"].splitlines()]
+    return [row for row in rows if len(row) == SMI_CELLS]
 
 
 def usable_gpus(seen: Seen) -> int:
@@ -142,10 +145,10 @@ def host_answers(seen: Seen) -> Verdict:
 @check("nvidia_driver.answers", "nvidia-smi answers")
 def nvidia_smi_answers(seen: Seen) -> Verdict:
     answer = seen.probe["nvidia_smi"]
-    if answer["rc"] == 0 and smi_rows(seen):
-        names = [row[1] for row in smi_rows(seen)]
+    names = collections.Counter(row[1] for row in smi_rows(seen))
+    if names:
         what = " (simulated GPU)" if seen.simulated else ""
-        return passed(f"{len(names)} x {names[0]}{what}")
+        return passed(", ".join(f"{names[name]} x {name}" for name in sorted(names)) + what)
     said = answer["stdout"] + answer["stderr"]
     found = diagnose.nvidia_smi(answer["rc"], said)
     if seen.probe["module"].get("nouveau"):
@@ -202,7 +205,7 @@ def nvidia_kernel_module(seen: Seen) -> Verdict:
             "nouveau is loaded instead of NVIDIA's module",
             "the role blacklists nouveau and rebuilds the initramfs; reboot the host",
         )
-    kernel = (seen.probe.get("platform") or {}).get("kernel")
+    kernel = seen.probe["platform"]["kernel"]
     return failed(
         "no NVIDIA module is loaded",
         f"`dkms status` must show it built for kernel {kernel}; `dmesg | grep -i nvidia` shows a "
@@ -251,11 +254,8 @@ def gpus_answer(seen: Seen) -> Verdict:
             f"the driver shows no GPU, the PCI bus has {len(on_bus)}",
             "`dmesg | grep -i nvrm` says why",
         )
-    if usable == len(on_bus):
-        mig = sum(1 for row in smi_rows(seen) if len(row) > 4 and row[4] == "Enabled")
-        return passed(f"{usable} GPUs" + (f", {mig} in MIG mode" if mig else ""))
     if usable < len(on_bus):
-        shown = {row[3].lower()[-12:] for row in smi_rows(seen) if len(row) > 3}
+        shown = {gpu["pci"] for gpu in gpu_devices(seen)}
         dark = [f"{f['address']} ({f['device']})" for f in on_bus if f["address"] not in shown]
         return failed(
             f"{usable} of {len(on_bus)} GPUs answer; the driver does not show {', '.join(dark)}",
@@ -263,10 +263,13 @@ def gpus_answer(seen: Seen) -> Verdict:
             "given to a virtual machine (vfio), or one that fell off the bus: "
             "`lspci -k -d 10de:` and `dmesg | grep -i xid`",
         )
-    return failed(
-        f"the driver shows {usable} GPUs, the PCI bus only {len(on_bus)}",
-        "the PCI tree this host shows is not the whole one (a container or a virtual machine)",
-    )
+    if usable > len(on_bus):
+        return failed(
+            f"the driver shows {usable} GPUs, the PCI bus only {len(on_bus)}",
+            "the PCI tree this host shows is not the whole one (a container or a virtual machine)",
+        )
+    mig = [row for row in smi_rows(seen) if row[4] == "Enabled"]
+    return passed(f"{usable} GPUs" + (f", {len(mig)} in MIG mode" if mig else ""))
 
 
 @check("cuda.packages", "CUDA's packages are the locked versions")
@@ -360,14 +363,14 @@ def cudnn_version(seen: Seen) -> Verdict:
     row, found = seen.row["cudnn"], cudnn_loaded(seen)
     if found is None:
         return not_applicable("no cuDNN can be loaded")
-    wanted, least = numbers(row["version"])[:3], numbers(row.get("minimum") or row["version"])
+    least = numbers(row["minimum"])
     if numbers(found)[0] != least[0] or numbers(found) < least:
         return failed(
-            f"cuDNN {found} is loaded; TensorFlow was built with {row.get('minimum')} and takes "
+            f"cuDNN {found} is loaded; TensorFlow was built with {row['minimum']} and takes "
             f"the same major version, that or newer",
             AGAIN,
         )
-    if numbers(found) != wanted:
+    if numbers(found) != numbers(row["version"])[:3]:
         return failed(f"cuDNN {found} is loaded, the lock's is {row['version']}", AGAIN)
     return passed(found)
 
@@ -440,15 +443,15 @@ def tensorflow_version(seen: Seen) -> Verdict:
         return failed(
             f"TensorFlow {found['version']} answers, the lock's is {row['version']}", AGAIN
         )
-    python = str(found.get("python"))
-    if row.get("python") and not f"{python}.".startswith(f"{row['python']}."):
+    python = found["python"]
+    if not f"{python}.".startswith(f"{row['python']}."):
         return failed(f"its Python is {python}, the lock's is {row['python']}", AGAIN)
     return passed(f"{found['version']}, Python {python}")
 
 
 @check("tensorflow.wheels", "The environment's wheels are the locked versions")
 def tensorflow_wheels(seen: Seen) -> Verdict:
-    wanted = seen.row["tensorflow"].get("wheels") or {}
+    wanted = seen.row["tensorflow"].get("wheels")
     if seen.probe["tensorflow"].get("missing"):
         return not_applicable("there is no TensorFlow environment")
     if not wanted:
@@ -475,18 +478,19 @@ def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
             "this TensorFlow was built without CUDA",
             "it is the CPU wheel (tensorflow-cpu): run the playbook again",
         )
-    build = found.get("build") or {}
-    release = (seen.row.get("cuda") or {}).get("release")
-    if release and build.get("cuda_version") not in (release, None):
+    build, cuda, cudnn = found.get("build"), seen.row.get("cuda"), seen.row.get("cudnn")
+    if not build:
+        return not_applicable("this TensorFlow does not tell what it was built for")
+    told = build.get("cuda_version")
+    if cuda and told and told != cuda["release"]:
         return failed(
-            f"TensorFlow was built for CUDA {build['cuda_version']}, the lock's is {release}",
+            f"TensorFlow was built for CUDA {told}, the lock's is {cuda['release']}",
             "make the lock again: this stack does not fit together",
         )
-    major = str(numbers((seen.row.get("cudnn") or {}).get("version") or "0")[0])
-    built = str(build.get("cudnn_version"))
-    if seen.row.get("cudnn") and build.get("cudnn_version") and built.split(".")[0] != major:
+    told, major = build.get("cudnn_version"), cudnn and cudnn["version"].partition(".")[0]
+    if major and told and told.partition(".")[0] != major:
         return failed(
-            f"TensorFlow was built for cuDNN {built}, the lock's is {major}",
+            f"TensorFlow was built for cuDNN {told}, the lock's is {major}",
             "make the lock again: this stack does not fit together",
         )
     return passed(f"CUDA {build.get('cuda_version')}, cuDNN {build.get('cudnn_version')}")
@@ -546,10 +550,11 @@ def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
     wrong = []
     for name, version in sorted(wanted.items()):
         found = seen.probe["packages"].get(name)
-        # dpkg's second letter: i installed, n not installed, c only its configuration is left.
-        if found is None or found["status"][1:2] in ("n", "c"):
+        # dpkg's second letter: i installed, n not installed, c only its configuration is left. A
+        # third is R, for a package that must be installed again.
+        if found is None or found["status"][1:] in ("n", "c"):
             wrong.append(f"{name} is not installed")
-        elif found["status"][1:2] != "i":
+        elif found["status"][1:] != "i":
             wrong.append(f"{name} is half installed ({found['status']})")
         elif found["version"] != version:
             wrong.append(f"{name} is {found['version']}, the lock's is {version}")
@@ -586,8 +591,8 @@ def judge_nvcc(seen: Seen, where: str) -> Verdict:
     )
 
 
-def judge_library(soname: str, package: str, library: dict[str, Any]) -> str:
-    """What is wrong with a library, or nothing."""
+def judge_library(soname: str, package: str, library: dict[str, Any]) -> str | None:
+    """What is wrong with a library; None when nothing is."""
     if library.get("loaded") is None:
         return f"{soname} (package {package}) can't be loaded: {reason(library)}"
     if library.get("owner") != package:
@@ -596,7 +601,7 @@ def judge_library(soname: str, package: str, library: dict[str, Any]) -> str:
     if library.get("cached_real") != library["real"]:
         cached = library.get("cached") or "nothing"
         return f"{soname} is not in the loader's cache (`ldconfig -p` shows {cached})"
-    return ""
+    return None
 
 
 def reason(library: dict[str, Any]) -> str:
@@ -625,10 +630,8 @@ def cudnn_loaded(seen: Seen) -> str | None:
 def gpu_devices(seen: Seen) -> list[dict[str, str]]:
     """Each GPU that NVML reports: name, uuid, address on the PCI bus, memory ("16384 MiB")."""
     return [
-        {"name": row[1], "uuid": row[2], "pci": row[3].lower()[-12:]}
-        | ({"memory": row[5]} if len(row) > 5 else {})
+        {"name": row[1], "uuid": row[2], "pci": row[3].lower()[-12:], "memory": row[5]}
         for row in smi_rows(seen)
-        if len(row) > 3
     ]
 
 
@@ -647,7 +650,7 @@ def found(seen: Seen) -> dict[str, Any]:
     values = {
         "nvidia_driver": rows[0][0] if rows else None,
         "gpus": usable_gpus(seen),
-        "gpu_names": sorted({row[1] for row in rows if len(row) > 1}),
+        "gpu_names": sorted({row[1] for row in rows}),
         "gpu_devices": gpu_devices(seen),
         "nvcc": nvcc_release(seen.probe["nvcc"]["ssh"]["stdout"]),
         "cudnn": cudnn_loaded(seen),

@@ -59,7 +59,7 @@ try:
     out["version"] = tf.__version__
     out["built_with_cuda"] = tf.test.is_built_with_cuda()
     info = tf.sysconfig.get_build_info()
-    out["build"] = {key: str(info.get(key)) for key in ("cuda_version", "cudnn_version")}
+    out["build"] = {key: str(info[key]) for key in ("cuda_version", "cudnn_version") if key in info}
     out["gpus"] = [device.name for device in tf.config.list_physical_devices("GPU")]
 except BaseException as error:
     out["error"] = "%s: %s" % (type(error).__name__, error)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from farm import Target
 
 GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
+EDGES = "tests/unit/verify/test_checks_edges.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
 TARGETS = (
     Target(
         "provision/verify/checks.py",
         "provision.verify.checks",
-        ("tests/unit/verify/test_checks.py", STATES),
+        ("tests/unit/verify/test_checks.py", EDGES, STATES),
     ),
     Target(
         "provision/verify/diagnose.py",
