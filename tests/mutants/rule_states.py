@@ -442,10 +442,12 @@ def states() -> tuple[State, ...]:
 
 def tell() -> str:
     """What a person reads where a rule trips: the golden text."""
+    stops = {rule.id: "stops" if rule.stops else "does not stop" for rule in preflight.RULES}
     lines = []
     for state in states():
         if state.trips:
             lines.append(f"{state.rule}: {state.fact}")
             for one in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
-                lines += [f"    {one['message']}", f"    way out: {one['hint']}"]
+                told = f"{stops[state.rule]} {one['component'] or 'the run'}"
+                lines += [f"    {told}: {one['message']}", f"    way out: {one['hint']}"]
     return "\n".join(lines) + "\n"

@@ -26,7 +26,12 @@ TARGETS = (
     Target(
         f"{GPU_STACK}/preflight.py",
         "gpu_stack.preflight",
-        ("tests/unit/driver/test_preflight.py", STATES),
+        (
+            "tests/unit/driver/test_preflight.py",
+            "tests/unit/driver/test_preflight_edges.py",
+            "tests/unit/gpu_stack/test_stack_running.py",
+            STATES,
+        ),
         # A bound between two generations is a round number that no card has.
         without_numbers=("GENERATIONS",),
     ),

@@ -1,0 +1,637 @@
+"""The look that preflight's rules rest on, on odd hosts, and the edges of the rules."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from gpu_stack import preflight
+from gpu_stack.change import change
+from gpu_stack.context import Context, Result
+
+from .test_preflight import CHANGES, GB, GOOD, JOB, held, reasons
+from .trees import KERNEL, ROW, context, status, tree
+
+USERS = (
+    "# a comment, as NIS leaves them\n"
+    "+::::::\n"
+    "root:x:0:0:root:/root:/bin/bash\n"
+    "toor:x:0:0:root:/root:/bin/sh\n"
+    "ada:x:1001:1001:Ada:/home/ada:/bin/bash\n"
+)
+STATUS = "Name:\tx\nState:\tS\nUid:\t{0}\t{0}\t{0}\t{0}\nGid:\t7\t7\t7\t7\n"
+CUDA_LIST = "deb [signed-by=/usr/share/keyrings/cuda.gpg] https://nvidia.example/x86_64/ /\n"
+
+
+def asked(root: Path, answers: Mapping[tuple[str, ...], Result]) -> Context:
+    """The host, whose programs answer only to exactly these arguments."""
+    here = context(root)
+    here.run = lambda argv: answers.get(tuple(argv), Result(127, "", "not asked so"))
+    return here
+
+
+def process(pid: int, comm: str, uid: int = 0, command: str = "") -> dict[str, str]:
+    return {
+        f"/proc/{pid}/comm": comm + "\n",
+        f"/proc/{pid}/cmdline": command,
+        f"/proc/{pid}/status": STATUS.format(uid),
+    }
+
+
+# who uses a GPU
+
+COMPUTE_APPS = ("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader")
+
+
+def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -> None:
+    """By /proc where it can be read, else as nvidia-smi names them."""
+    tree(
+        tmp_path,
+        {
+            "/etc/passwd": USERS,
+            **process(9, "python3", 0, "python3\0-m\0train\0"),
+            **process(77, "jupyter", 1001, ""),
+            **process(123, "java", 4242, "java\0" + "x" * 300),
+            "/proc/200/comm": "odd\n",
+            "/proc/self/comm": "python3\n",
+            **process(1, "systemd", 0, "init"),
+        },
+        {
+            "/proc/9/fd/0": "/dev/null",
+            "/proc/9/fd/7": "/dev/nvidia0",
+            "/proc/77/fd/3": "/dev/nvidia-uvm",
+            "/proc/123/fd/3": "/dev/nvidiactl",
+            "/proc/200/fd/3": "/dev/nvidia1",
+            "/proc/self/fd/3": "/dev/nvidia1",
+            "/proc/1/fd/3": "/dev/nvram",
+        },
+    )
+    smi = "991, /usr/bin/python3\n 9, python3\n[Not Found], [Insufficient Permissions]\n"
+    here = asked(tmp_path, {COMPUTE_APPS: Result(0, smi, "")})
+    assert preflight.processes(here) == [
+        {"pid": 9, "user": "root", "command": "python3 -m train"},
+        {"pid": 77, "user": "ada", "command": "jupyter"},
+        {"pid": 123, "user": "4242", "command": "java " + "x" * 155},
+        {"pid": 200, "user": None, "command": "odd"},
+        {"pid": 991, "user": None, "command": "/usr/bin/python3"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "daemon", ["nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi"]
+)
+def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: str) -> None:
+    tree(tmp_path, process(8, daemon), {"/proc/8/fd/3": "/dev/nvidia0"})
+    tree(tmp_path, process(9, "python3"), {"/proc/9/fd/3": "/dev/nvidia0"})
+    assert [one["pid"] for one in preflight.processes(context(tmp_path))] == [9]
+
+
+def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
+    here = asked(tmp_path, {COMPUTE_APPS: Result(9, "991, python3\n", "")})
+    assert preflight.processes(here) == []
+
+
+# the firmware and the kernel
+
+
+def test_secure_boot_of_a_variable_that_is_empty_is_not_known(tmp_path: Path) -> None:
+    name = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    tree(tmp_path, {name: b""})
+    assert preflight.secure_boot(context(tmp_path)) is None
+    tree(tmp_path, {name: b"\x01\x00\x00\x00\x00", "/sys/firmware/efi/efivars/SetupMode-x": "\1"})
+    assert preflight.secure_boot(context(tmp_path)) is False
+    assert preflight.secure_boot(context(tmp_path / "bios")) is None
+
+
+def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
+    policy = ("apt-cache", "policy", f"linux-headers-{KERNEL}")
+    text = "linux-headers-x:\n  Installed: (none)\n  Candidate: {0}\n  Version table:\n"
+    tree(tmp_path, {"/var/lib/apt/lists/deb_dists_bullseye_main_binary-amd64_Packages": ""})
+    for candidate, state in (("5.10.262-1", "offered"), ("(none)", "absent")):
+        here = asked(tmp_path, {policy: Result(0, text.format(candidate), "")})
+        assert preflight.headers(here, KERNEL) == state
+    tree(tmp_path, {"/lib/modules/5.10.0-1-amd64/build/Makefile": ""})
+    here = asked(tmp_path, {})
+    assert preflight.headers(here, KERNEL) == "absent"
+    assert preflight.headers(here, "5.10.0-1-amd64") == "installed"
+
+
+def test_compilers_are_told_by_their_major_versions_once_each(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {f"/usr/bin/x86_64-linux-gnu-gcc-{major}": "" for major in (9, 10, 12)}
+        | {"/usr/bin/gcc-ar-wrapper": "", "/usr/bin/gcc-x": ""},
+        {
+            "/usr/bin/gcc-12": "x86_64-linux-gnu-gcc-12",
+            "/usr/bin/gcc-10": "x86_64-linux-gnu-gcc-10",
+            "/usr/bin/gcc-9": "x86_64-linux-gnu-gcc-9",
+            "/usr/bin/gcc": "gcc-10",
+            "/usr/bin/gcc-gone": "nothing",
+        },
+    )
+    found = preflight.compilers(context(tmp_path))
+    assert found == {"kernel": None, "installed": [9, 10, 12], "default": 10}
+    none = preflight.compilers(context(tmp_path / "none"))
+    assert none == {"kernel": None, "installed": [], "default": None}
+
+
+# conda, another CUDA
+
+
+@pytest.fixture
+def ssh_user(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("SUDO_USER", "ada")
+    return "ada"
+
+
+def test_the_home_is_that_of_who_came_by_ssh(
+    tmp_path: Path, ssh_user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, {"/etc/passwd": USERS + "ada:x:9:9:again:/elsewhere:/bin/sh\nada\n"})
+    assert preflight.home(context(tmp_path)) == "/home/ada"
+    monkeypatch.setenv("SUDO_USER", "eve")
+    assert preflight.home(context(tmp_path)) is None
+    monkeypatch.delenv("SUDO_USER")
+    assert preflight.home(context(tmp_path)) is None
+    assert preflight.home(context(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/profile.d/conda.sh",
+        "/root/.bashrc",
+        "/root/.bash_profile",
+        "/root/.profile",
+        "/home/ada/.bashrc",
+        "/home/ada/.bash_profile",
+        "/home/ada/.profile",
+    ],
+)
+def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, path: str) -> None:
+    tree(tmp_path, {"/etc/passwd": USERS, path: "x\n# >>> conda initialize >>>\n"})
+    assert preflight.conda(context(tmp_path)) == [path]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("# !! Contents within this block are managed by 'conda init'\n", False),
+        ("conda initialize\n", True),
+        ("export PATH=/opt/anaconda3/bin:$PATH\n", True),
+        ("export PATH=/opt/miniconda3/bin:$PATH\n", True),
+        ("export PATH=/opt/mambaforge/bin:$PATH\n", True),
+        ("export PATH=/opt/miniforge3/bin:$PATH\n", True),
+        ("x\n  PATH=$HOME/anaconda3/bin:$PATH\n", True),
+        ("# export PATH=/opt/anaconda3/bin:$PATH\n", False),
+        ("export PATH=/opt/conda-tools/bin:$PATH\n", False),
+        ("export PATH=/usr/bin:$PATH\n", False),
+        ("", False),
+    ],
+)
+def test_lines_that_put_conda_first(tmp_path: Path, line: str, seen: bool) -> None:
+    tree(tmp_path, {"/root/.profile": line, "/etc/profile.d/conda.sh": ""})
+    assert preflight.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
+
+
+def test_condas_own_script_counts_whatever_is_in_it(tmp_path: Path) -> None:
+    tree(tmp_path, {"/etc/profile.d/conda.sh": "true\n"})
+    assert preflight.conda(context(tmp_path)) == ["/etc/profile.d/conda.sh"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/etc/environment",
+        "/etc/profile",
+        "/etc/bash.bashrc",
+        "/root/.bashrc",
+        "/etc/profile.d/cuda.sh",
+        "/etc/ld.so.conf.d/cuda.conf",
+    ],
+)
+def test_a_cuda_of_nobody_is_named_by_every_such_file(tmp_path: Path, file: str) -> None:
+    text = "x=/usr/local/cuda/bin\n"
+    others = {"/etc/profile.d/other.sh": "true\n", "/etc/profile.d/cuda.txt": text}
+    tree(tmp_path, {"/usr/local/cuda/bin/nvcc": "", file: text, **others})
+    expected = {"path": "/usr/local/cuda", "named_in": [file]}
+    assert preflight.usr_local_cuda(context(tmp_path)) == expected
+
+
+def test_no_cuda_there_is_none(tmp_path: Path) -> None:
+    tree(tmp_path, {"/etc/environment": "PATH=/usr/local/cuda/bin\n"})
+    assert preflight.usr_local_cuda(context(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("package", "path", "owned"),
+    [
+        ("cuda-toolkit-10-1-config-common", "/usr/local/cuda", True),
+        ("cuda-toolkit-10-1", "/usr/local/cuda-10.1", True),
+        ("cuda-toolkit-10-1", "/usr/local/cuda-11.0", False),
+        # Anybody's package may have a file there; CUDA's own have the directory.
+        ("my-cuda-tools", "/usr/local/cuda-10.1", False),
+    ],
+)
+def test_a_cuda_of_a_package_is_nothing_to_tell(
+    tmp_path: Path, package: str, path: str, owned: bool
+) -> None:
+    info = f"/var/lib/dpkg/info/{package}.list"
+    files = {
+        "/usr/local/cuda-10.1/bin/nvcc": "",
+        "/var/lib/dpkg/status": status(("apt", "2.2"), (package, "1"), ("zlib1g", "1")),
+        info: f"/.\n/usr\n{path}\n",
+    }
+    tree(tmp_path, files, {"/usr/local/cuda": "cuda-10.1"})
+    assert (preflight.usr_local_cuda(context(tmp_path)) is None) is owned
+
+
+# apt and dpkg
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ([], False),
+        ([""], False),
+        (["a"], False),
+        (["", ""], False),
+        (["a", "a"], False),
+        (["", "a"], False),
+        (["", "", "a", "a"], False),
+        (["a", ""], True),
+        (["a", "b"], True),
+        (["", "a", ""], True),
+        (["a", "a", "b"], True),
+        (["", "a", "a", "b"], True),
+    ],
+)
+def test_apt_refuses_a_key_that_is_followed_by_another_or_by_none(
+    keys: list[str], refused: bool
+) -> None:
+    assert preflight._contradicts(keys) is refused
+
+
+def test_repositories_are_compared_by_address_and_suite(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "/etc/apt/sources.list": "deb https://b.example/debian stable main\n",
+            "/etc/apt/sources.list.d/a.list": CUDA_LIST,
+            "/etc/apt/sources.list.d/b.sources": "Types: deb\nURIs: https://nvidia.example/x86_64\n"
+            "Suites: / other\nSigned-By: /usr/share/keyrings/old.gpg\n",
+            "/etc/apt/sources.list.d/c.list": "deb [Signed-By=/k] https://a.example/x y main\n"
+            "deb https://a.example/x/ y main\ndeb [arch=amd64] https://a.example/x z main\n",
+        },
+    )
+    folder = "/etc/apt/sources.list.d/"
+    assert preflight.signed_by_conflicts(context(tmp_path)) == [
+        ["https://a.example/x", "y", [folder + "c.list"]],
+        ["https://nvidia.example/x86_64", "/", [folder + "a.list", folder + "b.sources"]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "listed"),
+    [
+        ("installed", False),
+        ("triggers-pending", False),
+        ("triggers-awaited", False),
+        ("config-files", False),
+        ("not-installed", False),
+        ("half-installed", True),
+        ("half-configured", True),
+        ("unpacked", True),
+    ],
+)
+def test_what_dpkg_has_not_finished(tmp_path: Path, state: str, listed: bool) -> None:
+    """Triggers that are pending run with the next package; nobody needs to do anything."""
+    whole = status(("apt", "2.2", "install", "installed"))
+    journal = f"Package: slow\nStatus: install ok {state}\n"
+    tree(tmp_path, {"/var/lib/dpkg/status": whole, "/var/lib/dpkg/updates/0001": journal})
+    expected = [["slow", state]] if listed else []
+    assert preflight.unfinished(context(tmp_path)) == expected
+    files = {
+        "/var/lib/dpkg/status": status(("slow", "1", "install", state)),
+        "/var/lib/dpkg/updates/0001": "",
+        "/var/lib/dpkg/updates/tmp.i": journal,
+    }
+    tree(tmp_path, files)
+    assert preflight.unfinished(context(tmp_path)) == expected
+
+
+def test_a_journal_that_is_cut_off_is_left_out(tmp_path: Path) -> None:
+    for text in ("Package: slow\n", "Status: install ok unpacked\n"):
+        tree(tmp_path, {"/var/lib/dpkg/updates/0001": text})
+        assert preflight.unfinished(context(tmp_path)) == []
+
+
+def test_unfinished_packages_are_told_in_order(tmp_path: Path) -> None:
+    names = ["e", "b", "d", "a", "c"]
+    rows = [(name, "1", "install", "unpacked") for name in names]
+    tree(tmp_path, {"/var/lib/dpkg/status": status(*rows)})
+    found = preflight.unfinished(context(tmp_path))
+    assert [name for name, _state in found] == sorted(names)
+
+
+def test_a_dpkg_at_work_is_a_process_of_that_name(tmp_path: Path) -> None:
+    tree(tmp_path, process(7, "dpkg-query") | process(8, "bash"))
+    assert preflight.dpkg_at_work(context(tmp_path)) is False
+    tree(tmp_path, process(9, "dpkg"))
+    assert preflight.dpkg_at_work(context(tmp_path)) is True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cuda-drivers",
+        "cuda-drivers-535",
+        "nvidia-open",
+        "nvidia-open-570",
+        "nvidia-driver-535",
+        "nvidia-driver-535-server",
+        "nvidia-driver-535-open",
+        "nvidia-driver-535-server-open",
+        "libnvidia-compute-535",
+        "libnvidia-compute-535-server",
+        "nvidia-tesla-470-driver",
+        "nvidia-legacy-390xx-driver",
+        "cuda-compat-12-4",
+    ],
+)
+def test_drivers_from_elsewhere(tmp_path: Path, name: str) -> None:
+    names = ("nvidia-driver", "nvidia-smi", "libcuda1", "cuda-toolkit-12-4", "xnvidia-open", name)
+    tree(tmp_path, {"/var/lib/dpkg/status": status(*[(one, "1") for one in names])})
+    assert preflight.look(context(tmp_path))["foreign"] == [name]
+
+
+# the disk
+
+
+def test_room_is_looked_for_where_things_will_be(tmp_path: Path) -> None:
+    """The nearest directory that is there already; an option moves a root."""
+    tree(tmp_path, {"/usr/bin/env": "", "/data/x": ""})
+    options = {"cudnn_root": "/data/deep/cudnn", "tensorflow_root": ""}
+    here = context(tmp_path, options=options)
+    asked_for: list[str] = []
+    free = {"/usr": 5, "/data/deep/cudnn": 7}
+
+    def disk_free(path: str) -> int | None:
+        asked_for.append(path)
+        return free.get(path)
+
+    here.disk_free = disk_free
+    device = tmp_path.stat().st_dev
+    assert preflight.disk(here) == {
+        "/usr": {"free": 5, "device": device},
+        "/data/deep/cudnn": {"free": 7, "device": device},
+    }
+    assert set(asked_for) == {
+        "/usr",
+        "/var/cache/apt",
+        "/var/lib/dkms",
+        "/data/deep/cudnn",
+        "/opt/tensorflow",
+    }
+
+
+def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
+    """/usr may be one disk and /var another: the device is that of the nearest directory."""
+    tree(tmp_path, {"/usr/bin/env": "", "/var/cache/x": ""})
+    here = context(tmp_path)
+    looked_at: list[str] = []
+    stat = here.stat
+    here.stat = lambda path: (looked_at.append(path), stat(path))[1]
+    preflight.disk(here)
+    used = [path for path in looked_at if stat(path) is not None]
+    assert {"/usr", "/var/cache", "/"} <= set(used)
+
+
+def test_a_host_without_a_root_has_no_room_to_tell(tmp_path: Path) -> None:
+    here = context(tmp_path / "nothing")
+    here.disk_free = lambda _path: 5
+    assert preflight.disk(here) == {}
+
+
+# everything in one look
+
+
+def test_one_look_sees_it_all(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu avx\nprocessor\t: 1\nflags\t\t: fpu\n",
+            "/proc/version": "Linux version 5.10 (x) (gcc-10 (Debian 10.2.1-6) 10.2.1, GNU ld",
+            "/sys/firmware/efi/efivars/SecureBoot-x": b"\x06\x00\x00\x00\x01",
+            "/var/lib/dkms/mok.key": "",
+            f"/boot/vmlinuz-{KERNEL}": "",
+            f"/lib/modules/{KERNEL}/build/Makefile": "",
+            "/usr/bin/nvidia-uninstall": "",
+            "/usr/bin/nvidia-installer": "",
+            "/usr/local/cuda/bin/nvcc": "",
+            "/etc/apt/sources.list.d/a.list": CUDA_LIST,
+            "/etc/apt/sources.list.d/b.list": "deb https://nvidia.example/x86_64 /\n",
+            "/root/.bashrc": "conda initialize",
+            "/var/lib/dpkg/status": status(
+                ("nvidia-open", "1"), ("cuda-drivers", "1"), ("x", "1", "install", "unpacked")
+            ),
+            **process(7, "python3"),
+            **process(8, "dpkg"),
+        },
+        {"/proc/7/fd/3": "/dev/nvidia0"},
+    )
+    found = preflight.look(context(tmp_path))
+    assert set(found.pop("disk")) == {
+        "/usr",
+        "/var/cache/apt",
+        "/var/lib/dkms",
+        "/opt/nvidia/cudnn",
+        "/opt/tensorflow",
+    }
+    folder = "/etc/apt/sources.list.d/"
+    assert found == {
+        "avx": True,
+        "processes": [{"pid": 7, "user": "0", "command": "python3"}],
+        "secure_boot": True,
+        "module_key": True,
+        "headers": {KERNEL: "installed"},
+        "compilers": {"kernel": 10, "installed": [], "default": None},
+        "unfinished": [["x", "unpacked"]],
+        "dpkg_at_work": True,
+        "foreign": ["cuda-drivers", "nvidia-open"],
+        "signed_by": [
+            ["https://nvidia.example/x86_64", "/", [folder + "a.list", folder + "b.list"]]
+        ],
+        "installer": ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"],
+        "usr_local_cuda": {"path": "/usr/local/cuda", "named_in": []},
+        "conda": ["/root/.bashrc"],
+        "running": None,
+    }
+
+
+@pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])
+def test_a_key_to_sign_modules_with(tmp_path: Path, key: str) -> None:
+    assert preflight.look(context(tmp_path))["module_key"] is False
+    tree(tmp_path, {key: ""})
+    assert preflight.look(context(tmp_path))["module_key"] is True
+
+
+def test_the_first_processor_speaks_for_all(tmp_path: Path) -> None:
+    tree(tmp_path, {"/proc/cpuinfo": "model : x avx\nflags : fpu sse\nflags : fpu avx\n"})
+    assert preflight.look(context(tmp_path))["avx"] is False
+
+
+# generations
+
+
+CARDS = {
+    "Fermi": ("0x06cd", "0x0dc4", "0x1080", "0x1200"),  # GTX 470, GTS 450, GTX 580, GTX 560 Ti
+    "Kepler": ("0x0fc6", "0x102d", "0x1180", "0x1287"),  # GTX 650, K80, GTX 680, GT 730
+    "Maxwell": ("0x1380", "0x1617", "0x174d", "0x17c2"),  # GTX 750 Ti, 980M, MX130, Titan X
+    "Pascal": ("0x15f8", "0x1b06"),  # P100, GTX 1080 Ti
+    "Volta": ("0x1db4",),  # V100
+    "Turing": ("0x1eb8", "0x2182"),  # T4, GTX 1660 Ti
+    "Ampere": ("0x20b0", "0x2204", "0x2484"),  # A100, RTX 3090, RTX 3070
+    "Hopper": ("0x2330",),  # H100
+    "Ada": ("0x2684",),  # RTX 4090
+    "Blackwell": ("0x2901", "0x2b85"),  # B200, RTX 5090
+}
+
+
+@pytest.mark.parametrize("name", sorted(CARDS))
+def test_cards_of_every_range_are_known(name: str) -> None:
+    assert [preflight.generation(card) for card in CARDS[name]] == [name] * len(CARDS[name])
+
+
+def test_a_range_holds_its_first_and_its_last() -> None:
+    for first, last, name in preflight.GENERATIONS:
+        assert preflight.generation(hex(first)) == preflight.generation(hex(last)) == name
+
+
+def test_a_device_that_is_no_number_has_no_generation() -> None:
+    assert preflight.generation(None) is None
+    assert preflight.generation("unknown") is None
+
+
+def test_a_gpu_without_a_device_id_gives_no_reason() -> None:
+    assert reasons({"gpus": [{}]}) == {}
+
+
+# the rules
+
+
+def test_reasons_are_told_in_the_order_of_generations() -> None:
+    """Two cards that are too new, and the same one twice."""
+    gpus = [{"device": "0x2b85"}, {"device": "0x2684"}, {"device": "0x2684"}]
+    arguments = (copy.deepcopy(GOOD) | {"gpus": gpus}, CHANGES, {}, ROW)
+    told = [one["message"] for one in preflight.blockers(*arguments)]
+    assert [message.split()[1] for message in told] == ["Ada", "Blackwell"]
+
+
+def test_a_branch_may_have_more_numbers() -> None:
+    row = {**ROW, "nvidia_driver": {**ROW["nvidia_driver"], "branch": "470.256"}}
+    assert reasons({"row": row}) == {}
+    row = {**ROW, "nvidia_driver": {**ROW["nvidia_driver"], "branch": 390}}
+    assert "gpu-driver-window" in reasons({"row": row})
+
+
+def test_full_disks_are_told_each_in_order() -> None:
+    rooms = {
+        "/usr": {"free": 1, "device": 9},
+        "/opt/tensorflow": {"free": 2 * GB, "device": 3},
+        "/var/cache/apt": {"free": 50 * GB, "device": 4},
+    }
+    arguments = (copy.deepcopy(GOOD), CHANGES, {}, ROW)
+    arguments[0]["preflight"]["disk"] = rooms
+    messages = [one["message"] for one in preflight.blockers(*arguments)]
+    assert [message.split("(")[1] for message in messages] == [
+        "tensorflow in /opt/tensorflow)",
+        "cuda in /usr, nvidia_driver in /usr)",
+    ]
+    assert "2.0 GB are free where 2.7 GB are needed" in messages[0]
+    assert "0.0 GB are free where 4.3 GB are needed" in messages[1]
+
+
+def test_a_component_of_which_nothing_is_known_needs_its_room() -> None:
+    """And one that installs nothing needs none."""
+    found = copy.deepcopy(GOOD)
+    found["preflight"]["disk"] = {"/usr": {"free": 1, "device": 1}}
+    del found["state"]["cuda"]
+    cuda = [one for one in CHANGES if one["component"] == "cuda"]
+    assert [one["id"] for one in preflight.blockers(found, cuda, {}, ROW)] == ["disk"]
+    other = [change("gpu_env", "/etc/environment", None, "x", "y")]
+    assert preflight.blockers(found, other, {}, ROW) == []
+
+
+def test_a_reboot_that_is_not_allowed_disturbs_no_job() -> None:
+    """Nor does one that is owed by another component."""
+    case = {"preflight.processes": [JOB], "options": {"nvidia_driver_reboot": True}}
+    other = [change("cuda", "libcudart11.0", None, "x", "y", reboot=True)]
+    assert reasons(case, other) == {}
+    package = [change("nvidia_driver", "nvidia-driver", None, "470.256.02-2", "x")]
+    assert "gpu-processes" in reasons({"preflight.processes": [JOB]}, package)
+
+
+def test_holds_are_told_in_order_and_with_the_way_out() -> None:
+    versions = {"nvidia-smi": "535", "libcuda1": "535", "nvidia-persistenced": "535"}
+    packages = {
+        name: {"version": version, "want": "hold", "status": "installed"}
+        for name, version in versions.items()
+    }
+    packages["somebodys"] = packages["libcuda1"]
+    found = reasons({"state.nvidia_driver.packages": packages})["held"]
+    assert found["message"].endswith("libcuda1 535, nvidia-persistenced 535, nvidia-smi 535")
+    assert found["hint"].endswith("apt-mark unhold libcuda1 nvidia-persistenced nvidia-smi")
+
+
+def test_a_host_whose_driver_was_not_looked_at_has_no_holds() -> None:
+    for state in ({}, None):
+        found = copy.deepcopy(GOOD)
+        found["state"]["nvidia_driver"] = {**(state or {}), "kernels": [KERNEL]}
+        assert preflight.blockers(found, CHANGES, {}, ROW) == []
+    assert reasons({"state.nvidia_driver.packages": None}) == {}
+    assert held("x")
+
+
+def test_a_strangers_half_package_is_named_beside_ours() -> None:
+    case = {"preflight.unfinished": [["libcuda1", "half-installed"], ["b", "half-installed"],
+                                     ["a", "unpacked"]]}  # fmt: skip
+    found = copy.deepcopy(GOOD)
+    found["preflight"].update({"unfinished": case["preflight.unfinished"]})
+    told = preflight.blockers(found, CHANGES, {}, ROW)
+    assert [one["id"] for one in told] == ["dpkg-broken"]
+    assert "the package b in state half-installed" in told[0]["message"]
+
+
+def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
+    """A stack may be TensorFlow alone; what it locks is then nothing of the two."""
+    found = copy.deepcopy(GOOD)
+    found["preflight"].update({"unfinished": [["libcuda1", "half-installed"]]})
+    only = [one for one in CHANGES if one["component"] == "tensorflow"]
+    row = {"tensorflow": ROW["tensorflow"]}
+    told = preflight.blockers(found, only, None, row)
+    assert [one["id"] for one in told] == ["dpkg-broken"]
+    row["cuda"] = {}
+    assert [one["id"] for one in preflight.blockers(found, only, None, row)] == ["dpkg-broken"]
+
+
+def test_a_conflict_of_keys_is_told_for_every_repository() -> None:
+    conflicts = [["https://a", "x", ["/1", "/2"]], ["https://b", "y", ["/3"]]]
+    found = copy.deepcopy(GOOD)
+    found["preflight"]["signed_by"] = conflicts
+    told = preflight.blockers(found, CHANGES, {}, ROW)
+    assert [one["message"].split(": ")[1] for one in told] == [
+        "https://a x is named with different keys (Signed-By) in /1 and /2",
+        "https://b y is named with different keys (Signed-By) in /3",
+    ]
+
+
+def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
+    """Nothing is installed for it: a full disk is not in its way."""
+    proof = [change("receipt", "proof", "unfinished", "proven", "x")]
+    found = copy.deepcopy(GOOD)
+    found["preflight"].update({"signed_by": [["u", "s", ["/f"]]], "running": {"who": "a"}})
+    (told,) = preflight.blockers(found, proof, {}, ROW)
+    assert (told["id"], told["component"]) == ("run-in-progress", None)
