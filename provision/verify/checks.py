@@ -51,12 +51,12 @@ class Verdict:
     """A check's answer; `detail` is what was seen."""
 
     result: str
-    detail: str = ""
+    detail: str
     diagnosis: str = ""
     hint: str = ""
 
 
-def passed(detail: str = "") -> Verdict:
+def passed(detail: str) -> Verdict:
     return Verdict("passed", detail)
 
 
@@ -131,7 +131,8 @@ def loaded_module(seen: Seen) -> str | None:
     module = seen.probe["module"]
     if module.get("sys"):
         return str(module["sys"])
-    match = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", module.get("proc") or "")
+    proc = module["proc"]
+    match = proc and re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", proc)
     return match.group(1) if match else None
 
 
@@ -235,7 +236,7 @@ def driver_packages(seen: Seen) -> Verdict:
     scope = seen.options.get("nvidia_driver_scope", "auto")
     if scope == "full" or (scope == "auto" and not seen.container):
         wanted.update(groups.get("kernel") or {})
-        if seen.options.get("nvidia_driver_profile", "compute") == "desktop":
+        if seen.options.get("nvidia_driver_profile") == "desktop":
             wanted.update(groups.get("desktop") or {})
     return judge_packages(seen, wanted)
 
@@ -275,7 +276,7 @@ def gpus_answer(seen: Seen) -> Verdict:
 @check("cuda.packages", "CUDA's packages are the locked versions")
 def cuda_packages(seen: Seen) -> Verdict:
     profile = seen.options.get("cuda_profile", "toolkit")
-    return judge_packages(seen, (seen.row["cuda"].get("packages") or {}).get(profile) or {})
+    return judge_packages(seen, (seen.row["cuda"].get("packages") or {}).get(profile))
 
 
 @check("cuda.nvcc_login", "nvcc in a login shell is the lock's release")
@@ -318,11 +319,11 @@ def cuda_libraries(seen: Seen) -> Verdict:
 
 @check("cuda.files", "libdevice and ptxas are where XLA looks for them")
 def cuda_files(seen: Seen) -> Verdict:
-    wanted = seen.row["cuda"].get("files") or {}
+    wanted = seen.row["cuda"].get("files")
     if not wanted:
         return not_applicable("the lock names no such files")
     # Profile runtime takes these files out of the package without installing it.
-    owned = seen.options.get("cuda_profile", "toolkit") != "runtime"
+    owned = seen.options.get("cuda_profile") != "runtime"
     wrong = []
     for name, file in wanted.items():
         found = seen.probe["files"].get(name) or {}
@@ -401,7 +402,7 @@ def environment_is_everywhere(seen: Seen) -> Verdict:
     directory = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
     wanted = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"}
     wanted.update(options.get("gpu_env_variables") or {})
-    paths = [*(row.get("path") or []), *(options.get("gpu_env_path") or [])]
+    paths = [*row["path"], *(options.get("gpu_env_path") or [])]
     wrong, judged = [], []
     for place, title in PLACES.items():
         found = seen.probe["environment"].get(place)
@@ -411,7 +412,7 @@ def environment_is_everywhere(seen: Seen) -> Verdict:
         lacking = [name for name in wanted if found.get(name) is None]
         other = [name for name in wanted if found.get(name) not in (None, str(wanted[name]))]
         # A login shell may put its own directories in front, so only presence counts.
-        front = (found.get("PATH") or "").split(":")
+        front = str(found.get("PATH")).split(":")
         lacking += [f"{path} in PATH" for path in paths if path not in front]
         if lacking:
             wrong.append(f"{title} lacks {', '.join(lacking)}")
@@ -458,7 +459,7 @@ def tensorflow_wheels(seen: Seen) -> Verdict:
         return not_applicable("the lock names no wheels")
     wrong = []
     for name, version in sorted(wanted.items()):
-        versions = seen.probe["tensorflow"]["wheels"].get(name) or []
+        versions = seen.probe["tensorflow"]["wheels"].get(name)
         if not versions:
             wrong.append(f"{name} is missing")
         elif versions != [version]:
@@ -506,7 +507,7 @@ def tensorflow_lists_gpus(seen: Seen) -> Verdict:
         return not_applicable(f"nvidia-smi shows no GPU to compare TensorFlow's {count} with")
     if count == expected:
         return passed(f"{count} GPUs" + (" (simulated)" if seen.simulated else ""))
-    return failed(diagnose.tensorflow_gpus(found.get("log", ""), count, expected))
+    return failed(diagnose.tensorflow_gpus(found["log"], count, expected))
 
 
 @check("tensorflow.trains", "A small Keras model learns on the CPU")
@@ -543,7 +544,7 @@ def receipt_names_the_lock(seen: Seen) -> Verdict:
     )
 
 
-def judge_packages(seen: Seen, wanted: dict[str, str]) -> Verdict:
+def judge_packages(seen: Seen, wanted: dict[str, str] | None) -> Verdict:
     """Are these packages installed in exactly these versions?"""
     if not wanted:
         return not_applicable("the lock names no packages")
@@ -572,7 +573,7 @@ def some_of(wrong: list[str]) -> str:
 def judge_nvcc(seen: Seen, where: str) -> Verdict:
     """Does nvcc, found in that environment, tell the lock's release?"""
     place = PLACES[where]
-    if seen.options.get("cuda_profile", "toolkit") == "runtime":
+    if seen.options.get("cuda_profile") == "runtime":
         return not_applicable("cuda_profile: runtime installs no nvcc")
     answer, release = seen.probe["nvcc"][where], seen.row["cuda"]["release"]
     if answer["rc"] != 0:

@@ -80,6 +80,12 @@ def test_a_passed_check_says_what_it_saw(identifier: str, words: str) -> None:
     assert detail(identifier, host()) == f"passed: {words}"
 
 
+def test_without_an_answer_every_other_check_says_why() -> None:
+    seen = host(error="no route to host")
+    for check in CHECKS[1:]:
+        assert detail(check.id, seen) == "not_applicable: the host did not answer"
+
+
 def test_what_has_no_component_in_the_lock_is_not_judged() -> None:
     """A stack without TensorFlow, say: its checks say so, and the others go on."""
     for component in ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"):
@@ -156,7 +162,9 @@ def test_packages_are_told_in_their_order_and_five_of_them_without_a_count() -> 
     words = "; ".join(f"{name} is not installed" for name in sorted(names))
     assert diagnosis("cuda.packages", seen) == words
     stack["cuda"]["packages"]["toolkit"]["f"] = "1"
-    assert diagnosis("cuda.packages", host(row=stack)) == words + "; and 1 more"
+    verdict = BY_ID["cuda.packages"](host(row=stack))
+    assert verdict.diagnosis == words + "; and 1 more"
+    assert verdict.detail == words + "; f is not installed"
     stack = row(tensorflow={"wheels": dict.fromkeys([*names, "f"], "1")})
     verdict = BY_ID["tensorflow.wheels"](host(row=stack))
     words = "; ".join(f"{name} is missing" for name in sorted(names))
@@ -285,6 +293,33 @@ def test_every_library_that_was_seen_stands_in_the_detail() -> None:
         "libcudart.so.11.0: /opt/conda/lib/libcudart.so.11.0 (conda); "
         f"libcusolver.so.11: {LIBRARY}libcusolver.so.11.1.0.152 (libcusolver11); "
         f"libcupti.so.11.2: {LIBRARY}libcupti.so.2020.3.1 (libcupti11.2)"
+    )
+
+
+def test_two_wrong_libraries_are_both_named() -> None:
+    lost = {name: absent(name) for name in ("libcudart.so.11.0", "libcupti.so.11.2")}
+    seen = host({f"libraries/{name}": found for name, found in lost.items()})
+    told = (
+        "(package {0}) can't be loaded: cannot open shared object file: No such file or directory"
+    )
+    assert diagnosis("cuda.libraries", seen) == (
+        f"libcudart.so.11.0 {told.format('libcudart11.0')}; "
+        f"libcupti.so.11.2 {told.format('libcupti11.2')}"
+    )
+
+
+def test_the_environment_is_told_whole() -> None:
+    """Two variables that differ, a process without PATH, and what a passed check saw."""
+    options = {"gpu_env_variables": {"A": "1", "B": "2"}, "gpu_env_path": ["/opt/x"]}
+    good = {"PATH": "/usr/bin:/opt/x", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}
+    places = dict.fromkeys(PROBE["environment"], good | {"A": "1", "B": "2"})
+    assert detail("gpu_env.variables", host({"environment": places}, options=options)) == (
+        "passed: XLA_FLAGS, A, B, /opt/x in a command over ssh, a login shell, a cron job, "
+        "a systemd unit"
+    )
+    places["cron"] = good | {"A": "2", "B": "1", "PATH": None}
+    assert diagnosis("gpu_env.variables", host({"environment": places}, options=options)) == (
+        "a cron job lacks /opt/x in PATH; a cron job has another A, B"
     )
 
 
@@ -420,7 +455,7 @@ def test_found_names_each_gpu() -> None:
 
 def test_what_was_seen_and_said_is_not_changed_afterwards() -> None:
     check = CHECKS[0]
-    for thing, name in ((host(), "error"), (Verdict("passed"), "result"), (check, "id")):
+    for thing, name in ((host(), "error"), (Verdict("passed", ""), "result"), (check, "id")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(thing, name, "x")
 
