@@ -7,6 +7,7 @@ damage.
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import json
@@ -25,14 +26,17 @@ TOOLKIT = "11.2.2-3+deb11u3"
 LIB = "/usr/lib/x86_64-linux-gnu"
 ELF = b"\x7fELF" + b"\0" * 60
 ARCHIVE = "d" * 64
-REQUIREMENTS = "444c500c" + "0" * 56
+REQUIREMENTS_TEXT = "absl-py==2.3.1\nnumpy==1.26.4\ntensorflow==2.9.3\n"
+REQUIREMENTS = hashlib.sha256(REQUIREMENTS_TEXT.encode()).hexdigest()
 CUDNN = "/opt/nvidia/cudnn/8.1.0.77-cuda11.2"
-VENV = "/opt/tensorflow/2.9.3-444c500c"
+VENV = f"/opt/tensorflow/2.9.3-{REQUIREMENTS[:8]}"
 SITE = VENV + "/lib/python3.9/site-packages"
 
 # When the packages were built, and when they came to this host.
 BUILT = 1_655_664_320
 INSTALLED = 1_760_000_000
+
+LIBRARY = "tensorflow/python/_pywrap_tensorflow_internal.so"
 
 WISH = {"tensorflow": "2.9"}
 LOCK: dict[str, Any] = {
@@ -141,6 +145,25 @@ class Host:
         info = self.path(path).stat()
         self.path(path).write_bytes(content)
         os.utime(self.path(path), ns=(info.st_atime_ns, info.st_mtime_ns))
+
+    def wheel(self, name: str, files: dict[str, bytes]) -> None:
+        """An installed wheel: its files and its RECORD, with what pip compiled of them."""
+        lines = []
+        for path, content in files.items():
+            self.write(f"{SITE}/{path}", content)
+            self.date(f"{SITE}/{path}", INSTALLED)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+            lines.append(f"{path},sha256={digest.rstrip('=')},{len(content)}")
+            if path.endswith(".py"):
+                compiled = path.replace(".py", ".cpython-39.pyc")
+                self.write(f"{SITE}/{compiled}", b"compiled")
+                self.date(f"{SITE}/{compiled}", INSTALLED)
+                # numpy's wheel brings compiled files, with hashes, which pip then compiles anew
+                lines.append(f"{compiled},sha256=abc,3")
+        record = f"{SITE}/{name}.dist-info/RECORD"
+        self.write(f"{SITE}/{name}.dist-info/METADATA", "Name: x\n")
+        self.write(record, "\n".join([*lines, f"{name}.dist-info/RECORD,,"]) + "\n")
+        self.date(record, INSTALLED)
 
     def write_status(self) -> None:
         self.write(
@@ -253,11 +276,16 @@ def _gpu_env(host: Host) -> None:
 def _tensorflow(host: Host) -> None:
     host.write("/usr/bin/python3.9", ELF)
     host.link(VENV + "/bin/python", "/usr/bin/python3.9")
-    host.write(VENV + "/pyvenv.cfg", "home = /usr/bin\nversion = 3.9.2\n")
-    host.link("/opt/tensorflow/current", "2.9.3-444c500c")
-    for name in ("absl_py-2.3.1", "numpy-1.26.4", "tensorflow-2.9.3", "pip-20.3.4"):
-        host.write(f"{SITE}/{name}.dist-info/METADATA", "Name: x\n")
-    host.write(f"{SITE}/tensorflow/python/_pywrap_tensorflow_internal.so", ELF)
+    host.write(
+        VENV + "/pyvenv.cfg",
+        "home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.9.2\n",
+    )
+    host.write(VENV + "/requirements.txt", REQUIREMENTS_TEXT)
+    host.link("/opt/tensorflow/current", VENV.rsplit("/", 1)[-1])
+    host.wheel("absl_py-2.3.1", {"absl/flags.py": b"x = 1\n"})
+    host.wheel("numpy-1.26.4", {"numpy/core.cpython-39-x86_64-linux-gnu.so": ELF})
+    host.wheel("tensorflow-2.9.3", {LIBRARY: ELF, "tensorflow/__init__.py": b"y = 1\n"})
+    host.wheel("pip-20.3.4", {"pip/__init__.py": b""})
     marker = {
         "format": 1,
         "version": "2.9.3",

@@ -228,8 +228,8 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
     ),
     (
         "TensorFlow's library gone",
-        lambda host: host.remove(f"{SITE}/tensorflow/python/_pywrap_tensorflow_internal.so"),
-        [("tensorflow", "_pywrap_tensorflow_internal.so", "missing")],
+        lambda host: host.remove(f"{SITE}/{made.LIBRARY}"),
+        [("tensorflow", made.LIBRARY, "missing")],
     ),
 ]
 
@@ -291,13 +291,12 @@ def test_altered_contents_are_seen_only_when_they_are_read(host: Host) -> None:
     altered = made.ELF[:-1] + b"\1"
     host.alter(LIB + "/libcusolver.so.11.1.0.152", altered)
     host.alter(CUDNN + "/lib64/libcudnn.so.8.1.0", altered)
-    host.write(f"{SITE}/tensorflow-2.9.3.dist-info/RECORD", "tensorflow/x.py,sha256=abc,3\n")
-    host.write(f"{SITE}/tensorflow/x.py", "x=1")
+    host.alter(f"{SITE}/tensorflow/__init__.py", b"y = 2\n")
     assert host.items() == []
     assert host.items(deep=True) == [
         ("cuda", LIB + "/libcusolver.so.11.1.0.152", "altered"),
         ("cudnn", "libcudnn.so.8.1.0", "other content"),
-        ("tensorflow", "tensorflow/x.py", "altered"),
+        ("tensorflow", "tensorflow/__init__.py", "altered"),
     ]
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import stat
 
-from . import dpkg, loader
+from . import dpkg, loader, written
 from .change import change
 
 NAME = "cudnn"
@@ -44,14 +44,19 @@ def _manifest(context, path):
     return found if isinstance(found, dict) and isinstance(found.get("files"), dict) else None
 
 
-def _entry(context, path, deep):
+def _entry(context, path, since, owner):
+    """What is there; its hash where it was written after `since`, or the look is deep."""
     info = context.lstat(path)
     if info is None:
         return None
     if stat.S_ISLNK(info.st_mode):
         return {"link": context.readlink(path)}
+    if not stat.S_ISREG(info.st_mode):
+        return {"other": "a directory" if stat.S_ISDIR(info.st_mode) else "not a file"}
     seen = {"size": info.st_size, "mode": "{0:04o}".format(stat.S_IMODE(info.st_mode))}
-    if deep:
+    if info.st_uid != owner:
+        seen["owner"] = info.st_uid
+    if context.deep or info.st_mtime > since:
         seen["sha256"] = dpkg.digest(context, path, "sha256")
     return seen
 
@@ -73,7 +78,7 @@ def _unreadable(context, top, files):
 
 
 def look(context):
-    """{version, current, manifest, files, header, loader_file, library, unreadable}.
+    """{version, current, manifest, files, header, loader_file, written, library, unreadable}.
 
     `version` is what cudnn_version.h under `current` says, which is what a compiler would see;
     `files` says of each file in the manifest what is there now.
@@ -81,7 +86,12 @@ def look(context):
     row = context.part(NAME)
     root = root_of(context.options)
     top = "{0}/{1}".format(root, directory(row)) if row else None
-    manifest = _manifest(context, "{0}/{1}".format(top, MANIFEST)) if top else None
+    place = "{0}/{1}".format(top, MANIFEST)
+    manifest = _manifest(context, place) if top else None
+    # The manifest is written last: what is newer was touched after it was unpacked.
+    since = context.stat(place).st_mtime if manifest else 0
+    here = context.stat("/")
+    owner = here.st_uid if here is not None else 0
     names = sorted(manifest["files"]) if manifest else []
     soname = row.get("soname")
     path = context.loader.get(soname) if soname else None
@@ -90,9 +100,11 @@ def look(context):
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
-        "files": {name: _entry(context, top + "/" + name, context.deep) for name in names},
+        "files": {name: _entry(context, top + "/" + name, since, owner) for name in names},
         "header": header,
         "loader_file": context.read(LOADER_FILE),
+        "written": written.faults(context, [LOADER_FILE]),
+        "cache": loader.cache(context),
         "library": None if path is None else loader.inspect(context, path),
         "loader_path": path,
         "unreadable": _unreadable(context, top, names) if top else [],
@@ -115,7 +127,11 @@ def _file_change(name, wish, seen):
         if seen is None:
             return change(NAME, item, "missing", to, reason)
         if seen.get("link") != wish["link"]:
-            old = "link to {0}".format(seen["link"]) if "link" in seen else "a file"
+            old = (
+                "link to {0}".format(seen["link"])
+                if "link" in seen
+                else seen.get("other", "a file")
+            )
             return change(NAME, item, old, to, reason)
         return None
     to = "{0} bytes".format(wish["size"])
@@ -123,6 +139,8 @@ def _file_change(name, wish, seen):
         return change(NAME, item, "missing", to, reason)
     if "link" in seen:
         return change(NAME, item, "link to {0}".format(seen["link"]), to, reason)
+    if "other" in seen:
+        return change(NAME, item, seen["other"], to, reason)
     if seen["size"] != wish["size"]:
         return change(NAME, item, "{0} bytes".format(seen["size"]), to, reason)
     if "sha256" in seen and seen["sha256"] != wish.get("sha256"):
@@ -130,6 +148,9 @@ def _file_change(name, wish, seen):
         return change(NAME, item, "other content", wish.get("sha256"), reason, repair=repair)
     if int(seen["mode"], 8) != int(wish["mode"], 8):
         return change(NAME, item, "mode " + seen["mode"], "mode " + wish["mode"], reason)
+    if "owner" in seen:
+        old = "owned by user {0}".format(seen["owner"])
+        return change(NAME, item, old, "owned by root", reason, repair={"cudnn_reinstall": True})
     return None
 
 
@@ -162,8 +183,9 @@ def differ(row, found, options):
     for path in found["unreadable"]:
         changes.append(change(NAME, path, "closed", "readable by all", "users could not load it"))
     libraries = "{0}/current/{1}".format(root, library_directory(manifest))
-    if (found["loader_file"] or "").strip() != libraries:
-        old = (found["loader_file"] or "").strip() or None
+    fault = (found.get("written") or {}).get(LOADER_FILE)
+    if fault is not None or (found["loader_file"] or "").strip() != libraries:
+        old = fault or (found["loader_file"] or "").strip() or None
         reason = "the loader learns of the directory from it"
         changes.append(change(NAME, LOADER_FILE, old, libraries, reason))
     changes.extend(_soname_changes(row, found, libraries, changes))
@@ -172,7 +194,11 @@ def differ(row, found, options):
 
 def _soname_changes(row, found, libraries, known):
     soname = row.get("soname")
-    if soname is None or any(one["item"] == soname for one in known):
+    if not found.get("cache", True):
+        reason = "without it the loader finds no library outside its own directories"
+        return [change(NAME, loader.CACHE, "missing", "rebuilt", reason)]
+    items = [one["item"] for one in known]
+    if soname is None or soname in items:
         return []
     to = "{0}/{1}".format(libraries, soname)
     seen = found["library"]

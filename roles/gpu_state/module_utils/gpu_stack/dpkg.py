@@ -372,7 +372,7 @@ def _state(context, path, info, sums, read):
     """
     link = stat.S_ISLNK(info.st_mode)
     if path not in sums:
-        return "dangling" if link and not context.exists(path) else None
+        return None
     if link:
         return "a link to {0}".format(context.readlink(path))
     if not stat.S_ISREG(info.st_mode):
@@ -453,10 +453,9 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
                 sums = _shipped(context, name, diverted)
                 sums.update(configuration)
             fault = _state(context, path, info, sums, context.deep or touched)
+            # A link that leads nowhere is no flaw of its own: its target is, or the target's package.
             if fault is None and touched and stat.S_ISLNK(info.st_mode):
                 fault = "relinked"
-        elif stat.S_ISLNK(info.st_mode) and not context.exists(path):
-            fault = "dangling"
         if fault is None:
             fault = _closed(path, info, owner)
         if fault is not None:

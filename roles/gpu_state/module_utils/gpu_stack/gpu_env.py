@@ -5,6 +5,9 @@ CUDA than the next. The role's templates are the files' home; `files` says the s
 test renders both and compares them byte for byte.
 """
 
+import os
+
+from . import written
 from .change import change
 
 NAME = "gpu_env"
@@ -114,7 +117,7 @@ def _home(context, user):
 
 
 def look(context):
-    """{version, files, block, bashrc, manager}; gpu_env has no version of its own."""
+    """{version, files, written, closed, block, bashrc, manager}; it has no version of its own."""
     row = context.part(NAME)
     bashrc = {}
     for user in context.options.get("gpu_env_bashrc_users") or []:
@@ -124,9 +127,16 @@ def look(context):
     if row and context.exists("/run/systemd/system"):
         result = context.run(["systemctl", "show", "--property=Environment", "--value"])
         manager = result.out.strip() if result.rc == 0 else None
+    paths = sorted(files(context.options, row))
+    directory = context.stat(os.path.dirname(UNITS))
+    faults = written.faults(context, [*paths, PAM])
+    if faults.get(PAM, "").startswith("a link"):
+        del faults[PAM]  # the administrator's own; the block is looked for behind it
     return {
         "version": None,
-        "files": {path: context.read(path) for path in files(context.options, row)},
+        "files": {path: context.read(path) for path in paths},
+        "written": faults,
+        "closed": directory is not None and directory.st_mode & 0o5 != 0o5,
         "block": between_markers(context.read(PAM)),
         "bashrc": bashrc,
         "manager": manager,
@@ -138,16 +148,20 @@ def differ(row, found, options):
     changes = []
     wanted = files(options, row)
     for path in sorted(wanted):
-        seen, wish = found["files"].get(path), wanted[path]
-        if seen == wish:
+        seen, wish, faults = found["files"].get(path), wanted[path], found.get("written") or {}
+        old = written.complaint(seen, wish, faults.get(path))
+        if old is None:
             continue
         if wish is None:
-            changes.append(change(NAME, path, "present", None, "no directory is wished any more"))
+            changes.append(change(NAME, path, old, None, "no directory is wished any more"))
         else:
-            old = "absent" if seen is None else "other content"
             changes.append(change(NAME, path, old, "as wished", "programs read it"))
-    if found["block"] != block(options, row):
-        old = "absent" if found["block"] is None else "other content"
+    if found.get("closed"):
+        reason = "users could not read what is in it"
+        changes.append(change(NAME, os.path.dirname(UNITS), "closed", "readable by all", reason))
+    fault = (found.get("written") or {}).get(PAM)
+    old = written.complaint(found["block"], block(options, row), fault)
+    if old is not None:
         changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
     for user in sorted(options.get("gpu_env_bashrc_users") or []):
         if found["bashrc"].get(user) != ". {0}\n".format(PROFILE):

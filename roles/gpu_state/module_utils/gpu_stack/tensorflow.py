@@ -6,16 +6,17 @@ record that pip itself keeps; importing TensorFlow takes 10 s and belongs to the
 
 import base64
 import csv
-import hashlib
-import io
 import json
 import re
+import stat
 
+from . import dpkg
 from .change import change
 
 NAME = "tensorflow"
 MARKER = ".provision.json"
-LIBRARY = "tensorflow/python/_pywrap_tensorflow_internal.so"
+# More flaws than this of one wheel are one item: a person reads the plan.
+MANY = 5
 
 
 def root_of(options):
@@ -62,51 +63,132 @@ def _marker(context, path):
     return found if isinstance(found, dict) else None
 
 
-def _altered(context, site, names):
-    """Files of the wheels whose hash is not their RECORD's (reads them all)."""
-    found = []
-    for name in names:
-        if not name.endswith(".dist-info"):
+def record_lines(text, part=""):
+    """(path, sha256 or None, size or None) of a RECORD's lines that hold `part`.
+
+    With a part only those lines are parsed: a venv's RECORDs have 17,000.
+    """
+    if part:
+        lines, at = [], text.find(part)
+        while at >= 0:
+            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+            end = len(text) if end < 0 else end
+            lines.append(text[start:end])
+            at = text.find(part, end)
+    else:
+        lines = text.splitlines()
+    for line in csv.reader(lines):
+        if len(line) < 3:
             continue
-        text = context.read("{0}/{1}/RECORD".format(site, name)) or ""
-        for line in csv.reader(io.StringIO(text)):
-            if len(line) < 2 or not line[1].startswith("sha256="):
+        hashed = line[1][len("sha256=") :] if line[1].startswith("sha256=") else None
+        yield line[0], hashed, int(line[2]) if line[2].isdigit() else None
+
+
+def _sha256(context, path):
+    """The file's hash as RECORD writes it; None when it can't be read."""
+    digest = dpkg.digest(context, path, "sha256")
+    if digest is None:
+        return None
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+
+
+def _file_fault(context, path, hashed, size, since):
+    """What is wrong with one file of a wheel; it is read when it is newer than the venv's mark."""
+    info = context.lstat(path)
+    if info is None:
+        return "missing"
+    if not stat.S_ISREG(info.st_mode):
+        return "a directory" if stat.S_ISDIR(info.st_mode) else "a link"
+    if size is not None and info.st_size != size:
+        return "{0} bytes instead of {1}".format(info.st_size, size)
+    if hashed is None:
+        return "altered" if info.st_mtime > since else None
+    if (context.deep or info.st_mtime > since) and _sha256(context, path) != hashed:
+        return "altered"
+    return None
+
+
+def _flaws(context, site, names, row, since):
+    """[{wheel, path, fault}] of the locked wheels, each compared with its RECORD.
+
+    The ordinary look asks for the shared libraries, which are most of the bytes and what fails
+    with the least to say; a deep look asks for every file. pip compiles Python files anew, so that
+    the hash which a wheel has for a compiled one is not the installed file's.
+    """
+    wheel_of = {}
+    for name in names:
+        project, dash, version = name[: -len(".dist-info")].rpartition("-")
+        if name.endswith(".dist-info") and dash:
+            wheel_of[(normalise(project), version)] = name
+    found = []
+    for wheel in sorted(row.get("wheels") or {}):
+        directory = wheel_of.get((normalise(wheel), row["wheels"][wheel]))
+        if directory is None:
+            continue  # another version, or none: that is a change already
+        place = "{0}/{1}/RECORD".format(site, directory)
+        info = context.lstat(place)
+        text = context.read(place)
+        if not text:
+            found.append({"wheel": wheel, "path": directory + "/RECORD", "fault": "missing"})
+            continue
+        if info.st_mtime > since:
+            found.append({"wheel": wheel, "path": directory + "/RECORD", "fault": "changed"})
+            continue
+        for path, hashed, size in record_lines(text, "" if context.deep else ".so"):
+            if path == directory + "/RECORD":
                 continue
-            file = context.open("{0}/{1}".format(site, line[0]))
-            if file is None:
-                found.append(line[0])
+            if path.endswith(".pyc"):
+                hashed, size = None, None
+            elif hashed is None:
                 continue
-            state = hashlib.sha256()
-            with file:
-                for block in iter(lambda: file.read(1 << 20), b""):  # noqa: B023  used at once
-                    state.update(block)
-            text_digest = base64.urlsafe_b64encode(state.digest()).decode().rstrip("=")
-            if text_digest != line[1][len("sha256=") :]:
-                found.append(line[0])
-    return sorted(found)
+            fault = _file_fault(context, "{0}/{1}".format(site, path), hashed, size, since)
+            if fault == "missing" and path.endswith(".pyc"):
+                continue  # Python does without, and writes it where it may
+            if fault is not None:
+                found.append({"wheel": wheel, "path": path, "fault": fault})
+    return found
+
+
+def _closed(context, paths):
+    """Directories that not everybody may enter and list."""
+    found = []
+    for path in paths:
+        info = context.stat(path)
+        if info is not None and info.st_mode & 0o5 != 0o5:
+            found.append(path)
+    return found
 
 
 def look(context):
-    """{version, current, marker, python, interpreter, wheels, library, altered} of the venv."""
+    """{version, current, marker, python, isolated, interpreter, wheels, requirements, closed, flaws}
+
+    of the venv. `isolated` is False where pyvenv.cfg lets the system's packages in.
+    """
     row = context.part(NAME)
     root = root_of(context.options)
     current = context.readlink(root + "/current")
     venv = "{0}/{1}".format(root, directory(row)) if row else root + "/current"
     site = site_packages(context, venv)
     names = context.listdir(site) if site else []
-    installed = wheels(names)
     live = site_packages(context, root + "/current")
     running = wheels(context.listdir(live)).get("tensorflow") if live else None
-    library = context.stat("{0}/{1}".format(site, LIBRARY)) if site else None
+    marker = _marker(context, venv + "/" + MARKER)
+    since = context.stat(venv + "/" + MARKER).st_mtime if marker is not None else 0
+    settings = context.read(venv + "/pyvenv.cfg")
+    ways = [root, venv, venv + "/bin", venv + "/lib", site or venv]
     return {
         "version": running[0] if running else None,
         "current": current,
-        "marker": _marker(context, venv + "/" + MARKER),
-        "python": venv_python(context.read(venv + "/pyvenv.cfg")),
+        "marker": marker,
+        "python": venv_python(settings),
+        "isolated": not re.search(
+            r"^include-system-site-packages\s*=\s*true", settings or "", re.M | re.I
+        ),
         "interpreter": context.resolve(venv + "/bin/python"),
-        "wheels": installed,
-        "library": None if library is None else library.st_size,
-        "altered": _altered(context, site, names) if site and context.deep else [],
+        "wheels": wheels(names),
+        "requirements": dpkg.digest(context, venv + "/requirements.txt", "sha256"),
+        "closed": _closed(context, ways),
+        "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
     }
 
 
@@ -118,10 +200,20 @@ def _content_changes(row, found):
     """
     anew = {"tensorflow_reinstall": True}
     changes = []
-    if found["python"] != row["python"] or found["interpreter"] is None:
-        old = "missing" if found["interpreter"] is None else found["python"]
+    interpreter = (found["interpreter"] or "").rsplit("/", 1)[-1]
+    if found["python"] != row["python"] or interpreter != "python" + row["python"]:
+        old = found["python"]
+        if interpreter != "python" + row["python"]:
+            old = found["interpreter"] or "missing"
         reason = "the wheels are for Python {0}".format(row["python"])
         changes.append(change(NAME, "python", old, row["python"], reason, repair=anew))
+    if not found.get("isolated", True):
+        reason = "the system's packages would be imported too"
+        changes.append(change(NAME, "pyvenv.cfg", "open", "isolated", reason, repair=anew))
+    if found.get("requirements") != row["requirements_sha256"]:
+        reason = "it tells people what is in the venv"
+        old = "absent" if found.get("requirements") is None else "other content"
+        changes.append(change(NAME, "requirements.txt", old, "as locked", reason))
     for name in sorted(row["wheels"]):
         versions = found["wheels"].get(normalise(name)) or []
         if versions != [row["wheels"][name]]:
@@ -129,15 +221,27 @@ def _content_changes(row, found):
             reason = "the lock's requirements say so"
             repair = anew if len(versions) > 1 else None
             changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
-    if not found["library"] and "tensorflow" in found["wheels"]:
-        fault = "missing" if found["library"] is None else "empty"
-        base = LIBRARY.rsplit("/", 1)[-1]
-        reason = "TensorFlow cannot be imported without it"
-        to = "tensorflow " + row["version"]
-        changes.append(change(NAME, base, fault, to, reason, repair=anew))
-    for path in found.get("altered") or []:
-        reason = "its hash is not the one in RECORD"
-        changes.append(change(NAME, path, "altered", "as its wheel", reason, repair=anew))
+    changes.extend(_flaw_changes(row, found.get("flaws") or [], anew))
+    return changes
+
+
+def _flaw_changes(row, flaws, anew):
+    """One change per file, or per wheel where many of its files are wrong."""
+    changes = []
+    for wheel in sorted({one["wheel"] for one in flaws}):
+        ours = [one for one in flaws if one["wheel"] == wheel]
+        to = "{0} {1}".format(wheel, row["wheels"][wheel])
+        if len(ours) > MANY:
+            faults = sorted({one["fault"].split(" instead")[0] for one in ours})
+            old = "{0} files: {1}".format(len(ours), ", ".join(faults[:3]))
+            reason = "for example {0}".format(ours[0]["path"])
+            changes.append(change(NAME, wheel + " files", old, to, reason, repair=anew))
+            continue
+        for one in ours:
+            reason = "it is not what the wheel's RECORD says"
+            if one["path"].endswith("/RECORD"):
+                reason = "it tells whether the wheel's files are whole"
+            changes.append(change(NAME, one["path"], one["fault"], to, reason, repair=anew))
     return changes
 
 
@@ -155,6 +259,9 @@ def differ(row, found, options):
         reason = "the venv {0}/{1} is not there or not finished".format(root, directory(row))
         return [change(NAME, "tensorflow", found["version"], to, reason)]
     changes = _content_changes(row, found)
+    for path in found.get("closed") or []:
+        reason = "users could not run what is in it"
+        changes.append(change(NAME, path, "closed", "readable by all", reason))
     if found["current"] != directory(row):
         reason = "{0}/current is what users run".format(root)
         changes.append(change(NAME, "current", found["current"], directory(row), reason))
