@@ -146,11 +146,11 @@ def options(temporary: str) -> list[str]:
 
 def long_way(target: Target, mutant: mutator.Mutant, temporary: str) -> tuple[int, str]:
     """Imports the faulty file and collects the tests, all in this process."""
-    folder = str(ROOT / "tests")
+    folders = (str(ROOT / "tests"), *(str((ROOT / test).parent) for test in target.tests))
     package = target.module.split(".")[0]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        stale = name.split(".")[0] == package or file.startswith(folder)
+        stale = name.split(".")[0] == package or file.startswith(folders)
         if stale and name not in (__name__, mutator.__name__):
             del sys.modules[name]
     try:

@@ -1,0 +1,194 @@
+"""The mutator makes the faults it says, and the farm tells a living one from a dead one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mutator
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def faults(source: str) -> list[tuple[str, str, str]]:
+    """(operator, what was, what is) of every fault."""
+    return [(one.operator, one.before, one.after) for one in mutator.mutants(source)]
+
+
+def of(operator: str, source: str) -> list[str]:
+    """What stands there instead, for the faults of one kind."""
+    return [after for name, _before, after in faults(source) if name == operator]
+
+
+@pytest.mark.parametrize(
+    ("operator", "source", "expected"),
+    [
+        ("comparison", "x = a < b", ["a <= b", "a >= b"]),
+        ("comparison", "x = a == b", ["a != b"]),
+        ("comparison", "x = a is not b", ["a is b"]),
+        ("comparison", "x = a in b", ["a not in b"]),
+        ("comparison", "x = a < b <= c", ["a <= b <= c", "a >= b <= c", "a < b < c", "a < b > c"]),
+        ("and/or", "x = a and b", ["a or b"]),
+        ("operand removed", "x = a or b or c", ["b or c", "a or c", "a or b"]),
+        ("not removed", "x = not a", ["a"]),
+        ("constant", "x = 7", ["8", "6"]),
+        ("constant", "x = True", ["False"]),
+        ("constant", "x = 0.5", ["1.0"]),
+        ("text", "x = 'a'", ["''"]),
+        ("text", "x = ''", ["'mutant'"]),
+        ("text", "x = f'a{b}c'", ["''"]),
+        ("arithmetic", "x = a + b", ["a - b"]),
+        ("branch", "x = a if b else c", ["a", "c"]),
+        ("element removed", "x = [a, b]", ["[b]", "[a]"]),
+        ("element removed", "x = {a: b, c: d}", ["{c: d}", "{a: b}"]),
+        ("condition removed", "x = [a for a in b if a if c]", ["[a for a in b if c]",
+                                                              "[a for a in b if a]"]),
+        ("call", "x = any(a)", ["all(a)"]),
+        ("call", "x = sorted(a, key=b)", ["list(a)"]),
+        ("call", "x = a.startswith(b)", ["a.endswith(b)"]),
+        ("alternative removed", "x = r'a(b|c)d|e'", ["'a(c)d|e'", "'a(b)d|e'", "'e'", "'a(b|c)d'"]),
+        ("alternative removed", "x = 'a | b'", []),
+        ("return value", "def f():\n    return a", ["return None"]),
+        ("return value", "def f():\n    return None", ["return 'mutant'"]),
+        ("statement removed", "def f():\n    a = 1\n    return a", ["nothing", "nothing"]),
+        ("statement removed", "def f():\n    return None", []),
+        ("statement removed", "def f():\n    if a:\n        return\n    b()", ["nothing"] * 2),
+        ("statement removed", "a = 1", []),
+        ("if removed", "def f():\n    if a:\n        b()", ["if True:", "if False:"]),
+        ("branches swapped", "def f():\n    if a:\n        b()\n    else:\n        c()", ["if a:"]),
+    ],
+)  # fmt: skip
+def test_the_faults_of_a_piece_of_code(operator: str, source: str, expected: list[str]) -> None:
+    assert of(operator, source) == expected
+
+
+def test_documentation_and_types_have_no_faults() -> None:
+    source = '"""Text."""\nimport os\ndef f(a: "int" = 1) -> "int":\n    """Text."""\n'
+    assert faults(source) == [("constant", "1", "2"), ("constant", "1", "0")]
+
+
+def test_a_fault_is_in_the_code_only_while_it_is_applied() -> None:
+    source = "def f(a):\n    return a < 1 and a\n"
+    before = ast.unparse(ast.parse(source))
+    for one in mutator.mutants(source):
+        with one.applied() as tree:
+            assert ast.unparse(tree) != before
+        assert ast.unparse(one.tree) == before
+
+
+def test_the_faulty_code_runs() -> None:
+    (one,) = [m for m in mutator.mutants("def f(a):\n    return a == 1\n") if m.after == "a != 1"]
+    values: dict[str, object] = {}
+    exec(one.code("x.py"), values)  # noqa: S102
+    assert values["f"](2) is True  # type: ignore[operator]
+
+
+def test_faults_are_known_by_what_they_are_not_by_their_line() -> None:
+    source = "def f(a):\n    return a < 1\n"
+    lower = "\n\n# a comment\n" + source
+    assert [one.key for one in mutator.mutants(source)] == [
+        one.key for one in mutator.mutants(lower)
+    ]
+    twice = mutator.mutants("def f(a):\n    return g(1, 1)\n")
+    keys = [one.key for one in twice]
+    assert len(set(keys)) == len(keys)
+    assert {key[-1] for key in keys} == {0, 1}
+
+
+def test_a_fault_knows_whether_it_is_run_at_import() -> None:
+    source = "@d('x')\ndef f(a=1):\n    return 2\nclass C:\n    b = 3\n    def m(self): return 4\n"
+    when = {one.before: one.at_import for one in mutator.mutants(source) if one.operator != "text"}
+    assert {value for value in "1234" if when[value]} == {"1", "3"}
+
+
+def test_numbers_of_a_table_may_be_left_as_they_are() -> None:
+    source = "T = ((1, 'a'), (2, 'b'))\nU = 3\n"
+    found = mutator.mutants(source, without_numbers=("T",))
+    assert [one.before for one in found if one.operator == "constant"] == ["3", "3"]
+    assert "element removed" in {one.operator for one in found}
+
+
+def test_functions_can_be_chosen() -> None:
+    source = "def f():\n    return 1\nclass C:\n    def g(self):\n        return 2\n"
+    assert {one.function for one in mutator.mutants(source, r"^C\.")} == {"C.g"}
+
+
+CODE = """\
+LIMIT = 10
+
+
+def small(number):
+    if number < 0:
+        return False
+    return number < LIMIT
+
+
+def spin(number):
+    while number > 0:
+        number -= 1
+    return number
+
+
+def unseen(number):
+    return number + 1
+"""
+TESTS = """\
+import code_under_test as code
+
+
+def test_small():
+    assert [code.small(number) for number in (-1, 0, 9, 10)] == [False, True, True, False]
+    assert (code.small(-1), code.small(0)) == (False, True)
+
+
+def test_spin():
+    assert code.spin(3) == 0
+"""
+PROGRAM = """\
+import json, sys
+sys.path[:0] = [{here!r}, {folder!r}]
+import farm
+farm.CPU_SECONDS = 1
+target = farm.Target({folder!r} + "/code_under_test.py", "code_under_test",
+                     ({folder!r} + "/test_code_under_test.py",))
+found = target.mutants()
+states = {{}}
+farm.tried(target, found, 2, lambda at, status, test: states.update({{at: (status, test)}}))
+print(json.dumps([(m.function, m.before, m.after, *states[at]) for at, m in enumerate(found)]))
+"""
+
+
+def test_the_farm_tells_which_faults_no_test_notices(tmp_path: Path) -> None:
+    (tmp_path / "code_under_test.py").write_text(CODE)
+    (tmp_path / "test_code_under_test.py").write_text(TESTS)
+    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
+    alive = {one[:3] for one in found if one[3] == 0}
+    assert {name for name, _before, _after in alive} == {"unseen"}, alive
+    assert ("unseen", "number + 1", "number - 1") in alive
+    # A table's fault takes the long way; one that never ends has been noticed.
+    by_fault = {one[:3]: one[3:] for one in found}
+    assert by_fault["<module>", "10", "11"][0] == 1
+    assert "test_small" in by_fault["small", "number < LIMIT", "number <= LIMIT"][1]
+    endless = by_fault["spin", "number -= 1", "nothing"]
+    assert endless[0] == 1
+    assert "never ends" in endless[1]
+
+
+def test_tests_that_fail_without_any_fault_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "code_under_test.py").write_text(CODE)
+    (tmp_path / "test_code_under_test.py").write_text(TESTS.replace("== 0", "== 1"))
+    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode != 0
+    assert "without any fault this fails" in done.stdout + done.stderr
