@@ -34,7 +34,8 @@ from provision import lock as locks
 from provision.errors import InputError, MachineError, ProvisionError
 from provision.render import example, spec, yaml_text
 from provision.render import render as render_tree
-from provision.report import live, terminal
+from provision.report import html, junit, live, terminal
+from provision.report import load as load_report
 from provision.roles import PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
@@ -552,6 +553,49 @@ def verify(
         verbose=ansible_output,
         as_json=as_json,
     )
+
+
+@app.command("report")
+def write_report(
+    project: ProjectOption = Path(),
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="A report.json.  [default: report/report.json]"
+        ),
+    ] = None,
+    html_file: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="The page.  [default: beside the report]"),
+    ] = None,
+    junit_file: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="JUnit XML.  [default: beside the report]"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a web page and JUnit XML of the last run's report.
+
+    The page needs no network and no script. Exit code 0 whatever the report says.
+    """
+    path = source or project / "report" / "report.json"
+    loaded = load_report(path)
+    page = html_file or path.with_name("report.html")
+    xml = junit_file or path.with_name("junit.xml")
+    if len({file.resolve() for file in (path, page, xml)}) < 3:
+        raise InputError(
+            "one file can't hold two of the report, the page and the XML", where=str(path)
+        )
+    for target, data in ((page, html.render(loaded)), (xml, junit.render(loaded))):
+        try:
+            tree.write_file(target, data)
+        except OSError as error:
+            raise MachineError("it cannot be written", where=str(target), got=str(error)) from None
+    if as_json:
+        _print_json({"html": str(page), "junit": str(xml)})
+        return
+    _say(f"page:   {page}")
+    _say(f"JUnit:  {xml}")
 
 
 @app.command()

@@ -15,6 +15,13 @@ from provision.errors import DriftError, HostError, InputError, ProofError
 FORMAT = 1
 STATUSES = ("proven", "converged", "drift", "failed", "blocked", "unreachable")
 
+# What a host's entry may hold; every reader relies on it. Absent and null are always allowed, and
+# so are keys that a later version added.
+MAPPINGS = ("wanted", "found", "platform", "checks_summary", "components", "failure", "reboot")
+ROWS = ("changes", "left", "blockers", "warnings", "checks", "gpus")
+LISTS = ("not_selected",)
+RESULTS = ("passed", "failed", "not_applicable")
+
 Report = dict[str, Any]
 
 
@@ -31,7 +38,7 @@ def load(path: Path) -> Report:
         ) from None
     except OSError as error:
         raise InputError(f"can't be read: {error.strerror}", where=str(path)) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             "is not a report: not JSON",
             where=str(path),
@@ -64,7 +71,42 @@ def validate(data: Any, where: str = "report") -> Report:
                 got=str(status),
                 expected=", ".join(STATUSES),
             )
+        _check_shape(name, host, where)
+    if not isinstance(data.get("proven") or {}, dict):
+        raise InputError("is not a report: `proven` is not a mapping", where=where)
     return data
+
+
+def _check_shape(name: str, host: dict[str, Any], where: str) -> None:
+    """Raises InputError where a part of a host is not what its readers rely on."""
+    for key in (*MAPPINGS, *ROWS, *LISTS):
+        value = host.get(key)
+        if value is None:
+            continue
+        if key in MAPPINGS:
+            expected, good = "a mapping", isinstance(value, dict)
+        else:
+            expected, good = "a list", isinstance(value, list)
+        if good and (key in ROWS or key == "components"):
+            parts = value.values() if isinstance(value, dict) else value
+            expected += " of mappings"
+            good = all(isinstance(part, dict) for part in parts)
+        if not good:
+            raise InputError(
+                f"host {name}: `{key}` is not as in a report",
+                where=where,
+                got=type(value).__name__,
+                expected=expected,
+                hint="it was edited, or written by another version of provision",
+            )
+    for check in host.get("checks") or []:
+        if check.get("result") not in RESULTS:
+            raise InputError(
+                f"host {name}: a check has no result known here",
+                where=where,
+                got=str(check.get("result")),
+                expected=", ".join(RESULTS),
+            )
 
 
 def failed_checks(host: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,143 @@
+"""Renders a report as JUnit XML, for CI systems that show tests: a host is a suite, a check a case.
+
+A CI system counts what is in the file. A host on which no check ran because it was blocked, failed
+before, or never answered would be missing there, and everything would be green; so every host has
+one case for the run itself. Jenkins and GitLab read different parts: GitLab knows a case by
+`classname` and `name` and shows an element's text only, Jenkins shows `message` and takes what is
+before the last dot of `classname` for a package. So a case's class is `host.component`, and what
+matters stands in both places.
+
+Pure: the same report gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+from provision.report import Report, failed_checks
+from provision.report.reading import Problem, clean, number, problems
+
+RUN = "run: The run did on this host what it was told"
+
+
+def render(report: Report) -> bytes:
+    """The XML of a (validated) report, as the schema of Jenkins' xUnit plugin has it."""
+    root = ElementTree.Element("testsuites", name="provision")
+    for name, host in report["hosts"].items():
+        _suite(root, clean(name), host, report)
+    if report.get("interrupted"):
+        _alone(root, "interrupted", "the run was interrupted; hosts may be missing here")
+    if not report["hosts"]:
+        _alone(root, "hosts", "no host was looked at: does the pattern or --limit match any?")
+    for key in ("tests", "failures", "errors"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    root.set("time", _time(report.get("seconds")))
+    ElementTree.indent(root)
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root) + b"\n"
+
+
+def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: Report) -> None:
+    suite = ElementTree.SubElement(root, "testsuite", name=name, hostname=name)
+    parts = host.get("components") or {}
+    suite.set("time", _time(sum(number(part.get("seconds")) for part in parts.values())))
+    if report.get("started"):
+        # ISO 8601 without a zone is what Ant wrote and all readers parse; it is UTC.
+        suite.set("timestamp", clean(report["started"]).partition(".")[0].removesuffix("Z"))
+    _properties(suite, host, report)
+    _run(suite, name, host, report)
+    for row in host.get("checks") or []:
+        _check(suite, name, row)
+    lines = [_line(one) for one in host.get("changes") or []]
+    lines += [f"note: {clean(row.get('message'))}" for row in host.get("warnings") or []]
+    if lines:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)
+    _count(suite)
+
+
+def _properties(suite: ElementTree.Element, host: dict[str, Any], report: Report) -> None:
+    values = {
+        "status": host["status"],
+        "simulated_gpu": "true" if host.get("simulated_gpu") else "false",
+        "stack": host.get("stack"),
+        "lock_digest": report.get("lock_digest"),
+        "mode": report.get("mode"),
+        "last_proven": host.get("last_proven"),
+    }
+    for component, version in (host.get("found") or {}).items():
+        if isinstance(version, str | int | float):
+            values[f"found.{component}"] = version
+    properties = ElementTree.SubElement(suite, "properties")
+    for key, value in values.items():
+        if value is not None:
+            ElementTree.SubElement(properties, "property", name=clean(key), value=clean(value))
+
+
+def _run(suite: ElementTree.Element, name: str, host: dict[str, Any], report: Report) -> None:
+    """The case for the run: an error where the host is a bad one and no check says so."""
+    case = ElementTree.SubElement(suite, "testcase", classname=f"{name}.run", name=RUN)
+    status = host["status"]
+    differs = ", ".join(
+        dict.fromkeys(clean(one.get("component")) for one in host.get("changes") or [])
+    )
+    if failed_checks(host):
+        _add(case, "skipped", "failed_checks", [Problem("", "its failed checks say what is wrong")])
+    elif status in ("failed", "blocked", "unreachable"):
+        _add(case, "error", status, problems(host))
+    elif status == "drift" and report.get("mode") == "run":
+        _add(case, "skipped", status, [Problem("", f"left out by tags: {differs}")])
+    elif status == "drift":
+        _add(case, "failure", status, [Problem("", f"differs from its lock: {differs}")])
+
+
+def _check(suite: ElementTree.Element, name: str, row: dict[str, Any]) -> None:
+    identifier = clean(row.get("id")) or "check"
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=f"{name}.{identifier.partition('.')[0]}",
+        name=f"{identifier}: {clean(row.get('title'))}",
+    )
+    result = row.get("result")
+    if result == "not_applicable":
+        _add(case, "skipped", "not_applicable", [Problem("", clean(row.get("detail")))])
+    elif result == "failed":
+        said = clean(row.get("diagnosis") or row.get("detail"))
+        _add(case, "failure", identifier, [Problem("", said, clean(row.get("hint")))])
+
+
+def _add(case: ElementTree.Element, tag: str, kind: str, found: list[Problem]) -> None:
+    """The outcome of a case: a first line for lists, the whole with its cures as text."""
+    messages = [f"{one.title}: {one.message}" if one.title else one.message for one in found]
+    element = ElementTree.SubElement(case, tag, type=kind, message="; ".join(messages))
+    texts = [
+        f"{message}\ncure: {one.cure}" if one.cure else message
+        for message, one in zip(messages, found, strict=True)
+    ]
+    element.text = "\n\n".join(texts)
+
+
+def _alone(root: ElementTree.Element, kind: str, message: str) -> None:
+    """A suite of one error, for what is no host's."""
+    suite = ElementTree.SubElement(root, "testsuite", name="provision")
+    case = ElementTree.SubElement(suite, "testcase", classname="provision.run", name=kind)
+    _add(case, "error", kind, [Problem("", message)])
+    _count(suite)
+
+
+def _count(suite: ElementTree.Element) -> None:
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(key, str(len(suite.findall(f"testcase/{tag}"))))
+
+
+def _line(one: dict[str, Any]) -> str:
+    """ "cuda libcublas11: none -> 11.4 (missing)"."""
+    old = "none" if one.get("from") is None else clean(one["from"])
+    new = "none" if one.get("to") is None else clean(one["to"])
+    text = f"{clean(one.get('component'))} {clean(one.get('item'))}: {old} -> {new}"
+    return f"{text} ({clean(one['reason'])})" if one.get("reason") else text
+
+
+def _time(seconds: Any) -> str:
+    return f"{number(seconds):.3f}"

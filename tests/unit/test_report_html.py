@@ -1,0 +1,555 @@
+"""The page of a report: what it says, that nothing in it can do harm, and that it can be read."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import RECORDED, host, lab, report
+
+from provision import cli
+from provision.errors import InputError
+from provision.report import STATUSES, html, load, reading, validate
+
+ROOT = Path(__file__).parents[2]
+STYLE = (ROOT / "provision" / "report" / "page.css").read_text(encoding="utf-8")
+# Elements that HTML never closes, and those whose end may be left out.
+VOID = {"meta", "input", "br"}
+OPTIONAL = {"li", "dt", "dd", "p", "tr", "th", "td", "thead", "tbody"}
+
+
+class Document(HTMLParser):
+    """A page as a browser would see it: elements, their text, and whether they are nested well."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[str] = []
+        self.faults: list[str] = []
+        self._open: list[str] = []
+        self.feed(data.decode())
+        self.close()
+        if self._open:
+            self.faults.append(f"never closed: {self._open}")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+        if tag not in VOID | OPTIONAL:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in OPTIONAL:
+            return
+        if not self._open or self._open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for found, attributes in self.elements if found == tag]
+
+
+def page(made: dict[str, Any]) -> Document:
+    """The page, after what must hold for every page has been asserted."""
+    data = html.render(validate(made))
+    assert html.render(made) == data
+    document = Document(data)
+    assert document.faults == []
+    assert harm(document) == []
+    ids = [attributes["id"] for _, attributes in document.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    links = [attributes["href"] for attributes in document.all("a")]
+    assert [link for link in links if link[1:] not in ids] == []
+    return document
+
+
+def harm(document: Document) -> list[str]:
+    """Everything that could run, load or lead away."""
+    known = {
+        "html head meta title style body a header div p h1 h2 h3 h4 h5 span strong b small i dl dt",
+        "dd nav ul li main section article fieldset legend label input table thead tbody tr th td",
+        "details summary bdi code footer",
+    }
+    allowed = set(" ".join(known).split())
+    found = [tag for tag, _ in document.elements if tag not in allowed]
+    for tag, attributes in document.elements:
+        found += [f"{tag} {key}" for key in attributes if key.startswith("on")]
+        found += [f"{tag} {key}" for key in ("src", "srcset", "action") if key in attributes]
+        if not attributes.get("href", "#").startswith("#"):
+            found.append(f"{tag} href {attributes['href']}")
+        if not re.fullmatch(r"((width:[\d.]+%|flex-grow:\d+))?", attributes.get("style", "")):
+            found.append(f"{tag} style {attributes['style']}")
+    return found
+
+
+def opened(document: Document) -> list[str]:
+    return [a["id"] for a in document.all("details") if "open" in a]
+
+
+def test_every_status_has_its_place_and_its_meaning() -> None:
+    assert sorted(reading.WORST_FIRST) == sorted(STATUSES) == sorted(html.MEANINGS)
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 7*7 }}&amp;"
+
+
+@pytest.mark.parametrize("kind", sorted(RECORDED))
+@pytest.mark.parametrize("mode", ["run", "check", "verify"])
+def test_every_kind_of_host_has_a_page(kind: str, mode: str) -> None:
+    document = page(report(mode, gpu07=host(kind)))
+    assert "host-gpu07" in [a.get("id") for a in document.all("details")]
+    assert host(kind)["status"] in document.text
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict", "rest"),
+    [
+        (report(a=host("proven")), "1 host proven", []),
+        (report(a=host("proven"), b=host("installed")), "Both hosts proven", []),
+        (
+            report(a=host("proven"), b=host("failed_check"), c=host("unreachable")),
+            "1 of 3 hosts proven",
+            ["1 failed", "1 unreachable"],
+        ),
+        (report(a=host("blocked")), "0 of 1 host proven", ["1 blocked"]),
+        (
+            report(a=host("converged"), b=host("converged")),
+            "Both hosts as locked",
+            ["no check has run now"],
+        ),
+        (
+            report(a=host("proven"), b=host("converged")),
+            "1 of 2 hosts proven",
+            ["1 as locked, not checked now"],
+        ),
+        (report("check", a=host("converged")), "1 host as locked", []),
+        (
+            report("check", a=host("drift"), b=host("converged"), c=host("converged")),
+            "1 of 3 hosts differs from the lock",
+            ["2 as locked, not checked now"],
+        ),
+        (report("check", a=host("drift"), b=host("drift")), "Both hosts differ from the lock", []),
+        (report(a=host("proven")) | {"interrupted": True}, "1 host proven", ["interrupted"]),
+        (report(), "No host was looked at", ["does the pattern or --limit match any?"]),
+    ],
+)
+def test_the_verdict(made: dict[str, Any], verdict: str, rest: list[str]) -> None:
+    found = html.headline(validate(made))
+    assert (found.verdict, found.rest) == (verdict, rest)
+    document = page(made)
+    assert verdict in document.text
+
+
+def test_a_simulated_gpu_is_said_in_the_headline_and_on_each_host() -> None:
+    real = host("proven") | {"simulated_gpu": False}
+    document = page(report(a=host("proven"), b=host("proven"), c=real))
+    text = document.text
+    assert "All 3 hosts proven simulated GPUs on 2 of 3 hosts" in text
+    assert "Nothing here proves a real GPU on those hosts." in text
+    # In the table, in the list, beside the GPUs; and once in the words.
+    marks = [a for a in document.all("span") if a.get("class") == "sim"]
+    assert len(marks) == 2 * 3 + 1
+    assert "(simulated GPUs)" in text
+
+
+def test_a_real_gpu_is_not_called_simulated() -> None:
+    real = host("proven") | {"simulated_gpu": False, "checks": []}
+    assert "imulated" not in page(report(a=real)).text
+
+
+def test_hosts_with_problems_come_first_and_are_open() -> None:
+    kinds = ["proven", "drift", "failed_check", "converged", "unreachable", "blocked"]
+    document = page(report("verify", **{f"h-{kind}": host(kind) for kind in kinds}))
+    order = [a["id"] for a in document.all("details")]
+    assert order == [
+        "host-h-failed_check",
+        "host-h-blocked",
+        "host-h-unreachable",
+        "host-h-drift",
+        "host-h-converged",
+        "host-h-proven",
+    ]
+    assert opened(document) == order[:3]
+
+
+def test_a_failed_check_has_its_diagnosis_and_cure_in_the_overview_and_at_its_host() -> None:
+    text = page(report("verify", a=host("failed_check"))).text
+    assert text.count("libcusolver.so.11 (package libcusolver11) can't be loaded") >= 2
+    assert text.count("Cure: run the playbook again") >= 2
+
+
+def test_hosts_with_the_same_trouble_are_listed_together() -> None:
+    """Their own names and addresses make no other cause."""
+    far = {f"gpu{n}": host("unreachable") for n in range(3)}
+    for number, one in enumerate(far.values()):
+        message = one["failure"]["message"]
+        one["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number}")
+    document = page(report(**far))
+    assert len(document.all("article")) == 1
+    assert "The words of gpu0" in document.text
+
+
+def test_a_version_that_is_not_the_locks_stands_beside_the_wanted_one() -> None:
+    one = host("drift")
+    one["found"] |= {"nvidia_driver": "535.309.01"}
+    one["found"].pop("tensorflow", None)
+    text = page(report("check", a=one)).text
+    assert "535.309.01 wanted 470.256.02" in text
+    assert "none wanted 2.9.3" in text
+    assert "wanted 3.9 " not in text  # 3.9.2 is a 3.9
+
+
+def test_gpus_that_are_missing_are_counted() -> None:
+    assert "0 of 2" in page(report("verify", a=host("failed_check"))).text
+
+
+def test_a_gpu_has_its_name_key_and_memory() -> None:
+    text = page(report(a=host("proven"))).text
+    device = host("proven")["found"]["gpu_devices"][0]
+    for part in ("name", "uuid", "pci", "memory"):
+        assert device[part] in text
+    assert "usable: yes" in text
+
+
+def test_a_gpu_that_the_driver_does_not_show_is_not_usable() -> None:
+    one = host("proven")
+    one["found"]["gpu_devices"].pop()
+    assert "usable: no: the driver does not show it" in page(report(a=one)).text
+
+
+def test_every_change_is_told_with_its_reason() -> None:
+    one = host("installed")
+    text = page(report(a=one)).text
+    for change in one["changes"]:
+        assert change["item"] in text
+        assert change["reason"] in text
+        assert f"→ {change['to']}" in text
+
+
+def test_a_change_that_was_left_out_or_needs_a_reboot_says_so() -> None:
+    one = host("drift")
+    one["changes"][0] |= {"reboot": True, "selected": False}
+    one["reboot"] = {"needed": True, "reason": "libcuda1: the old module is loaded"}
+    text = page(report(a=one)).text
+    assert "needs a reboot" in text
+    assert "left out by tags" in text
+    assert "A reboot is needed: libcuda1: the old module is loaded" in text
+
+
+def test_long_changes_in_common_are_told_once() -> None:
+    one = host("installed")
+    assert len(one["changes"]) > html.SHARED_CHANGES
+    document = page(report(a=one, b=host("installed"), c=host("proven")))
+    item = one["changes"][3]["item"]
+    assert document.text.count(f" {item} ") == 1
+    assert [a for a in document.all("a") if a["href"] == "#changes-1"] != []
+
+
+def test_what_is_left_noticed_and_not_in_this_run() -> None:
+    one = host("drift") | {"left": host("drift")["changes"][:1], "not_selected": ["gpu_env"]}
+    one["warnings"] = [{"message": "conda is first in PATH", "hint": "conda deactivate"}]
+    made = report(a=one) | {"proven": {"away": {"time": "2026-10-02T08:11:40.000Z"}, "a": {}}}
+    text = page(made).text
+    assert "What is left" in text
+    assert "conda is first in PATH conda deactivate" in text
+    assert "Left out by tags: Environment" in text
+    assert "away 2026-10-02 08:11:40 UTC" in text
+
+
+def test_the_slowest_host_of_a_component_is_named() -> None:
+    slow = host("installed")
+    slow["components"]["cuda"]["seconds"] = 3725.0
+    text = page(report(a=host("installed"), b=slow)).text
+    assert "1 h 02 min" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "anchor"),
+    [("gpu07.lab", "host-gpu07.lab"), ("a b", "host-a%20b"), ("a%20b", "host-a%2520b")],
+)
+def test_a_host_has_an_anchor(name: str, anchor: str) -> None:
+    assert anchor in [a.get("id") for a in page(report(**{name: host("proven")})).all("details")]
+
+
+@pytest.mark.parametrize("kind", sorted(RECORDED))
+def test_nothing_a_host_says_is_taken_for_html(kind: str) -> None:
+    """Every text of a report, the keys included, replaced by something hostile."""
+
+    def poisoned(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {k: poisoned(v, k) for k, v in value.items()} | {HOSTILE: HOSTILE}
+        if isinstance(value, list):
+            return [poisoned(item, key) for item in value]
+        kept = key in ("status", "result") or not isinstance(value, str)
+        return value if kept else HOSTILE
+
+    one = poisoned(host(kind))
+    one["components"].pop(HOSTILE)
+    made = report(**{HOSTILE: one}) | {"lock_digest": HOSTILE, "mode": HOSTILE, "finished": HOSTILE}
+    made["proven"] = {HOSTILE + "2": {"time": HOSTILE}}
+    document = page(made)  # asserts that nothing can do harm
+    assert "<script>alert(1)</script>" in document.text
+    assert "49" not in [text.strip() for text in document.texts]
+
+
+def test_the_checker_of_harm_sees_it() -> None:
+    bad = '<script></script><p onclick="x"><a href="http://x">x</a><i style="color:red"></i>'
+    assert harm(Document(bad.encode())) == [
+        "script",
+        "p onclick",
+        "a href http://x",
+        "i style color:red",
+    ]
+
+
+def test_the_policy_forbids_everything_but_the_style() -> None:
+    document = page(report(a=host("proven")))
+    policy = next(a["content"] for a in document.all("meta") if "http-equiv" in a)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in policy
+    assert "url(" not in STYLE
+    assert "@import" not in STYLE
+
+
+def test_marks_that_turn_the_direction_are_made_visible() -> None:
+    document = page(report(**{"gpu\u202e10": host("proven"), "מחשב": host("proven")}))
+    assert "gpu\\u202e10" in document.text
+    assert "מחשב" in document.text
+    assert "host-" + quote("מחשב", safe="") in [a.get("id") for a in document.all("details")]
+
+
+def test_colour_codes_and_controls_are_taken_out() -> None:
+    assert reading.clean("\x1b[1;31mERROR\x1b[0m: no\x00\r\n") == "ERROR: no\\u0000\n"
+
+
+def test_a_long_message_is_whole_at_its_host_and_cut_in_the_overview() -> None:
+    one = host("failed_task")
+    one["failure"]["message"] = "begin " + "x" * 1900 + " the end"
+    text = page(report(a=one)).text
+    assert text.count("x" * 1900) == 1
+    assert text.count("the end") == 2
+
+
+def test_the_page_of_200_hosts_is_small_and_has_every_host() -> None:
+    made = lab(200)
+    data = html.render(validate(made))
+    assert len(data) < 1_500_000
+    document = page(made)
+    anchors = [a["id"] for a in document.all("details") if a["id"].startswith("host-")]
+    assert len(anchors) == 200
+    bad = [name for name, one in made["hosts"].items() if one["status"] in html.BAD]
+    assert 5 < len(bad) < 20
+    assert sorted(opened(document)) == sorted(f"host-{name}" for name in bad)
+    # Rows of the table: a header, a wish, and each host once.
+    rows = [a for a in document.all("tr") if "data-s" in a]
+    assert len(rows) == 200
+
+
+def test_every_status_has_a_filter_that_the_style_knows() -> None:
+    document = page(lab(200))
+    shown = [a["id"].removeprefix("show-") for a in document.all("input")]
+    assert shown[0] == "all"
+    assert len(shown) > 4
+    for status in reading.WORST_FIRST:
+        assert f"#show-{status}:checked) [data-s]:not([data-s={status}])" in STYLE
+
+
+# Values of every wrong type, in every place of a host.
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(sorted(host("failed_check")))
+
+
+@given(key=KEYS, value=ANY, kind=st.sampled_from(sorted(RECORDED)))
+def test_a_strange_report_is_refused_or_shown(key: str, value: Any, kind: str) -> None:
+    """Never a traceback: what another version or a broken disk wrote."""
+    made = report(a=host(kind) | {key: value}, b=host("proven"))
+    try:
+        validate(made)
+    except InputError:
+        return
+    page(made)
+
+
+@given(key=st.sampled_from(["checks", "changes", "blockers", "gpus", "warnings", "left", "found"]))
+def test_a_strange_row_is_shown(key: str) -> None:
+    """Rows that lack everything, and rows with keys of a later version."""
+    row: dict[str, Any] = {"later": {"a": [1]}} | ({"result": "passed"} if key == "checks" else {})
+    value = {"gpu_devices": [{}, 3], "later": row} if key == "found" else [row, {**row}]
+    page(report(a=host("proven") | {key: value}, b=host("blocked") | {key: value}))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"format": 1, "hosts": {"gpu01"', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"format": 2, "hosts": {}}', "not a report of a format known here"),
+        ('{"format": 1, "hosts": {"a": {"status": "failed", "checks": 3}}}', "`checks` is not"),
+        ('{"format": 1, "hosts": {"a": {"status": "failed", "changes": [3]}}}', "`changes` is not"),
+        (
+            '{"format": 1, "hosts": {"a": {"status": "failed", "checks": [{"result": "fine"}]}}}',
+            "a check has no result known here",
+        ),
+        ("\udcff", "not JSON"),
+        (None, "there is no report"),
+    ],
+)
+def test_a_report_that_is_none_is_one_message_and_exit_code_2(
+    content: str | None,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = tmp_path / "report" / "report.json"
+    source.parent.mkdir()
+    if content is not None:
+        source.write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert run(["report", "--project", str(tmp_path)], monkeypatch) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert says in " ".join(told.err.split())
+    assert told.err.count("error:") == 1
+    assert not (source.parent / "report.html").exists()
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The program as a person starts it: its exit code."""
+    monkeypatch.setattr(sys, "argv", ["provision", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_the_command_writes_both_beside_the_report_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "report" / "report.json"
+    source.parent.mkdir()
+    source.write_text(json.dumps(report(gpu01=host("failed_check")) | {"of a later version": 1}))
+    assert run(["report", "--project", str(tmp_path)], monkeypatch) == 0
+    told = capsys.readouterr().out
+    for name in ("report.html", "junit.xml"):
+        assert str(tmp_path / "report" / name) in told
+    assert (source.parent / "report.html").read_bytes() == html.render(load(source))
+    assert b"<testsuites" in (source.parent / "junit.xml").read_bytes()
+
+
+def test_the_command_takes_and_writes_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, page_file, xml = tmp_path / "old.json", tmp_path / "a/p.html", tmp_path / "b/x.xml"
+    source.write_text(json.dumps(report(gpu01=host("proven"))))
+    arguments = ["--from", str(source), "--html", str(page_file), "--junit", str(xml), "--json"]
+    assert run(["report", *arguments], monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == {"html": str(page_file), "junit": str(xml)}
+    assert page_file.exists()
+    assert xml.exists()
+    before = source.read_bytes()
+    assert run(["report", "--from", str(source), "--html", str(source)], monkeypatch) == 2
+    assert source.read_bytes() == before
+
+
+def colours(text: str) -> dict[str, str]:
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", text))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2's ratio of two colours."""
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+PAIRS = [
+    (text, ground)
+    for text in ("ink", "soft", "link", "warn", "bad", "good")
+    for ground in ("card", "bg", "tint")
+] + [
+    ("good", "good-bg"),
+    ("warn", "warn-bg"),
+    ("sim", "sim-bg"),
+    ("sim", "card"),
+    ("on-solid", "bad-solid"),
+    ("on-solid", "block-solid"),
+    ("on-solid", "away-solid"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+def test_every_pair_of_colours_can_be_read(scheme: str) -> None:
+    """WCAG AA for text of any size."""
+    light, dark, printed = (
+        colours(block) for block in re.split(r"@media \((?=prefers)|@media print", STYLE)
+    )
+    chosen = {"light": light, "dark": light | dark, "print": light | printed}[scheme]
+    weak = {
+        f"{a} on {b}": round(contrast(chosen[a], chosen[b]), 2)
+        for a, b in PAIRS
+        if contrast(chosen[a], chosen[b]) < 4.5
+    }
+    assert weak == {}
+
+
+def test_the_measure_of_contrast() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+def screenshots() -> Any:
+    spec = importlib.util.spec_from_file_location(
+        "screenshots", ROOT / "scripts" / "screenshots.py"
+    )
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 390, 820, 1440])
+def test_the_page_never_scrolls_sideways(width: int, tmp_path: Path) -> None:
+    shots = screenshots()
+    if shots.program() is None:
+        pytest.skip("no chromium on this machine")
+    made = lab(40)
+    nasty = host("failed_task")
+    nasty["failure"]["message"] = "x" * 1990
+    nasty["found"]["cuda"] = "y" * 300
+    made["hosts"]["n" * 200] = nasty
+    made["hosts"][HOSTILE] = host("failed_check") | {"stack": "z" * 300}
+    target = tmp_path / "report.html"
+    target.write_bytes(html.render(validate(made)))
+    with shots.Browser() as browser:
+        browser.open(target.as_uri() + "#host-gpu002", width)
+        assert browser.overflow() == 0
+        # A link opens the host it leads to, without a script.
+        browser.ask("document.querySelector('#host-gpu002 .hf').scrollIntoView()")
+        shown = "document.querySelector('#host-gpu002 .hf').getBoundingClientRect().height"
+        assert browser.ask(shown) > 0
