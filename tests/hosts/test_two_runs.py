@@ -1,0 +1,78 @@
+"""Two runs on one host: the second says who is at work, and touches nothing.
+
+And what held the host dies with its run, however that ends: nobody has to remove a lock by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from conftest import NEWEST, Project
+
+HOST = "bare1"
+TAGS = ("--tags", "nvidia_driver")
+# The driver's role installs something there, for long enough to be met by another run.
+AT_WORK = "nvidia_driver : archive | Fetch the package lists"
+
+
+def events(project: Path) -> list[dict[str, Any]]:
+    path = project / "report" / "events.jsonl"
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text("utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):  # the last may be half written
+            found.append(json.loads(line))
+    return found
+
+
+def wait_for(first: subprocess.Popen[str], project: Path, task: str) -> None:
+    deadline = time.monotonic() + 600
+    while not any(e["event"] == "host_start" and e["task"] == task for e in events(project)):
+        assert first.poll() is None, first.communicate()
+        assert time.monotonic() < deadline, "the first run never came to its work"
+        time.sleep(0.1)
+
+
+def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -> None:
+    # Another person has a project of their own.
+    other = Project(bare.path.with_name("other"), bare.lab)
+    shutil.copytree(bare.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
+    first = subprocess.Popen(
+        [str(NEWEST), "site.yml", "-i", "lab", *TAGS],
+        cwd=bare.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_for(first, bare.path, AT_WORK)
+        second = other.provision("apply", "-i", "lab", *TAGS)
+        assert first.poll() is None, "the first run was over before the second: nothing was shown"
+    finally:
+        # As a controller whose power is gone.
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+
+    said = " ".join((second.stdout + second.stderr).split())
+    assert second.returncode == 4, said
+    assert "another run is at work on this host" in said
+    assert f"(pid {first.pid})" in said
+    entry = other.report["hosts"][HOST]
+    assert entry["status"] == "blocked"
+    assert [one["id"] for one in entry["blockers"]] == ["run-in-progress"]
+    # It has looked, and said no.
+    assert len(other.tasks_run()[HOST]) == 2, other.tasks_run()
+    assert not [one for one in events(other.path) if one.get("status") == "changed"]
+
+    # The first is dead, and nobody has removed anything: the next run goes on with its work.
+    third = other.provision("apply", "-i", "lab", *TAGS)
+    assert third.returncode == 0, third.stdout + third.stderr
+    entry = other.report["hosts"][HOST]
+    assert "nvidia_driver" in entry["components"]
+    assert "nvidia_driver" not in {one["component"] for one in entry["left"]}
