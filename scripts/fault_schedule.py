@@ -48,8 +48,8 @@ WOUNDS = {
     "driver-few": Wound("nvidia_driver", 12, ("download", "dpkg"), 4, "driver", 1, 3),
     "driver-all": Wound("nvidia_driver", 16, ("download", "dpkg"), 2, "driver", 99, 99),
     "driver-files": Wound("nvidia_driver", 8),
-    "cuda-few": Wound("cuda", 14, ("download", "dpkg"), 5, "cuda", 1, 3),
-    "cuda-many": Wound("cuda", 30, ("download", "dpkg"), 2, "cuda", 6, 12),
+    "cuda-few": Wound("cuda", 12, ("download", "dpkg"), 5, "leaves", 1, 3),
+    "cuda-many": Wound("cuda", 60, ("download", "dpkg"), 1, "cuda", 2, 6),
     "cuda-all": Wound("cuda", 80, ("download", "dpkg"), 1, "cuda", 99, 99),
     "cuda-holds": Wound("cuda", 8, (), 1),
     "cudnn-gone": Wound("cudnn", 20, ("cudnn",), 4),
@@ -125,7 +125,7 @@ def draw(
 ) -> Fault:
     """The fault of this seed and number (from 1); `attempt` grows when one hit nothing.
 
-    `names` are the packages and wheels that a wound takes a part of: {"driver", "cuda", "wheels"}.
+    `names` are the packages and wheels that a wound takes a part of, by its `pick`.
     A redraw keeps the kind and the way; everything else is new. Pure.
     """
     kind = _of_block(f"{seed} kinds", number, len(kinds), [one for one in KINDS if one in kinds])

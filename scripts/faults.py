@@ -57,6 +57,8 @@ NOTICE_TIMEOUT = 600.0
 ATTEMPTS = 8
 # Faults that could not be tried for a reason of this machine's; after more there is no point.
 MAXIMUM_ERRORS = 5
+# What only CUDA's compilers need; any other package takes nvidia-cuda-dev along, 1.5 GB unpacked.
+LEAVES = {"libnvvm4", "nvidia-cuda-toolkit", "nvidia-opencl-dev", "nvidia-profiler"}
 # Wheels that are quick to put back.
 BIG_WHEELS = {"tensorflow", "libclang", "tensorflow-io-gcs-filesystem", "setuptools"}
 
@@ -161,18 +163,18 @@ WOUND_SCRIPTS = {
     "sources": "rm -f /etc/apt/sources.list.d/provision-*",
     "pins": "rm -f /etc/apt/preferences.d/provision-*",
 }
-PROLOGUE = """
+PROLOGUE = r"""
 export DEBIAN_FRONTEND=noninteractive
-# apt will not take away what a held package needs.
+# With all that depends on it, and nothing in its place: apt would install a substitute.
 purge() {
-    held=$(apt-mark showhold)
-    apt-mark unhold $held >/dev/null
-    apt-get purge --yes --quiet "$@" >/dev/null
-    for one in $held; do
-        case $(dpkg-query --show --showformat '${db:Status-Status}' "$one" 2>/dev/null) in
-            installed) apt-mark hold "$one" >/dev/null ;;
-        esac
+    local said more
+    for _ in 1 2 3 4 5 6; do
+        said=$(LC_ALL=C dpkg --purge "$@" 2>&1) && return
+        more=$(sed -n 's/^ *\([^ :]*\)[^ ]* depends on .*/\1/p' <<< "$said" | sort -u)
+        set -- "$@" $more
     done
+    echo "$said"
+    return 1
 }
 rm -rf /opt/away
 """
@@ -409,6 +411,7 @@ class Bench:
         return {
             "driver": sorted(stack["nvidia_driver"]["packages"]["userspace"]),
             "cuda": sorted(stack["cuda"]["packages"]["toolkit"]),
+            "leaves": sorted(LEAVES & set(stack["cuda"]["packages"]["toolkit"])),
             "wheels": sorted(set(stack["tensorflow"]["wheels"]) - BIG_WHEELS),
         }
 

@@ -18,12 +18,14 @@ from fault_schedule import Estimates, Fault
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[faults.Bench]:
-    """A bare host on a disk of its own; the first fault brings it up."""
+    """A bare host on a disk of its own, for the smaller CUDA; the first fault brings it up."""
     directory = tmp_path_factory.mktemp("faults")
     options = faults.parse(["--seed", "1"])
     one = faults.Bench(1, Path(directory), options)
     try:
         one.up(None)
+        with (one.project / "lab/group_vars/gpu_hosts.yml").open("a", encoding="utf-8") as wish:
+            wish.write("cuda_profile: runtime\n")
         yield one
     finally:
         one.close()
@@ -65,6 +67,18 @@ def test_a_killed_dpkg(bench: faults.Bench, estimates: Estimates) -> None:
     cured(result)
 
 
+def test_a_controller_killed_while_it_judges_the_checks(
+    bench: faults.Bench, estimates: Estimates
+) -> None:
+    """Everything is installed, and nothing says so yet: the next run proves it."""
+    chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
+    result = bench.one(chosen, estimates, ("Verify | Judge all hosts by the checks", 0.5))
+    assert result["hit"]["code"] == -9
+    assert result["hit"]["task"].startswith("Verify | ")
+    assert result["changes"] == ["receipt proof: unfinished -> proven"]
+    cured(result)
+
+
 def test_a_network_that_stays_cut_is_not_cured_and_told(
     bench: faults.Bench, estimates: Estimates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +112,7 @@ def test_a_network_that_stays_cut_is_not_cured_and_told(
 def test_the_other_kinds(
     bench: faults.Bench, estimates: Estimates, kind: str, start: tuple[str, ...], during: str
 ) -> None:
-    names = bench.names
-    picked = {"cuda-many": names["cuda"][:8], "wheels": names["wheels"][:6]}.get(start[0], [])
+    some = ["libcublas11", "libcufft10", "libcusolver11", "libcusparse11"]
+    picked = {"cuda-many": some, "wheels": bench.names["wheels"][:6]}.get(start[0], [])
     chosen = fault(kind, start=start, picked=tuple(picked), during=during, fraction=0.2)
     cured(bench.one(chosen, estimates))

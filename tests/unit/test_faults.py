@@ -20,12 +20,13 @@ import faults  # noqa: E402
 NAMES = {
     "driver": ["libcuda1", "nvidia-smi", "libnvidia-ml1"],
     "cuda": [f"libcu{number}" for number in range(20)],
+    "leaves": ["nvidia-cuda-toolkit", "nvidia-profiler", "libnvvm4"],
     "wheels": ["numpy", "six", "wrapt", "absl-py"],
 }
 SEEDS = range(1, 21)
 GOLDEN = [
     "network 36% of download driver-all+cuda-holds+archives (3)",
-    "module 95% of the run cuda-many+wheels (14)",
+    "module 95% of the run cuda-many+wheels (9)",
     "power 40% of the run driver-few+wheels+archives+lists+pins (6)",
     "disk 76% of cudnn driver-few+cudnn-gone+env-gone (2)",
 ]
