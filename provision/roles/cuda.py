@@ -55,6 +55,12 @@ class CudaOptions(Options):
         "of a package are gone or changed.",
         repair=True,
     )
+    cuda_keys: list[str] = option(
+        [],
+        "Keys of the platform's package archive to take anew from their package; what is there is "
+        "kept as .dpkg-old. The plan fills it where one is gone.",
+        repair=True,
+    )
     cuda_conffiles: list[str] = option(
         [],
         "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "

@@ -93,6 +93,58 @@ def _another_numpy(host: Host) -> None:
     host.path(f"{SITE}/numpy-1.26.4.dist-info").rename(host.path(f"{SITE}/numpy-2.0.2.dist-info"))
 
 
+CUSOLVER_FILE = LIB + "/libcusolver.so.11.1.0.152"
+PROFILE = "/etc/profile.d/provision-gpu.sh"
+CUDNN_LOADER = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
+PINS = "/etc/apt/preferences.d/provision-cuda"
+
+
+def _directory(host: Host, path: str) -> None:
+    host.remove(path)
+    host.path(path).mkdir()
+
+
+def _linked(host: Host, path: str) -> None:
+    """The right text behind a link into somebody's home."""
+    host.write("/home/u/copy", host.path(path).read_text())
+    host.remove(path)
+    host.link(path, "/home/u/copy")
+
+
+def _no_cache(host: Host) -> None:
+    host.loader.clear()
+
+
+def _cut_short(host: Host) -> None:
+    head = bytearray(made.ELF)
+    head[4:6] = b"\x02\x01"
+    head[0x28:0x30] = (1 << 20).to_bytes(8, "little")
+    host.alter(CUSOLVER_FILE, bytes(head))
+
+
+def _relinked(host: Host) -> None:
+    host.link(LIB + "/libcusolver.so.11", "libcudart.so.11.2.152")
+
+
+def _journal(host: Host) -> None:
+    text = "Package: libcusolver11\nStatus: hold ok half-configured\nArchitecture: amd64\n"
+    host.write("/var/lib/dpkg/updates/0003", text + f"Version: {made.CUSOLVER}\n")
+
+
+def _no_key(host: Host) -> None:
+    key = "/etc/apt/trusted.gpg.d/debian-archive-bullseye-stable.gpg"
+    host.write(key, "key")
+    host.package("debian-archive-keyring", "2021", [key])
+    host.remove(key)
+
+
+def _system_packages(host: Host) -> None:
+    text = host.path(VENV + "/pyvenv.cfg").read_text().replace("= false", "= true")
+    host.write(VENV + "/pyvenv.cfg", text)
+
+
+NUMPY = f"{SITE}/numpy/core.cpython-39-x86_64-linux-gnu.so"
+
 DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None]]]] = [
     (
         "library link gone",
@@ -227,6 +279,111 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
         [("tensorflow", "python", "missing")],
     ),
     (
+        "loader's cache gone",
+        _no_cache,
+        [
+            ("cuda", "/etc/ld.so.cache", "missing"),
+            ("cudnn", "/etc/ld.so.cache", "missing"),
+        ],
+    ),
+    ("library cut short", _cut_short, [("cuda", "libcusolver.so.11", "cut short")]),
+    (
+        "link of a library to another one",
+        _relinked,
+        [("cuda", "libcusolver.so.11", LIB + "/libcudart.so.11.2.152")],
+    ),
+    (
+        "file of a package altered",
+        lambda host: host.write("/usr/bin/ptxas", b"x"),
+        [("cuda", "/usr/bin/ptxas", "altered")],
+    ),
+    (
+        "dpkg's list of files gone",
+        lambda host: host.remove("/var/lib/dpkg/info/libcusolver11:amd64.list"),
+        [
+            ("cuda", "libcusolver.so.11", LIB + "/libcusolver.so.11.1.0.152"),
+            ("cuda", "libcusolver11 file list", "missing"),
+        ],
+    ),
+    ("dpkg's journal", _journal, [("cuda", "libcusolver11", "half-configured")]),
+    (
+        "archive's key gone",
+        _no_key,
+        [("cuda", "/etc/apt/trusted.gpg.d/debian-archive-bullseye-stable.gpg", "missing")],
+    ),
+    ("pins in a directory", lambda host: _directory(host, PINS), [("cuda", PINS, "a directory")]),
+    (
+        "cuDNN's library became a directory",
+        lambda host: _directory(host, CUDNN + "/lib64/libcudnn.so.8.1.0"),
+        [("cudnn", "libcudnn.so.8.1.0", "a directory"), ("cudnn", "libcudnn.so.8", "damaged")],
+    ),
+    (
+        "cuDNN's library overwritten in place",
+        lambda host: host.write(CUDNN + "/lib64/libcudnn.so.8.1.0", made.ELF[:-1] + b"x"),
+        [("cudnn", "libcudnn.so.8.1.0", "other content")],
+    ),
+    (
+        "cuDNN's loader file linked",
+        lambda host: _linked(host, CUDNN_LOADER),
+        [("cudnn", CUDNN_LOADER, "a link to /home/u/copy")],
+    ),
+    (
+        "environment closed",
+        lambda host: host.path(PROFILE).chmod(0o600),
+        [("gpu_env", PROFILE, "mode 0600")],
+    ),
+    (
+        "environment linked",
+        lambda host: _linked(host, PROFILE),
+        [("gpu_env", PROFILE, "a link to /home/u/copy")],
+    ),
+    (
+        "environment directory closed",
+        lambda host: host.path("/etc/provision").chmod(0o700),
+        [("gpu_env", "/etc/provision", "closed")],
+    ),
+    (
+        "environment block closed",
+        lambda host: host.path("/etc/environment").chmod(0o600),
+        [("gpu_env", "/etc/environment", "mode 0600")],
+    ),
+    (
+        "wheel's library cut short",
+        lambda host: host.write(NUMPY, made.ELF[:20]),
+        [("tensorflow", NUMPY[len(SITE) + 1 :], "20 bytes instead of 64")],
+    ),
+    (
+        "wheel's library overwritten in place",
+        lambda host: host.write(NUMPY, made.ELF[:-1] + b"x"),
+        [("tensorflow", NUMPY[len(SITE) + 1 :], "altered")],
+    ),
+    (
+        "RECORD gone",
+        lambda host: host.remove(f"{SITE}/numpy-1.26.4.dist-info/RECORD"),
+        [("tensorflow", "numpy-1.26.4.dist-info/RECORD", "missing")],
+    ),
+    (
+        "RECORD edited",
+        lambda host: host.write(f"{SITE}/numpy-1.26.4.dist-info/RECORD", "x,sha256=y,1\n"),
+        [("tensorflow", "numpy-1.26.4.dist-info/RECORD", "changed")],
+    ),
+    ("venv open to the system", _system_packages, [("tensorflow", "pyvenv.cfg", "open")]),
+    (
+        "venv's Python another one",
+        lambda host: host.link(VENV + "/bin/python", "/usr/bin/ptxas"),
+        [("tensorflow", "python", "/usr/bin/ptxas")],
+    ),
+    (
+        "requirements edited",
+        lambda host: host.write(VENV + "/requirements.txt", "numpy\n"),
+        [("tensorflow", "requirements.txt", "other content")],
+    ),
+    (
+        "venvs closed",
+        lambda host: host.path("/opt/tensorflow").chmod(0o700),
+        [("tensorflow", "/opt/tensorflow", "closed")],
+    ),
+    (
         "TensorFlow's library gone",
         lambda host: host.remove(f"{SITE}/{made.LIBRARY}"),
         [("tensorflow", made.LIBRARY, "missing")],
@@ -298,6 +455,27 @@ def test_altered_contents_are_seen_only_when_they_are_read(host: Host) -> None:
         ("cudnn", "libcudnn.so.8.1.0", "other content"),
         ("tensorflow", "tensorflow/__init__.py", "altered"),
     ]
+
+
+def test_what_only_a_deep_look_reads_of_a_wheel(host: Host) -> None:
+    host.write(f"{SITE}/tensorflow/__init__.cpython-39.pyc", b"other")
+    host.remove(f"{SITE}/absl/flags.py")
+    assert host.items() == []
+    assert host.items(deep=True) == [
+        ("tensorflow", "absl/flags.py", "missing"),
+        ("tensorflow", "tensorflow/__init__.cpython-39.pyc", "altered"),
+    ]
+
+
+def test_a_file_that_was_only_touched_is_whole(host: Host) -> None:
+    for path in (NUMPY, CUSOLVER_FILE, CUDNN + "/lib64/libcudnn.so.8.1.0"):
+        host.write(path, made.ELF)
+    assert host.items() == []
+
+
+def test_what_a_user_did_to_a_wheel_of_his_own_is_his(host: Host) -> None:
+    host.write(f"{SITE}/pip/__init__.py", b"changed")
+    assert host.items(deep=True) == []
 
 
 def test_wheels_that_users_add_are_theirs(host: Host) -> None:

@@ -201,7 +201,7 @@ class Context(object):
     def packages(self):
         if self._packages is None:
             self._packages = dpkg.packages(
-                self.read("/var/lib/dpkg/status") or "", self.platform.get("architecture", "x86_64")
+                dpkg.status(self), self.platform.get("architecture", "x86_64")
             )
         return self._packages
 

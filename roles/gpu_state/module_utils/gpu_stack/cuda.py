@@ -10,6 +10,8 @@ from .change import change
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
+# The keys that apt trusts the platform's archive by.
+KEYRINGS = {"debian": "debian-archive-keyring"}
 # Profile runtime takes ptxas and libdevice out of their package, and records which one it was.
 TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
@@ -70,6 +72,13 @@ def _files(context, row):
     return found
 
 
+def _keys(context):
+    """Flaws of the keys that apt trusts the archive by."""
+    name = KEYRINGS.get(context.platform.get("distribution"))
+    found = dpkg.flaws(context, [name]) if name is not None else []
+    return [one for one in found if one["path"].startswith(("/etc/apt/", "/usr/share/keyrings/"))]
+
+
 def look(context):
     """{version, packages, cache, sonames, files, tools, components, pins, flaws}."""
     row = context.part(NAME)
@@ -95,6 +104,7 @@ def look(context):
             if dpkg.component_enabled(context.apt_entries, name)
         ),
         "flaws": dpkg.flaws(context, wanted(row, context.options)),
+        "keys": _keys(context) if row else [],
     }
 
 
@@ -164,6 +174,12 @@ def differ(row, found, options):
                 reason = "the CUDA packages come from {0}".format(component)
                 item = "apt component {0}".format(component)
                 changes.append(change(NAME, item, "not enabled", "enabled", reason))
+    for one in found.get("keys") or []:
+        reason = "apt trusts the archive by it"
+        repair = {"cuda_keys": [one["path"]]}
+        changes.append(
+            change(NAME, one["path"], one["fault"], one["package"], reason, repair=repair)
+        )
     old = found.get("pins_file")
     if old is None and any(found["pins"].get(name) != packages[name] for name in packages):
         old = "not as locked"

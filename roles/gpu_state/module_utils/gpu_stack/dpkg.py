@@ -14,6 +14,7 @@ from .change import change
 
 STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"
+UPDATES = "/var/lib/dpkg/updates"
 DIVERSIONS = "/var/lib/dpkg/diversions"
 ALTERNATIVES = "/var/lib/dpkg/alternatives"
 
@@ -66,9 +67,18 @@ def packages(text, machine="x86_64"):
     return found
 
 
+def status(context):
+    """dpkg's status file, with the steps behind it that a killed dpkg left in its journal."""
+    texts = [context.read(STATUS) or ""]
+    for name in context.listdir(UPDATES):
+        if name.isdigit():
+            texts.append(context.read(UPDATES + "/" + name) or "")
+    return "\n\n".join(texts)
+
+
 def interrupted(context):
     """True when dpkg has work left: a journal, or packages half way."""
-    if any(name.isdigit() for name in context.listdir("/var/lib/dpkg/updates")):
+    if any(name.isdigit() for name in context.listdir(UPDATES)):
         return True
     return any(package["status"] != "installed" for package in context.packages.values())
 

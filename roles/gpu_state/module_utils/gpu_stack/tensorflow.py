@@ -115,16 +115,16 @@ def _flaws(context, site, names, row, since):
     with the least to say; a deep look asks for every file. pip compiles Python files anew, so that
     the hash which a wheel has for a compiled one is not the installed file's.
     """
-    wheel_of = {}
-    for name in names:
-        project, dash, version = name[: -len(".dist-info")].rpartition("-")
-        if name.endswith(".dist-info") and dash:
-            wheel_of[(normalise(project), version)] = name
+    installed = wheels(names)
+    directories = {
+        normalise(name[: -len(".dist-info")]): name for name in names if name.endswith(".dist-info")
+    }
     found = []
     for wheel in sorted(row.get("wheels") or {}):
-        directory = wheel_of.get((normalise(wheel), row["wheels"][wheel]))
-        if directory is None:
-            continue  # another version, or none: that is a change already
+        version = row["wheels"][wheel]
+        if installed.get(normalise(wheel)) != [version]:
+            continue  # another version, two, or none: that is a change already
+        directory = directories[normalise("{0}-{1}".format(wheel, version))]
         place = "{0}/{1}/RECORD".format(site, directory)
         info = context.lstat(place)
         text = context.read(place)
