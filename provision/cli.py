@@ -13,6 +13,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -353,6 +354,7 @@ def _run(
         "vault_password_file": vault_password_file,
         "deep": deep,
     }
+    told: Collection[str] = ()
     if as_json:
         outcome = run.run_playbook(project, quiet=True, **arguments)
         _print_json(outcome.report)
@@ -362,13 +364,24 @@ def _run(
     else:
         with live.view(err) as view:
             outcome = run.run_playbook(project, quiet=True, on_event=view.on_event, **arguments)
+        told = view.told if _same_place() else ()
     if outcome.report is None:
         words = outcome.log.read_text(encoding="utf-8", errors="replace") if not verbose else ""
         raise _no_report(outcome, words)
     if not as_json:
-        show = terminal.plan if mode == "plan" else terminal.outcome
-        show(outcome.report, out)
+        if mode == "plan":
+            terminal.plan(outcome.report, out)
+        else:
+            terminal.outcome(outcome.report, out, told=told)
     raise typer.Exit(outcome.exit_code)
+
+
+def _same_place() -> bool:
+    """Does a reader of stdout see what went to stderr?"""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def _no_report(outcome: run.Outcome, words: str) -> ProvisionError:

@@ -62,6 +62,8 @@ def run_playbook(
 ) -> Outcome:
     """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
 
+    They are the lines of events.jsonl, and one of our own: `interrupt`, at the first Ctrl-C.
+
     `inventory`: as for `ansible-playbook -i`; without any, the tree's `lab`. Relative paths are
     relative to where the user is. `quiet` sends Ansible's own output to `report/ansible.log`
     instead of the terminal.
@@ -283,10 +285,14 @@ def _run(
         for number in ((signal.SIGINT, signal.SIGTERM) if main else ())
     }
     tail = Tail(events)
+    told = False
     try:
         while process.poll() is None:
             for event in tail.read():
                 on_event(event)
+            if interrupts and not told:
+                told = True
+                on_event({"event": "interrupt"})
             time.sleep(POLL_SECONDS)
         for event in tail.read():
             on_event(event)

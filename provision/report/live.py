@@ -1,38 +1,53 @@
 """Shows a run while it happens: hosts by components, and every failure the moment it is known.
 
 Ansible's own output interleaves all hosts task by task; with thirty hosts nobody can tell from it
-which one hangs in what. Without a terminal (a pipe, CI) the same events are plain lines.
+which one hangs in what, and a gigabyte's download looks like a hang. Hosts with trouble come first,
+then those that are longest at one step; of the others a count is enough. Without a terminal (a
+pipe, CI) the same events are plain lines.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-COMPONENTS = (
-    "nvidia_driver",
-    "cuda",
-    "cudnn",
-    "gpu_env",
-    "nvidia_container_toolkit",
-    "tensorflow",
-)
-# (mark, style); the words are for those who can't see colours.
+from provision.report import cures
+
+# (mark, mark where the terminal knows ASCII alone, style); the marks differ for those who can't
+# see colours too.
 MARKS = {
-    "planned": ("planned", "dim"),
-    "running": ("running", "bold cyan"),
-    "done": ("done", "green"),
-    "failed": ("failed", "bold red"),
+    "planned": ("·", ".", "dim"),
+    "running": ("▶", ">", "bold cyan"),
+    "done": ("✔", "+", "green"),
+    "failed": ("✘", "x", "bold red"),
 }
-# Lines around the table: its head, the summary, the prompt.
-MARGIN = 6
+TITLES = {
+    "nvidia_driver": "driver",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "gpu_env": "env",
+    "nvidia_container_toolkit": "toolkit",
+    "tensorflow": "TF",
+}
+BAD = ("failed", "unreachable", "blocked")
+# Lines around the table: its head, the counts, the prompt.
+MARGIN = 5
+# Of hosts with trouble the table shows this share; each was told in full above it.
+BAD_SHARE = 3
+# Without a terminal: how often the same step may say how far it is, for one host and for many.
+LINE_SECONDS = 15.0
+LINE_SECONDS_PER_HOST = 1.5
+# A step that takes no longer needs no clock.
+SHORT = 3.0
 
 
 @dataclass
@@ -44,25 +59,45 @@ class HostView:
     components: dict[str, str] = field(default_factory=dict)
     status: str = ""
     simulated: bool = False
+    # The task it is in, or was in last, and since when; a finished one waits for the other hosts.
+    task: str = ""
+    busy: bool = False
     since: float = 0.0
+    # How far a long step is, and since when it is that step.
+    progress: dict[str, Any] = field(default_factory=dict)
+    step: tuple[str, str] = ("", "")
+    step_since: float = 0.0
+    line_at: float = 0.0
+    seen: bool = False
 
     @property
     def rank(self) -> int:
-        """Hosts that something is wrong with first, then the busy ones, then the finished."""
-        if self.status in ("failed", "unreachable"):
+        """Hosts that something is wrong with, then the busy ones, the waiting, the finished."""
+        if self.status in BAD:
             return 0
-        return 2 if self.status else 1
+        if self.status:
+            return 3
+        return 1 if self.busy else 2
 
 
 class LiveView:
-    """Takes events and shows them. A context manager."""
+    """Takes events and shows them. A context manager.
 
-    def __init__(self, console: Console, *, clock: Any = time.monotonic) -> None:
+    `told`: the hosts whose failure was shown in full, for a summary that would say it again.
+    """
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
         self._live: Live | None = None
         self._started = clock()
+        # The table is drawn by a thread of rich's own, a few times a second.
+        self._lock = threading.Lock()
+        self._components: list[str] = list(TITLES)
+        self._expected = 0
+        self._interrupted = False
         self.hosts: dict[str, HostView] = {}
+        self.told: set[str] = set()
 
     def __enter__(self) -> LiveView:
         return self
@@ -74,108 +109,230 @@ class LiveView:
         traceback: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.update(self._table(), refresh=True)
             self._live.stop()
             self._live = None
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        with self._lock:
+            yield self._table(ascii_only=options.ascii_only)
+
     def on_event(self, event: dict[str, Any]) -> None:
         """Takes one line of events.jsonl. Unknown events are left alone."""
-        # Started by the first event only: until then Ansible may ask for a password.
+        # Started by the first play only: until then Ansible may ask for a password.
         if self._live is None and self._console.is_terminal and event.get("event") == "play":
-            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+            self._live = Live(self, console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
-        line = self._take(event)
+        with self._lock:
+            line = self._take(event)
         if line is not None:
             self._console.print(line, soft_wrap=True)
-        if self._live is not None:
-            self._live.update(self._table())
 
     def _take(self, event: dict[str, Any]) -> Text | None:
         """Updates the hosts; the line to print at once, if there is one."""
-        name = event.get("host")
-        if event.get("event") == "run_end":
+        kind = event.get("event")
+        if kind == "run_start":
+            self._components = [str(one) for one in event.get("components") or self._components]
+        elif kind == "play":
+            self._expected = max(self._expected, int(event.get("hosts") or 0))
+        elif kind == "interrupt":
+            return self._interrupt()
+        elif kind == "run_end":
             for host, status in (event.get("statuses") or {}).items():
-                self._host(host).status = str(status)
-            return None
+                self._host(str(host)).status = str(status)
+        name = event.get("host")
         if not name:
             return None
         host = self._host(str(name))
-        kind, component = event.get("event"), event.get("component")
+        if kind == "progress":
+            return self._progress(str(name), host, event)
         if event.get("phase"):
             host.phase = str(event["phase"])
         if kind == "plan":
             return self._planned(str(name), host, event)
-        if kind == "host_start" and component:
-            return self._begins(str(name), host, str(component))
-        if kind == "host_result" and event.get("status") in ("failed", "unreachable"):
-            host.status = str(event["status"])
-            if component:
-                host.components[str(component)] = "failed"
-            if host.phase == "verify":
-                return Text(f"{name}: not proven", "bold red")  # the checks follow at the end
-            where = f" in {component}" if component else ""
-            return Text.assemble(
-                (f"{name} {host.status}{where}: ", "bold red"),
-                f"{event.get('task')}\n  " + str(event.get("message", "")).replace("\n", "\n  "),
-            )
+        if kind == "host_start":
+            return self._begins(str(name), host, event)
+        if kind == "host_result":
+            host.busy = False
+            if event.get("status") in ("failed", "unreachable") and not event.get("rescued"):
+                return self._failed(str(name), host, event)
         return None
+
+    def _interrupt(self) -> Text:
+        self._interrupted = True
+        return Text("Interrupted: stopping. dpkg is never stopped in its work.", "bold yellow")
 
     def _planned(self, name: str, host: HostView, event: dict[str, Any]) -> Text | None:
         components = [str(component) for component in event.get("components") or []]
+        host.seen = True
         host.simulated = bool(event.get("simulated_gpu"))
         label = f"{name} (simulated GPU)" if host.simulated else name
         if event.get("phase") == "proof":
             for component in host.planned:
                 host.components[component] = "failed" if component in components else "done"
             return None
-        host.planned = components
-        host.components = dict.fromkeys(components, "planned")
+        host.planned = [one for one in components if one in self._components]
+        host.components = dict.fromkeys(host.planned, "planned")
+        if not components and not event.get("blockers"):
+            host.status = "as locked"
         if self._console.is_terminal:
             return None
         count = event.get("changes")
         if event.get("blockers"):
-            return Text(f"{label}: blocked, see below")
+            return Text(f"{label}: blocked")
         if not components:
             left = f"; {count} changes left out by tags" if count else ""
             return Text(f"{label}: nothing to change{left}")
         word = "change" if count == 1 else "changes"
         return Text(f"{label}: {count} {word} in {', '.join(components)}")
 
-    def _begins(self, name: str, host: HostView, component: str) -> Text | None:
-        if host.components.get(component) == "running":
+    def _begins(self, name: str, host: HostView, event: dict[str, Any]) -> Text | None:
+        now = self._clock()
+        task = str(event.get("task") or "")
+        if not (host.busy and host.task == task):
+            host.since = now
+        host.task, host.busy = task, True
+        if host.status == "as locked":  # verify goes on with it
+            host.status = ""
+        component = event.get("component")
+        if not component or host.components.get(str(component)) == "running":
             return None
+        host.progress, host.step = {}, ("", "")
         for other, state in host.components.items():
             if state == "running":
                 host.components[other] = "done"
-        host.components[component] = "running"
-        host.since = self._clock()
+        host.components[str(component)] = "running"
         return None if self._console.is_terminal else Text(f"{name}: {component}")
+
+    def _progress(self, name: str, host: HostView, event: dict[str, Any]) -> Text | None:
+        now = self._clock()
+        step = (str(event.get("component")), str(event.get("phase")))
+        fresh = step != host.step
+        if fresh:
+            host.step, host.step_since = step, now
+        host.progress = event
+        if self._console.is_terminal:
+            return None
+        pause = max(LINE_SECONDS, LINE_SECONDS_PER_HOST * len(self.hosts))
+        if not fresh and now - host.line_at < pause:
+            return None
+        host.line_at = now
+        return Text(f"{name}: {step[0]}: {how_far(event)}")
+
+    def _failed(self, name: str, host: HostView, event: dict[str, Any]) -> Text | None:
+        component = event.get("component")
+        host.status = str(event["status"])
+        if component:
+            host.components[str(component)] = "failed"
+        self.told.add(name)
+        message = str(event.get("message", "")).strip().replace("\n", "\n  ")
+        if host.status == "unreachable":
+            message += f"\n    cure: {cures.unreachable(message)}"
+        if host.phase == "verify":
+            return Text.assemble((f"{name} is not proven:", "bold red"), f"\n  {message}")
+        if host.phase == "preflight":
+            return Text.assemble((f"{name} is blocked: ", "bold red"), message)
+        where = f" in {component}" if component else ""
+        return Text.assemble(
+            (f"{name} {host.status}{where}: ", "bold red"), f"{event.get('task')}\n  {message}"
+        )
 
     def _host(self, name: str) -> HostView:
         return self.hosts.setdefault(name, HostView(since=self._clock()))
 
-    def _table(self) -> Table:
-        shown = [c for c in COMPONENTS if any(c in host.components for host in self.hosts.values())]
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("host", *shown, "now"):
-            table.add_column(title, overflow="fold")
-        room = max(3, self._console.height - MARGIN)
-        ordered = sorted(self.hosts.items(), key=lambda pair: (pair[1].rank, pair[0]))
-        for name, host in ordered[:room]:
+    # the table
+
+    def _table(self, *, ascii_only: bool = False) -> Table:
+        shown = [
+            component
+            for component in self._components
+            if any(component in host.components for host in self.hosts.values())
+        ]
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+        table.add_column("host", no_wrap=True)
+        for component in shown:
+            table.add_column(TITLES.get(component, component), justify="center", no_wrap=True)
+        table.add_column("now", no_wrap=True, overflow="ellipsis", ratio=1)
+        for name, host in self._rows(max(3, self._console.height - MARGIN)):
             cells = [Text(name)]
             for component in shown:
-                mark, style = MARKS.get(host.components.get(component, ""), ("", ""))
-                if mark == "running":
-                    mark = f"running {self._clock() - host.since:.0f} s"
-                cells.append(Text(mark, style))
-            cells.append(Text(host.status or host.phase, "bold red" if host.rank == 0 else ""))
+                mark, plain, style = MARKS.get(host.components.get(component, ""), ("", "", ""))
+                cells.append(Text(plain if ascii_only else mark, style))
+            cells.append(self._now(host))
             table.add_row(*cells)
-        busy = sum(1 for host in self.hosts.values() if not host.status)
-        more = f", {len(ordered) - room} more not shown" if len(ordered) > room else ""
-        seconds = self._clock() - self._started
-        table.caption = f"{busy} of {len(self.hosts)} hosts at work, {seconds:.0f} s{more}"
+        table.expand = True
+        table.caption = self._counts()
         table.caption_justify = "left"
         return table
+
+    def _rows(self, room: int) -> Iterator[tuple[str, HostView]]:
+        """The hosts that are worth a line each; the counts tell of the rest."""
+        ordered = sorted(
+            self.hosts.items(),
+            # Whoever is longest at one step is whom one waits for.
+            key=lambda pair: (pair[1].rank, pair[1].since if pair[1].rank == 1 else 0.0, pair[0]),
+        )
+        if len(ordered) > room:
+            bad = [pair for pair in ordered if pair[1].rank == 0]
+            others = [pair for pair in ordered if pair[1].rank != 0]
+            kept = max(room // BAD_SHARE, room - len(others))
+            ordered = bad[:kept] + others
+        yield from ordered[:room]
+
+    def _now(self, host: HostView) -> Text:
+        if host.status in BAD:
+            return Text(host.status, "bold red")
+        if host.status:
+            return Text(host.status, "dim")
+        now = self._clock()
+        running = next((c for c, state in host.components.items() if state == "running"), None)
+        if host.busy and host.progress and host.step[0] == running and host.phase == "apply":
+            return Text.assemble(
+                f"{running}: ", how_far(host.progress), _clock_of(now - host.step_since)
+            )
+        if not host.busy:
+            return Text("waits for the other hosts" if len(self.hosts) > 1 else "", "dim")
+        return Text.assemble(_step(host.task, running), _clock_of(now - host.since))
+
+    def _counts(self) -> Text:
+        count = dict.fromkeys(range(4), 0)
+        for host in self.hosts.values():
+            count[host.rank] += 1
+        total = max(len(self.hosts), self._expected)
+        count[2] += total - len(self.hosts)
+        words = ("in trouble", "at work", "waiting", "finished")
+        parts = [f"{count[rank]} {word}" for rank, word in enumerate(words) if count[rank]]
+        seconds = self._clock() - self._started
+        state = ", stopping" if self._interrupted else ""
+        hosts = "1 host" if total == 1 else f"{total} hosts"
+        return Text(f"{hosts}: {', '.join(parts)}; {duration(seconds)}{state}")
+
+
+def _step(task: str, component: str | None) -> str:
+    """ "nvidia_driver : packages | Install in one transaction" in a few words."""
+    words = task.rpartition(" : ")[2].rpartition(" | ")[2]
+    return f"{component}: {words}" if component else words
+
+
+def _clock_of(seconds: float) -> str:
+    return f", {duration(seconds)}" if seconds >= SHORT else ""
+
+
+def duration(seconds: float) -> str:
+    """ "95 s", "12 min 5 s"."""
+    whole = int(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s"
+
+
+def how_far(event: dict[str, Any]) -> str:
+    """ "downloading packages, 312 of 1310 MB (23 %)"."""
+    text, done, total = str(event.get("text", "")), event.get("bytes"), event.get("total")
+    if not isinstance(done, int):
+        return text
+    if isinstance(total, int) and total >= done > 0:
+        return f"{text}, {done / 1e6:.0f} of {total / 1e6:.0f} MB ({100 * done // total} %)"
+    return f"{text}, {done / 1e6:.0f} MB"
 
 
 def view(console: Console) -> LiveView:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -31,19 +31,29 @@ WIDE = 110
 MANY = 4
 
 
-def outcome(report: Report, console: Console) -> None:
-    """The end of an apply or a verify: the table, then everything that is not good."""
+def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> None:
+    """The end of an apply or a verify: the table, then everything that is not good.
+
+    `told`: hosts of whose failure the user has read already, in the live view right above.
+    """
     if not report["hosts"]:
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
     console.print(_versions(report, wide=console.width >= WIDE))
     for name, host in report["hosts"].items():
-        _problems(name, host, console)
+        _problems(name, host, console, told=name in told)
         if host.get("not_selected"):
             names = ", ".join(dict.fromkeys(_component(item) for item in host["not_selected"]))
             why = "differs from its lock" if report.get("mode") == "verify" else "left out by tags"
             console.print(Text(f"{name}: {why}: {names}"))
+    above = [name for name, host in report["hosts"].items() if name in told and _is_bad(host)]
+    if above:
+        console.print(Text(f"\nWhat failed is told above: {', '.join(above)}"), soft_wrap=True)
     console.print(Text(_sentence(report)))
+
+
+def _is_bad(host: dict[str, Any]) -> bool:
+    return host["status"] in ("failed", "blocked", "unreachable")
 
 
 def plan(report: Report, console: Console) -> None:
@@ -173,8 +183,18 @@ def _minute(moment: str) -> str:
     return f"{moment[:10]} {moment[11:16]} UTC"
 
 
-def _problems(name: str, host: dict[str, Any], console: Console, *, headed: bool = True) -> None:
-    """Blockers, failed checks and the failure of one host, each with its cure."""
+def _problems(
+    name: str,
+    host: dict[str, Any],
+    console: Console,
+    *,
+    headed: bool = True,
+    told: bool = False,
+) -> None:
+    """Blockers, failed checks and the failure of one host, each with its cure.
+
+    Notes are new to a user who was told of the rest.
+    """
     lines: list[tuple[str, str]] = [
         (str(blocker.get("message")), str(blocker.get("hint") or ""))
         for blocker in host.get("blockers") or []
@@ -192,7 +212,7 @@ def _problems(name: str, host: dict[str, Any], console: Console, *, headed: bool
         lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
     for warning in host.get("warnings") or []:
         console.print(Text(f"{name}: note: {warning.get('message')}"), soft_wrap=True)
-    if not lines:
+    if not lines or (told and _is_bad(host)):
         return
     if headed:
         console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))

@@ -328,4 +328,4 @@ def test_plugin_and_program_agree_on_their_words(monkeypatch: pytest.MonkeyPatch
     assert gpu_hold.WAIT_SECONDS > hold.PATIENCE
     # What stands in ps is how the next run knows a holder.
     assert hold.NAME in gpu_hold.NAME
-    assert len(gpu_hold.program({"run": "x" * 32, **ADA})) < os.sysconf("SC_PAGE_SIZE") * 16
+    assert len(gpu_hold.program({"run": "x" * 32, **ADA}, {})) < os.sysconf("SC_PAGE_SIZE") * 16

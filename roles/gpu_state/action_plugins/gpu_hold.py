@@ -12,6 +12,7 @@ nothing fails: the lock protects, and is no condition for work.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import select
@@ -34,12 +35,18 @@ short_description: Hold the host for this run
 description:
   - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
   - Fails with the holder's name where another run has it. Does nothing in check mode.
-options: {}
+  - While it is held, tells how far the long steps are, as events of the project's callback.
+options:
+  watch:
+    description: Where to look for progress, C(cudnn_root) and C(tensorflow_root); and
+      C(cudnn_file), the file on this machine that will be copied.
+    type: dict
+    default: {}
 author:
   - The provision authors
 """
 
-PROGRAM = Path(__file__).resolve().parent.parent / "files" / "hold.py"
+FILES = Path(__file__).resolve().parent.parent / "files"
 MARK = "PROVISION-HOLD "
 # What the holder is known by in ps, on the host.
 NAME = "provision: holds this host"
@@ -57,9 +64,10 @@ ANSWER_SECONDS = 30.0
 WAIT_SECONDS = 930.0
 
 
-def program(request: dict[str, Any]) -> bytes:
+def program(request: dict[str, Any], places: dict[str, Any]) -> bytes:
     """The one line that BOOTSTRAP waits for: the program with its request."""
-    text = PROGRAM.read_text(encoding="utf-8") + f"\nmain({request!r})\n"
+    text = "".join((FILES / name).read_text(encoding="utf-8") for name in ("watch.py", "hold.py"))
+    text += f"\nmain({request!r}, watch=Watch(places={places!r}))\n"
     return MARK.encode() + base64.b64encode(zlib.compress(text.encode("utf-8"), 6)) + b"\n"
 
 
@@ -99,7 +107,20 @@ class ActionModule(ActionBase):
         command = self._command(task_vars or {})
         if command is None:
             return {"changed": False, "held": False}
+        self._places = self._where()
         return self._hold(command, channel, str((task_vars or {}).get("inventory_hostname")))
+
+    def _where(self) -> dict[str, Any]:
+        """Where the holder looks for progress, as bare JSON types."""
+        found: dict[str, Any] = {
+            name: "".join(str(path))
+            for name, path in (self._task.args.get("watch") or {}).items()
+            if path
+        }
+        archive = found.pop("cudnn_file", None)
+        with contextlib.suppress(OSError):  # the role says it where it matters
+            found["archive"] = os.stat(archive).st_size if archive else None
+        return found
 
     def _channel(self) -> int | None:
         """The callback's socket; None without that callback, or where it is not our parent's."""
@@ -175,7 +196,7 @@ class ActionModule(ActionBase):
         try:
             if password:
                 os.write(ours_in, str(password).encode() + b"\n")
-            os.write(ours_in, program(request))
+            os.write(ours_in, program(request, self._places))
             answer, rest = self._answer(ours_out)
             if "held" in answer:
                 self._hand_over(channel, name, [ours_in, ours_out], rest)

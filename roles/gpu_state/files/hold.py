@@ -17,7 +17,8 @@ dpkg is never ended: the lock stays until it is done, and the next run waits for
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
 tests. Standard input: lines, of which "done" tells that the run has come to its end and any other
 one that it lives. Output: lines of MARK and one JSON object: {"waiting": content of the lock}, then
-one of {"held": pid}, {"busy": content}, {"failed": why}.
+one of {"held": pid}, {"busy": content}, {"failed": why}; while it holds, {"progress": what watch.py
+sees}, and at the end {"finishing": what it stays for}.
 """
 
 import contextlib
@@ -43,8 +44,8 @@ SILENCE = 20.0
 TICK = 1.0
 # A pip or a download ends at once when asked; this is for a slow disk.
 GOODBYE = 5.0
-# Interrupted in these, a package database is left half-written.
-NOT_TO_BE_ENDED = ("dpkg", "dpkg-deb", "dpkg-preconfigu", "dpkg-reconfigur")
+# Interrupted in it, packages are left half-unpacked.
+NOT_TO_BE_ENDED = ("dpkg",)
 
 
 def read(path):
@@ -104,43 +105,71 @@ def ended(seconds):
         return b""
 
 
-def marked(run, proc="/proc"):
-    """[(pid, name)] of the processes that a task of this run started, this one not among them."""
-    wanted = b"PROVISION_RUN=" + run.encode("utf-8")
-    found = []
-    for pid in sorted((one for one in os.listdir(proc) if one.isdigit()), key=int):
-        if int(pid) == os.getpid():
-            continue
-        try:
-            with open(os.path.join(proc, pid, "environ"), "rb") as stream:
-                if wanted not in stream.read().split(b"\0"):
-                    continue
-            with open(os.path.join(proc, pid, "comm"), "rb") as stream:
-                name = stream.read().decode("utf-8", "replace").strip()
-        except OSError:  # it has ended meanwhile
-            continue
-        found.append((int(pid), name))
-    return found
+class Steps(object):
+    """What the tasks of one run have started on this host and is still there.
 
-
-def end_steps(run, seconds, proc="/proc"):
-    """Asks what a cut-off run left behind to end; returns what is still there after that time.
-
-    While dpkg is among it nothing is asked: what stands around dpkg waits for it.
+    Found by the run's mark in a process's environment, or by its parent: root without ptrace, as
+    in a container, may not read the environment of an apt-get, which has changed its user. What
+    was found once is known by its number and the time of its start, whoever adopts it.
     """
-    deadline = time.monotonic() + seconds
-    asked = set()
-    while True:
-        left = marked(run, proc)
-        if not any(name in NOT_TO_BE_ENDED for _pid, name in left):
-            for pid, _name in left:
-                if pid not in asked:
-                    asked.add(pid)
-                    with contextlib.suppress(OSError):  # it has ended by itself
-                        os.kill(pid, signal.SIGTERM)
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.1)
+
+    def __init__(self, run, proc="/proc"):
+        self._mark = b"PROVISION_RUN=" + run.encode("utf-8")
+        self._proc = proc
+        self._known = set()
+        self._asked = set()
+
+    def left(self):
+        """[(pid, name)] of those that are there now, this process not among them."""
+        found = {}
+        for name in os.listdir(self._proc):
+            if name.isdigit() and int(name) != os.getpid():
+                process = self._read(name)
+                if process is not None:
+                    found[int(name)] = process
+        known = {pid for pid, one in found.items() if one["marked"] or one["id"] in self._known}
+        more = known
+        while more:
+            more = {pid for pid, one in found.items() if one["parent"] in more} - known
+            known = known | more
+        self._known = {found[pid]["id"] for pid in known}
+        return [(pid, found[pid]["name"]) for pid in sorted(known)]
+
+    def _read(self, pid):
+        place = os.path.join(self._proc, pid)
+        try:
+            with open(os.path.join(place, "stat"), "rb") as stream:
+                text = stream.read().decode("utf-8", "replace")
+        except OSError:  # it has ended meanwhile
+            return None
+        # "12 (a name) S 1 ...": the name may hold anything, its end is the last bracket.
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        state, parent, *fields = text[text.rindex(")") + 2 :].split()
+        if state == "Z":
+            return None
+        marked = False
+        path = os.path.join(place, "environ")
+        with contextlib.suppress(OSError), open(path, "rb") as stream:
+            marked = self._mark in stream.read().split(b"\0")
+        return {"name": name, "parent": int(parent), "id": (pid, fields[17]), "marked": marked}
+
+    def end(self, seconds):
+        """Asks them to end; what is still there after that time.
+
+        While dpkg is among them nothing is asked: what stands around dpkg waits for it.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            left = self.left()
+            if not any(name in NOT_TO_BE_ENDED for _pid, name in left):
+                for pid, _name in left:
+                    if pid not in self._asked:
+                        self._asked.add(pid)
+                        with contextlib.suppress(OSError):  # it has ended by itself
+                            os.kill(pid, signal.SIGTERM)
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.1)
 
 
 class Output(object):
@@ -173,14 +202,18 @@ def take(request, output, path):
     begun = time.monotonic()
     told = None
     handle = None
+    steps = None
     while True:
         if handle is None:
             handle = try_lock(path)
         before = read(path)
         if handle is not None:
             # What is written there is of a run that did not come to its end.
-            left = end_steps(before["run"], TICK) if before.get("run") else []
-            if not left or before.get("run") == request.get("run"):
+            if before.get("run") in (None, request.get("run")):
+                return handle
+            steps = steps or Steps(before["run"])
+            left = steps.end(TICK)
+            if not left:
                 return handle
             before = dict(before, ended=True, finishing=names(left))
         elif before.get("silent") and is_holder(before.get("holder")):
@@ -197,8 +230,9 @@ def take(request, output, path):
 
 
 def names(processes):
-    """ "dpkg (pid 12), sh (pid 14)"."""
-    return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in processes[:4])
+    """ "dpkg (pid 12)", or all of them where dpkg is not among them."""
+    waited_for = [one for one in processes if one[1] in NOT_TO_BE_ENDED] or processes
+    return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in waited_for[:3])
 
 
 def into_background():
@@ -211,14 +245,16 @@ def into_background():
         os.dup2(nothing, stream)
 
 
-def cut_off(handle, content, leave=into_background):
+def cut_off(handle, content, output):
     """The run has ended without saying so: end its last step, and hold the host until it has."""
-    left = end_steps(content["run"], GOODBYE)
+    steps = Steps(content["run"])
+    left = steps.end(GOODBYE)
     if left:
-        leave()
+        output.say(finishing=names(left))
+        into_background()
     while left:
         write(handle, dict(content, ended=True, finishing=names(left), holder=os.getpid()))
-        left = end_steps(content["run"], TICK)
+        left = steps.end(TICK)
 
 
 def hold(handle, request, output, watch=None):
@@ -232,7 +268,7 @@ def hold(handle, request, output, watch=None):
     while True:
         said = ended(TICK)
         if said == b"":
-            cut_off(handle, content)
+            cut_off(handle, content, output)
             break
         if said is not None:
             if b"done" in said:
@@ -241,14 +277,17 @@ def hold(handle, request, output, watch=None):
         if silent != (time.monotonic() - heard > SILENCE):
             silent = not silent
             write(handle, dict(content, silent=silent))
-        told = watch() if watch is not None else None
+        try:
+            told = watch() if watch is not None else None
+        except Exception:  # what it sees is for the eye alone, and no reason to let go
+            watch = told = None
         if told is not None:
             output.say(progress=told)
     # Nothing of this run is at work any more, and who comes next need not look for it.
     os.ftruncate(handle, 0)
 
 
-def main(request, path=PATH):
+def main(request, path=PATH, watch=None):
     """Takes the lock and holds it; the exit code says nothing, the lines do."""
     output = Output()
     try:
@@ -257,4 +296,4 @@ def main(request, path=PATH):
         output.say(failed="{0}: {1}".format(path, error.strerror))
         return
     if handle is not None:
-        hold(handle, request, output)
+        hold(handle, request, output, watch)

@@ -149,7 +149,61 @@ def test_a_run_that_ends_before_the_second_look_is_a_failed_host(record: Any) ->
     record.looked("gpu01", plan(change("cuda")))
     assert report(record)["hosts"]["gpu01"]["status"] == "failed"
     host = report(record, interrupted=True, failures=None)["hosts"]["gpu01"]
-    assert host["failure"]["message"] == "interrupted"
+    assert host["failure"]["message"] == "untouched: interrupted before anything was changed"
+
+
+def test_an_interrupted_run_says_what_state_each_host_is_in(record: Any) -> None:
+    record.host("not-come-to")
+    record.looked("not-begun", plan(change("cuda")))
+    record.looked("in-cuda", plan(change("cuda")))
+    record.host("in-cuda").at = "cuda"
+    record.looked("with-dpkg", plan(change("cuda")))
+    record.host("with-dpkg").at = "cuda"
+    record.host("with-dpkg").finishing = "dpkg (pid 12)"
+    record.looked("done", plan())
+    hosts = report(record, interrupted=True, failures=None)["hosts"]
+    assert {name: (host["failure"] or {}).get("message") for name, host in hosts.items()} == {
+        "not-come-to": "untouched: interrupted before it was looked at",
+        "not-begun": "untouched: interrupted before anything was changed",
+        "in-cuda": "interrupted in the middle of cuda: run again to go on",
+        "with-dpkg": "interrupted in the middle of cuda: run again to go on "
+        "(it waits for dpkg (pid 12), which must not be ended)",
+        "done": None,
+    }
+    assert hosts["done"]["status"] == "converged"
+
+
+def test_drift_names_what_is_left_and_not_what_was_done(callback: ModuleType) -> None:
+    record = callback.Record("run", 1000.0, GPU_LOCK, None)
+    chosen, other = change("cuda"), change("cudnn", selected=False)
+    record.looked("gpu01", plan(chosen, other))
+    record.looked("gpu01", plan(other))
+    lines = callback.table(report(record))
+    assert "differs from the lock: cudnn" in lines[0]
+    assert "cuda" not in lines[0]
+
+
+class Task:
+    """As much of Ansible's task as the plugin asks."""
+
+    def __init__(self, uuid: str, parent: Any = None) -> None:
+        self._uuid, self._parent = uuid, parent
+
+
+class Block(Task):
+    def __init__(self, uuid: str, parent: Any, block: list[Any], rescue: list[Any]) -> None:
+        super().__init__(uuid, parent)
+        self.block, self.rescue = block, rescue
+
+
+def test_a_failure_inside_a_block_with_a_rescue_is_known(callback: ModuleType) -> None:
+    inner = Task("include")
+    outer = Block("b", None, [inner], [Task("r")])
+    inner._parent = outer
+    assert callback.will_be_rescued(Task("t", inner)) is True
+    assert callback.will_be_rescued(Task("r", outer)) is False
+    assert callback.will_be_rescued(Task("t", Block("p", None, [Task("t")], []))) is False
+    assert callback.will_be_rescued(Task("t")) is False
 
 
 def test_a_failure_in_preflight_is_a_blocked_host(record: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from provision.errors import InputError
-from provision.report import cures, exit_code, live, load, terminal
+from provision.report import cures, exit_code, load, terminal
 
 
 def host(status: str, **more: Any) -> dict[str, Any]:
@@ -226,51 +226,16 @@ def test_a_warning_is_a_note_not_a_problem() -> None:
     assert "a proven:" not in text
 
 
+def test_a_failure_that_was_told_is_not_told_again() -> None:
+    stream = io.StringIO()
+    made = report(gpu01=UNPROVEN, gpu02=UNPROVEN)
+    terminal.outcome(made, Console(file=stream, width=80), told={"gpu01"})
+    text = stream.getvalue()
+    assert "gpu02 failed:" in text
+    assert "gpu01 failed:" not in text
+    assert "What failed is told above: gpu01" in text
+
+
 def test_no_host_at_all_is_said() -> None:
     assert "No host was looked at" in shown(terminal.plan, report())
     assert "No host was looked at" in shown(terminal.outcome, report())
-
-
-EVENTS = [
-    {"event": "run_start"},
-    {"event": "play", "play": "Provision"},
-    {"event": "plan", "host": "gpu01", "phase": "look", "components": ["cuda"], "changes": 2}
-    | {"simulated_gpu": True},
-    {"event": "plan", "host": "gpu02", "phase": "look", "components": [], "changes": 0},
-    {"event": "host_start", "host": "gpu01", "task": "t", "component": "cuda", "phase": "apply"},
-    {"event": "host_start", "host": "gpu01", "task": "u", "component": "cuda", "phase": "apply"},
-    {"event": "host_result", "host": "gpu01", "task": "u", "component": "cuda", "phase": "apply"}
-    | {"status": "failed", "message": "no [network]\nat all"},
-    {"event": "something new", "host": "gpu01"},
-    {"event": "run_end", "statuses": {"gpu01": "failed", "gpu02": "converged"}},
-]
-
-
-def test_without_a_terminal_events_are_plain_lines_and_failures_come_at_once() -> None:
-    stream = io.StringIO()
-    with live.view(Console(file=stream, width=60)) as view:
-        for event in EVENTS:
-            view.on_event(event)
-    assert stream.getvalue().splitlines() == [
-        "gpu01 (simulated GPU): 2 changes in cuda",
-        "gpu02: nothing to change",
-        "gpu01: cuda",
-        "gpu01 failed in cuda: u",
-        "  no [network]",
-        "  at all",
-    ]
-
-
-def test_on_a_terminal_a_table_moves_and_stays_within_it() -> None:
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=80, height=12)
-    with live.view(console) as view:
-        for event in EVENTS[:-1]:
-            view.on_event(event)
-        for number in range(50):
-            view.on_event({"event": "plan", "host": f"h{number}", "components": []})
-        table = view._table()
-    assert table.row_count == 12 - live.MARGIN
-    assert "more not shown" in str(table.caption)
-    assert str(next(iter(table.columns[0].cells))) == "gpu01"
-    assert "no [network]" in stream.getvalue()

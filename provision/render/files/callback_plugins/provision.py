@@ -55,6 +55,8 @@ LOOK = "gpu_state"
 # A message long enough for pip's or apt's last words, short enough for a terminal.
 MESSAGE_LIMIT = 2000
 STDERR_LINES = 8
+# Of what a host says of its progress.
+TEXT_LIMIT = 200
 HOLD_MARK = "PROVISION-HOLD "
 # How long the end of a run waits for its holders; they give the steps of a cut-off run five.
 HOLDERS_SECONDS = 7.0
@@ -128,6 +130,9 @@ class Host:
         self.unreachable = False
         self.components: dict[str, dict[str, Any]] = {}
         self.last_task = ""
+        # The component whose tasks have begun last, and what a cut-off run leaves to dpkg.
+        self.at: str | None = None
+        self.finishing: str | None = None
 
 
 class Record:
@@ -159,6 +164,20 @@ class Record:
         entry = self.host(name).components.setdefault(component, {"seconds": 0.0, "changed": False})
         entry["seconds"] = round(entry["seconds"] + seconds, 3)
         entry["changed"] = entry["changed"] or changed
+
+    def interruption(self, name: str) -> str:
+        """What state an interrupted run has left a host in, and what to do."""
+        host = self.host(name)
+        if host.plan is None:
+            return "untouched: interrupted before it was looked at"
+        if host.second is not None:
+            return "interrupted before it was proven: run again to prove it"
+        if host.at is None:
+            return "untouched: interrupted before anything was changed"
+        text = f"interrupted in the middle of {host.at}: run again to go on"
+        if host.finishing:
+            text += f" (it waits for {host.finishing}, which must not be ended)"
+        return text
 
     def failed(self, name: str, task: str, message: str, phase: str | None) -> None:
         host = self.host(name)
@@ -199,7 +218,7 @@ class Record:
             host = self.hosts[name]
             if failures is not None and name not in failures:
                 host.failure = None
-            entry = self._host(host, checks.get("hosts", {}).get(name), interrupted)
+            entry = self._host(name, checks.get("hosts", {}).get(name), interrupted)
             if entry["status"] == "proven":
                 proven[name] = {"time": checks["finished"], "stack": entry["stack"]}
             last = proven.get(name) or {}
@@ -222,9 +241,8 @@ class Record:
             report["interrupted"] = True
         return report
 
-    def _host(
-        self, host: Host, checked: dict[str, Any] | None, interrupted: bool
-    ) -> dict[str, Any]:
+    def _host(self, name: str, checked: dict[str, Any] | None, interrupted: bool) -> dict[str, Any]:
+        host = self.hosts[name]
         plan = host.plan or {}
         now = host.second or plan
         # The receipt is written after the second look.
@@ -236,7 +254,7 @@ class Record:
         summary = (checked or {}).get("summary")
         changes = plan.get("changes") or []
         selected = [change for change in changes if change.get("selected", True)]
-        status, failure = self._status(host, selected, changes, left, summary, interrupted)
+        status, failure = self._status(name, selected, changes, left, summary, interrupted)
         found = {
             component: state["version"]
             for component, state in (now.get("state") or {}).items()
@@ -268,7 +286,7 @@ class Record:
 
     def _status(
         self,
-        host: Host,
+        name: str,
         selected: list[Any],
         changes: list[Any],
         left: list[Any],
@@ -276,6 +294,7 @@ class Record:
         interrupted: bool,
     ) -> tuple[str, dict[str, Any] | None]:
         """The one word for a host, and why where it is a bad one. The order is the priority."""
+        host = self.hosts[name]
         if host.unreachable:
             return "unreachable", host.failure
         if summary and summary.get("failed"):
@@ -289,14 +308,17 @@ class Record:
             blocked = host.failure["phase"] == "preflight"
             return ("blocked" if blocked else "failed"), host.failure
         if host.plan is None:
-            return "failed", {"task": host.last_task, "message": "never looked at", "phase": "look"}
+            message = self.interruption(name) if interrupted else "never looked at"
+            return "failed", {"task": host.last_task, "message": message, "phase": "look"}
         if host.plan.get("blockers") and not changes:
             message = "; ".join(str(blocker.get("message")) for blocker in host.plan["blockers"])
             return "blocked", {"task": "look", "message": message, "phase": "preflight"}
         if self.mode == "check":
             return ("drift" if changes else "converged"), None
         if selected and host.second is None:
-            message = "interrupted" if interrupted else "the run ended before this host did"
+            message = (
+                self.interruption(name) if interrupted else "the run ended before this host did"
+            )
             return "failed", {"task": host.last_task, "message": message, "phase": "apply"}
         if owed:
             return "failed", {
@@ -312,6 +334,10 @@ class Record:
         return "converged", None
 
 
+def _components(changes: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(str(change.get("component")) for change in changes))
+
+
 def what(entry: dict[str, Any]) -> str:
     """One line on why a host has its status."""
     if entry["status"] == "blocked" and entry["blockers"]:
@@ -321,9 +347,11 @@ def what(entry: dict[str, Any]) -> str:
         return "\n".join(check.get("diagnosis") or check["title"] for check in failed)
     if entry["failure"]:
         return f"{entry['failure']['task']}: {entry['failure']['message']}"
-    changed = list(dict.fromkeys(str(change.get("component")) for change in entry["changes"]))
     if entry["status"] == "drift":
-        return "differs from the lock: " + ", ".join(changed)
+        # A run that left components out has looked again; a check has not.
+        differ = entry["left"] or entry["changes"]
+        return "differs from the lock: " + ", ".join(_components(differ))
+    changed = _components(entry["changes"])
     parts = ["changed " + ", ".join(changed) if changed else "nothing to change"]
     if entry["checks_summary"]:
         counts = entry["checks_summary"]
@@ -499,6 +527,25 @@ class Holders:
                     self._pipes[handle] = (host, -1, data)
 
 
+def will_be_rescued(task: Any) -> bool:
+    """Does a block around this task catch its failure? What comes of that, other tasks tell."""
+    child, parent = task, getattr(task, "_parent", None)
+    while parent is not None:
+        if getattr(parent, "rescue", None) and child._uuid in {one._uuid for one in parent.block}:
+            return True
+        child, parent = parent, getattr(parent, "_parent", None)
+    return False
+
+
+def hosts_of(play: Any) -> list[Any]:
+    """The hosts of a play, --limit applied; [] where this Ansible does not tell."""
+    try:
+        manager = play.get_variable_manager()
+        return list(manager._inventory.get_hosts(play.hosts))
+    except Exception:
+        return []
+
+
 def _user() -> str:
     """Who runs this; a container's user may have a number and no name."""
     try:
@@ -520,12 +567,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         super().__init__()
         self._tree = Path(__file__).resolve().parent.parent
         self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
-        self._events: Any = None
+        self._events: int | None = None
         self._record: Record | None = None
         self._begun: dict[tuple[str, str], float] = {}
         self._pid = os.getpid()
         self._done = False
         self._holders: Holders | None = None
+        self._first_play: Any = None
 
     # Ansible's calls
 
@@ -535,8 +583,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._folder.mkdir(parents=True, exist_ok=True)
             events = self._folder / "events.jsonl"
             events.unlink(missing_ok=True)
-            self._events = events.open("a", encoding="utf-8")
-            events.chmod(0o644)
+            # Two threads write: one call a line, at the end of the file, can't be torn.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._events = os.open(events, flags, 0o644)
+            os.fchmod(self._events, 0o644)
         except OSError as error:
             self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
         self._holders = Holders(self._told)
@@ -544,10 +594,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         # An interrupted run never reaches its statistics, and its state is wanted most.
         atexit.register(self._at_exit)
         self._survive_a_second_interrupt()
-        self._event("run_start", mode=self._record.mode)
+        self._event("run_start", mode=self._record.mode, components=list(COMPONENTS))
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        self._event("play", play=play.get_name().strip())
+        hosts = hosts_of(play)
+        if self._first_play is None and hosts:
+            self._first_play = play
+        self._event("play", play=play.get_name().strip(), hosts=len(hosts))
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002
         self._event("task", **self._about(task))
@@ -558,7 +611,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         name = host.get_name()
         self._begun[name, task._uuid] = time.monotonic()
-        self._event("host_start", host=name, **self._about(task))
+        about = self._about(task)
+        if self._record is not None and "component" in about:
+            self._record.host(name).at = about["component"]
+        self._event("host_start", host=name, **about)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._result(result, "changed" if result._result.get("changed") else "ok")
@@ -616,7 +672,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         extra: dict[str, Any] = {}
         if status in ("failed", "unreachable"):
             extra["message"] = message_of(data)
-            self._record.failed(name, about["task"], extra["message"], about.get("phase"))
+            if status == "failed" and will_be_rescued(task):
+                extra["rescued"] = True
+            else:
+                self._record.failed(name, about["task"], extra["message"], about.get("phase"))
             host.unreachable = host.unreachable or status == "unreachable"
         self._event(
             "host_result",
@@ -630,14 +689,30 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def _told(self, host: str, message: dict[str, Any]) -> None:
         """What a holder says of its host; called from the holders' thread."""
+        if self._record is None:
+            return
+        known = self._record.host(host)
+        if isinstance(message.get("finishing"), str):
+            known.finishing = message["finishing"][:TEXT_LIMIT]
+        told = message.get("progress")
+        if isinstance(told, dict):
+            fields: dict[str, Any] = {
+                key: told[key][:TEXT_LIMIT]
+                for key in ("phase", "text")
+                if isinstance(told.get(key), str)
+            }
+            fields |= {
+                key: told[key] for key in ("bytes", "total") if isinstance(told.get(key), int)
+            }
+            self._event("progress", host=host, component=known.at, **fields)
 
     def _event(self, event: str, **fields: Any) -> None:
-        if self._events is None:
+        stream = self._events
+        if stream is None:
             return
         line = {"time": utc(time.time()), "event": event, **fields}
         try:
-            self._events.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
-            self._events.flush()
+            os.write(stream, (json.dumps(line, ensure_ascii=False, default=str) + "\n").encode())
         except OSError as error:
             self._display.warning(f"no more events of this run: {error.strerror}")
             self._events = None
@@ -663,9 +738,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         except OSError as error:
             self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
         self._event("run_end", statuses={n: h["status"] for n, h in report["hosts"].items()})
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        stream, self._events = self._events, None
+        if stream is not None:
+            os.close(stream)
         if not os.environ.get("PROVISION_LIVE"):
             lines = table(report)
             if lines:
@@ -676,12 +751,28 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def _at_exit(self) -> None:
         # Workers are forked from this process and must not write its report.
-        if os.getpid() == self._pid:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if os.getpid() == self._pid and not self._done:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            self._note_untouched()
             self._finish(failures=None, interrupted=True)
 
+    def _note_untouched(self) -> None:
+        """Hosts with a wish that the run has not come to: after Ctrl-C one wants to know of all."""
+        if self._record is None or self._first_play is None:
+            return
+        try:
+            variables = self._first_play.get_variable_manager()
+            for host in hosts_of(self._first_play):
+                if host.get_name() not in self._record.hosts and "gpu_stack" in variables.get_vars(
+                    play=self._first_play, host=host, include_hostvars=False
+                ):
+                    self._record.host(host.get_name())
+        except Exception as error:  # Ansible's inner workings, on its way out
+            self._display.vv(f"hosts that were not come to are not in the report: {error}")
+
     def _survive_a_second_interrupt(self) -> None:
-        """Makes every Ctrl-C a KeyboardInterrupt, so that the report is written on the way out.
+        """Makes every Ctrl-C and SIGTERM a KeyboardInterrupt: the report is written on the way out.
 
         ansible-core puts the default action back after the first: a second, from an impatient
         finger or a second sender, would kill it before its report.
@@ -696,11 +787,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
                 if os.getpid() == self._pid:
                     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-        if callable(first):
-            try:
+        def terminate(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
+            if os.getpid() == self._pid:
+                raise KeyboardInterrupt
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        try:
+            if callable(first):
                 signal.signal(signal.SIGINT, interrupt)
-            except ValueError:
-                return  # not in the main thread: somebody embeds Ansible and handles signals
+            # Without a handler it would end this process before its report: what CI does, and a
+            # shutdown of this machine.
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, terminate)
+        except ValueError:
+            return  # not in the main thread: somebody embeds Ansible and handles signals
 
     def _mode(self) -> str:
         arguments = context.CLIARGS

@@ -1,0 +1,364 @@
+"""Sees how far the long steps of a run are, by what they leave on the disk while they work.
+
+apt, dpkg, DKMS and pip tell nobody how far they are when Ansible runs them, and a gigabyte takes
+as long as a hang. Whoever holds the host for the run (hold.py) looks once a second, at sizes and
+names only, and tells what has changed. Nothing here is exact, and nothing decides anything.
+
+Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
+tests. A source answers `look()` with a dict of phase, text, and where known bytes and total, or
+with None where nothing has moved since it was asked before.
+"""
+
+import contextlib
+import fnmatch
+import os
+import re
+import subprocess
+import tempfile
+
+ARCHIVES = "/var/cache/apt/archives"
+# As apt takes them from the command line; nothing else of another process's line is used.
+PACKAGE = re.compile(r"^[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$")
+# "'http://.../libcublas11_11.4_amd64.deb' libcublas11_11.4_amd64.deb 187654321 SHA256:..."
+URI = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
+DPKG_STEP = re.compile(r"^\S+ \S+ (install|upgrade|configure|startup) (\S+)")
+MODULE_KERNEL = re.compile(rb"^DKMS make\.log for \S+ for kernel (\S+)")
+# Whose apt-get is asked about: what others call by that name may be anything.
+BELIEVED = 0
+# Smaller files that Ansible copies are its modules and our templates.
+LARGE = 4 << 20
+
+
+def entries(path):
+    """[(name, size)] of the plain files in a directory; [] where there is none."""
+    found = []
+    try:
+        with os.scandir(path) as directory:
+            for entry in directory:
+                with contextlib.suppress(OSError):  # it has gone meanwhile
+                    if entry.is_file(follow_symlinks=False):
+                        found.append((entry.name, entry.stat(follow_symlinks=False).st_size))
+    except OSError:
+        return []
+    return found
+
+
+def directories(path, pattern="*"):
+    """Paths of the directories in `path` whose names match, sorted."""
+    try:
+        names = fnmatch.filter(os.listdir(path), pattern)
+    except OSError:
+        return []
+    return sorted(one for one in (os.path.join(path, n) for n in names) if os.path.isdir(one))
+
+
+def size_of(path):
+    """Bytes of the files in and below a directory of few files."""
+    return sum(size for place, _, _ in os.walk(path) for _name, size in entries(place))
+
+
+class Moved(object):
+    """Remembers a value, and tells whether it has moved since it was asked before."""
+
+    def __init__(self):
+        self._before = None
+
+    def __call__(self, value):
+        moved = value != self._before and not (self._before is None and not value)
+        self._before = value
+        return moved
+
+
+class Apt(object):
+    """Packages that apt fetches: what is in its archive now and was not before."""
+
+    def __init__(self, root, run=subprocess.Popen):
+        self._directory = os.path.join(root, ARCHIVES.lstrip("/"))
+        self._proc = os.path.join(root, "proc")
+        self._run = run
+        self._moved = Moved()
+        self._asked = None
+        self._answer = None
+        self.begin()
+
+    def begin(self):
+        """From now on another lot is counted: apt fetches all of one before dpkg takes it."""
+        self._old = {name for name, _size in entries(self._directory)}
+        self._total = None
+        self._stop()
+
+    def _stop(self):
+        if self._asked is not None and self._asked.poll() is None:
+            self._asked.kill()
+            self._asked.wait()
+        self._asked = None
+        self._tried = False
+
+    @property
+    def count(self):
+        """How many packages of this lot are there."""
+        return len(self._new())
+
+    def _new(self):
+        return [one for one in entries(self._directory) if self._is_new(one[0])]
+
+    def _is_new(self, name):
+        return name.endswith(".deb") and name not in self._old
+
+    def look(self):
+        new = self._new()
+        got = sum(size for _name, size in new)
+        partial = entries(os.path.join(self._directory, "partial"))
+        now = got + sum(size for name, size in partial if name.endswith(".deb"))
+        if not self._moved(now) or not now:
+            return None
+        self._ask(got)
+        text = "downloading packages"
+        return {"phase": "download", "text": text, "bytes": now, "total": self._total}
+
+    def _ask(self, got):
+        """Learns from apt how much this lot is, beside its work: the same names, printed only."""
+        if not self._tried:
+            self._tried = True
+            argv = self._argv()
+            if argv is not None:
+                self._answer = tempfile.TemporaryFile()  # noqa: SIM115  read when it is done
+                self._there = got
+                with contextlib.suppress(OSError):
+                    self._asked = self._run(
+                        argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=self._answer,
+                        stderr=subprocess.DEVNULL,
+                        env={"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+                    )
+        if self._asked is not None and self._asked.poll() is not None:
+            done, self._asked = self._asked, None
+            if done.returncode == 0:
+                self._answer.seek(0)
+                listed = URI.findall(self._answer.read().decode("utf-8", "replace"))
+                self._total = self._there + sum(int(size) for _name, size in listed) or None
+            self._answer.close()
+
+    def _argv(self):
+        """What prints the lot of the apt-get that root runs now; None where none does."""
+        for pid in (name for name in os.listdir(self._proc) if name.isdigit()):
+            place = os.path.join(self._proc, pid)
+            try:
+                with open(os.path.join(place, "cmdline"), "rb") as stream:
+                    words = stream.read().decode("utf-8", "replace").split("\0")
+                if os.path.basename(words[0]) != "apt-get" or os.stat(place).st_uid != BELIEVED:
+                    continue
+            except OSError:
+                continue
+            if "install" not in words:
+                continue
+            names = [one for one in words[words.index("install") + 1 :] if PACKAGE.match(one)]
+            if names:
+                without = any("Install-Recommends=no" in one for one in words)
+                return [
+                    "apt-get",
+                    "--print-uris",
+                    "-qq",
+                    "-y",
+                    "--allow-downgrades",
+                    "--allow-change-held-packages",
+                    *(["--no-install-recommends"] if without else []),
+                    "install",
+                    *names,
+                ]
+        return None
+
+
+class Lists(object):
+    """Package lists that apt fetches."""
+
+    def __init__(self, root):
+        self._directory = os.path.join(root, "var/lib/apt/lists/partial")
+        self._moved = Moved()
+
+    def look(self):
+        size = sum(size for _name, size in entries(self._directory))
+        if not self._moved(size) or not size:
+            return None
+        return {"phase": "download", "text": "downloading package lists", "bytes": size}
+
+
+class Dpkg(object):
+    """What dpkg notes in its log of the lot that it unpacks and sets up."""
+
+    def __init__(self, root, apt):
+        self._path = os.path.join(root, "var/log/dpkg.log")
+        self._apt = apt
+        self._offset = self._size()
+        self._rest = ""
+        self._total = 0
+        self._done = {"install": set(), "configure": set()}
+
+    def _size(self):
+        try:
+            return os.stat(self._path).st_size
+        except OSError:
+            return 0
+
+    def look(self):
+        size = self._size()
+        if size < self._offset:  # another month, another file
+            self._offset = 0
+        if size == self._offset:
+            return None
+        try:
+            with open(self._path, "rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read(1 << 20)
+        except OSError:
+            return None
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
+        told = None
+        for line in lines:
+            found = DPKG_STEP.match(line)
+            if found is not None:
+                told = self._step(*found.groups()) or told
+        return told
+
+    def _step(self, what, name):
+        if what == "startup":
+            if name == "archives" and self._apt.count:
+                self._total = self._apt.count
+                self._done = {"install": set(), "configure": set()}
+                self._apt.begin()
+            return None
+        name = name.partition(":")[0]
+        kind = "configure" if what == "configure" else "install"
+        self._done[kind].add(name)
+        words = "setting up" if kind == "configure" else "unpacking"
+        count = len(self._done[kind])
+        of = ", {0} of {1}".format(count, self._total) if count <= self._total else ""
+        return {"phase": "install", "text": "{0} {1}{2}".format(words, name, of)}
+
+
+class Dkms(object):
+    """The compiler's log of a kernel module; one line per object."""
+
+    def __init__(self, root):
+        self._directory = os.path.join(root, "var/lib/dkms")
+        self._moved = Moved()
+
+    def look(self):
+        for module in directories(self._directory, "nvidia*"):
+            for version in directories(module):
+                path = os.path.join(version, "build/make.log")
+                try:
+                    with open(path, "rb") as stream:
+                        text = stream.read(4 << 20)
+                except OSError:
+                    continue
+                kernel = MODULE_KERNEL.match(text)
+                objects = text.count(b"  CC [M] ")
+                if self._moved((path, objects)) and kernel is not None:
+                    words = "building the kernel module for {0}, {1} objects".format(
+                        kernel.group(1).decode("utf-8", "replace"), objects
+                    )
+                    return {"phase": "build", "text": words}
+        return None
+
+
+class Archive(object):
+    """A large file on its way to this host, and cuDNN's tree when it is unpacked from it."""
+
+    def __init__(self, root, cudnn_root, total):
+        self._homes = (os.path.join(root, "root"), os.path.join(root, "home"))
+        self._cudnn = os.path.join(root, cudnn_root.lstrip("/"))
+        self._total = total or None
+        self._copied, self._unpacked = Moved(), Moved()
+
+    def look(self):
+        unpacked = sum(size_of(one) for one in directories(self._cudnn, ".staging-*"))
+        if self._unpacked(unpacked) and unpacked:
+            return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
+        root, homes = self._homes
+        largest = max(
+            (
+                size
+                for home in [root, *directories(homes)]
+                for place in directories(os.path.join(home, ".ansible/tmp"))
+                for _name, size in entries(place)
+            ),
+            default=0,
+        )
+        if self._copied(largest) and largest > LARGE:
+            total = self._total if self._total and self._total >= largest else None
+            words = "fetching the cuDNN archive"
+            return {"phase": "download", "text": words, "bytes": largest, "total": total}
+        return None
+
+
+class Pip(object):
+    """Wheels that pip fetches into a directory of the venv for the time, and those it installed."""
+
+    def __init__(self, root, tensorflow_root):
+        self._directory = os.path.join(root, tensorflow_root.lstrip("/"))
+        self._fetched, self._installed = Moved(), Moved()
+
+    def look(self):
+        for venv in directories(self._directory):
+            temporary = directories(venv, "pip-*")
+            if not temporary:  # pip is not at work in it
+                continue
+            wheels = self._wheels(venv)
+            done = len(wheels & self._present(venv))
+            fetched = sum(size_of(one) for one in temporary)
+            # All are fetched before the first is installed.
+            got, put = self._fetched(fetched), self._installed(done)
+            if got and fetched:
+                return {"phase": "download", "text": "downloading wheels", "bytes": fetched}
+            if put and done:
+                words = "installing wheels, {0} of {1}".format(done, len(wheels))
+                return {"phase": "install", "text": words}
+        return None
+
+    def _present(self, venv):
+        return {
+            _wheel(*name[: -len(".dist-info")].rpartition("-")[::2])
+            for library in directories(os.path.join(venv, "lib"), "python3*")
+            for site in directories(library, "site-packages")
+            for name in os.listdir(site)
+            if name.endswith(".dist-info")
+        }
+
+    def _wheels(self, venv):
+        try:
+            with open(os.path.join(venv, "requirements.txt")) as stream:
+                found = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
+                return {_wheel(*one.groups()) for one in found if one is not None}
+        except OSError:
+            return set()
+
+
+def _wheel(name, version):
+    """A name as pip compares it: upper case and the kind of dash mean nothing."""
+    return re.sub(r"[-_.]+", "-", name).lower(), version
+
+
+class Watch(object):
+    """Asks every source; the first that has moved is what the host does now."""
+
+    def __init__(self, root="/", places=None):
+        places = places or {}
+        apt = Apt(root)
+        self._sources = [
+            Dkms(root),
+            Dpkg(root, apt),
+            apt,
+            Lists(root),
+            Archive(root, places.get("cudnn_root") or "/opt/nvidia/cudnn", places.get("archive")),
+            Pip(root, places.get("tensorflow_root") or "/opt/tensorflow"),
+        ]
+
+    def __call__(self):
+        told = None
+        for source in self._sources:
+            found = source.look()
+            told = told or found
+        return {key: value for key, value in told.items() if value is not None} if told else None
