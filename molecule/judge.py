@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -100,21 +101,25 @@ def planned(run: Run, host: str, plan: Plan) -> list[str]:
     )
 
 
-def converged(run: Run, host: str, plan: Plan) -> list[str]:
-    """The run changed exactly this, by the roles of these components, and left nothing of it."""
+def converged(run: Run, host: str, plan: Plan, checked: bool | None = None) -> list[str]:
+    """The run changed exactly this, by the roles of these components, and left nothing of it.
+
+    `checked` says whether the run shall have ended with the checks of verify/ (None: either).
+    """
     entry = run.host(host)
     said = _in_mode(run, "run")
     said += _same("changes planned", _flat(plan), _changes(run, host))
-    worked = [name for name, part in (entry.get("components") or {}).items() if part["changed"]]
-    said += _same(
-        "components changed something", [name for name in plan if name != RECEIPT], worked
-    )
+    roles = [name for name in plan if name != RECEIPT]
     ran = {event["component"] for event in run.results(host) if event.get("component")}
-    said += _same("components ran", [name for name in plan if name != RECEIPT], ran)
+    said += _same("roles ran", roles, ran)
+    worked = [name for name, part in (entry.get("components") or {}).items() if part["changed"]]
+    said += _same("roles changed something", roles, worked)
     left = [one for one in entry.get("left") or [] if one.get("selected", True)]
     said += _same("changes were left", [], [f"{one['component']}: {one['item']}" for one in left])
     if entry.get("failure"):
         said.append(f"the run failed: {entry['failure']['message']}")
+    if checked is not None and checked != bool(entry.get("checks")):
+        said.append("the run ended with checks" if entry.get("checks") else "the run had no checks")
     return said
 
 
@@ -168,11 +173,15 @@ def _checks(run: Run, host: str, components: Iterable[str]) -> dict[str, list[st
 
 
 def _same(what: str, wanted: Iterable[str], found: Iterable[str]) -> list[str]:
-    """One sentence on what is too few and one on what is too many; order tells nothing."""
+    """One sentence on what is too few and one on what is too many; order tells nothing.
+
+    A wanted name may hold a *, for what is known on the host alone; it stands for one name.
+    """
     too_few, too_many = list(wanted), []
     for name in found:
-        if name in too_few:
-            too_few.remove(name)
+        fits = [one for one in too_few if one == name or ("*" in one and fnmatchcase(name, one))]
+        if fits:
+            too_few.remove(fits[0])
         else:
             too_many.append(name)
     said = []

@@ -108,7 +108,8 @@ def sequence(scenario: Scenario) -> None:
         assert judge.planned(scenario.run(), host, plans[host]) == []
     scenario.step("converge")
     for host in expected:
-        assert judge.converged(scenario.run(), host, plans[host]) == []
+        checked = expected[host].get("checks_in_run")
+        assert judge.converged(scenario.run(), host, plans[host], checked) == []
     scenario.step("idempotence")
     for host in expected:
         assert judge.unchanged(scenario.run(), host, "run") == []
@@ -144,6 +145,8 @@ SLOW = pytest.mark.slow
         pytest.param("nvidia_driver", marks=SLOW),
         pytest.param("cuda", marks=SLOW),
         pytest.param("tensorflow", marks=SLOW),
+        pytest.param("options", marks=SLOW),
+        pytest.param("options_desktop", marks=SLOW),
     ],
     indirect=True,
 )
