@@ -404,8 +404,8 @@ def other_states() -> Iterator[State]:
     yield State(
         rule,
         "conda stands first in PATH",
-        {PRE + "conda": ["/root/.bashrc", "/home/ada/.profile"]},
-        ("after login (/root/.bashrc, /home/ada/.profile)", "auto_activate_base false"),
+        {PRE + "conda": ["/root/.bashrc", "/home/alice/.profile"]},
+        ("after login (/root/.bashrc, /home/alice/.profile)", "auto_activate_base false"),
     )
     yield State(rule, "conda is not there", {PRE + "conda": []})
     yield State(rule, "TensorFlow is not changed", {PRE + "conda": ["/root/.bashrc"]},

@@ -19,7 +19,7 @@ USERS = (
     "+::::::\n"
     "root:x:0:0:root:/root:/bin/bash\n"
     "toor:x:0:0:root:/root:/bin/sh\n"
-    "ada:x:1001:1001:Ada:/home/ada:/bin/bash\n"
+    "ada:x:1001:1001:Ada:/home/alice:/bin/bash\n"
 )
 STATUS = "Name:\tx\nState:\tS\nUid:\t{0}\t{0}\t{0}\t{0}\nGid:\t7\t7\t7\t7\n"
 CUDA_LIST = "deb [signed-by=/usr/share/keyrings/cuda.gpg] https://nvidia.example/x86_64/ /\n"
@@ -150,7 +150,7 @@ def test_the_home_is_that_of_who_came_by_ssh(
     tmp_path: Path, ssh_user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"/etc/passwd": USERS + "ada:x:9:9:again:/elsewhere:/bin/sh\nada\n"})
-    assert preflight.home(context(tmp_path)) == "/home/ada"
+    assert preflight.home(context(tmp_path)) == "/home/alice"
     monkeypatch.setenv("SUDO_USER", "eve")
     assert preflight.home(context(tmp_path)) is None
     monkeypatch.delenv("SUDO_USER")
@@ -165,9 +165,9 @@ def test_the_home_is_that_of_who_came_by_ssh(
         "/root/.bashrc",
         "/root/.bash_profile",
         "/root/.profile",
-        "/home/ada/.bashrc",
-        "/home/ada/.bash_profile",
-        "/home/ada/.profile",
+        "/home/alice/.bashrc",
+        "/home/alice/.bash_profile",
+        "/home/alice/.profile",
     ],
 )
 def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, path: str) -> None:
