@@ -158,6 +158,8 @@ class Trouble:
         found: list[tuple[str, list[str]]] = []
         for one in self.first.problems:
             message = shortened(one.message or one.title)
+            if one.task:
+                message = f"{one.title}:\n{message}"
             if found and found[-1][0] == one.cure:
                 found[-1][1].append(message)
             else:
@@ -313,6 +315,8 @@ class Page:
         ]
         self.headline = headline(report)
         self.trouble = _trouble(self.hosts)
+        wrong = any(view.open for view in views)
+        self.trouble_title = "What is wrong" if wrong else "What differs"
         self.stacks = _stacks(self.hosts, report, list(self.columns))
         self.shared = _shared(self.hosts)
         self.times = _times(self.hosts)
@@ -323,6 +327,7 @@ class Page:
         ]
         self.meanings = [(status, MEANINGS[status]) for status, _ in self.by_status]
         self.overview_hosts = OVERVIEW_HOSTS
+        self.few = SHARED_CHANGES
         self.checked = any(view.counts for view in views)
         self.timed = any(view.seconds for view in views)
         self.width = 3 + len(self.columns) + self.checked + self.timed
@@ -529,7 +534,7 @@ def _gpus(host: dict[str, Any]) -> list[dict[str, str]]:
         for device in (devices if isinstance(devices, list) else [])
         if isinstance(device, dict)
     }
-    asked = bool(told) or (host.get("found") or {}).get("gpus") is not None
+    asked = isinstance(devices, list)
     rows = []
     for gpu in host.get("gpus") or []:
         address = clean(gpu.get("pci"))
@@ -560,7 +565,9 @@ def _gpu(address: str, device: dict[str, Any], usable: str, name: str) -> dict[s
 
 def _facts(host: dict[str, Any]) -> list[tuple[str, str]]:
     platform = host.get("platform") or {}
-    words = [platform.get(key) for key in ("distribution", "release", "architecture")]
+    words = [platform.get("pretty"), platform.get("architecture")]
+    if not words[0]:
+        words = [platform.get(key) for key in ("distribution", "release", "architecture")]
     system = " ".join(clean(word) for word in words if word)
     if system and host.get("container"):
         system += ", in a container"
@@ -580,6 +587,7 @@ def _said(host: dict[str, Any]) -> str:
         found = problems(host)
         bad = failed_checks(host)
         first = found[0].message.strip().partition("\n")[0] or found[0].title
+        first = f"{found[0].title}: {first}" if found[0].task else first
         first = first if len(first) <= SAID else first[: SAID - 1] + "…"
         if len(found) > 1:
             what = plural(len(bad), "check") + " failed" if bad else plural(len(found), "blocker")
@@ -602,21 +610,31 @@ def _said(host: dict[str, Any]) -> str:
 
 
 def _trouble(hosts: list[HostView]) -> list[Trouble]:
-    """The bad hosts, those with the same trouble together: one cause is mostly many hosts'."""
+    """The hosts that are not as they should be, those with the same trouble together.
+
+    One cause is mostly many hosts'.
+    """
     groups: dict[str, list[HostView]] = {}
-    texts: dict[str, set[str]] = {}
+    differ: set[str] = set()
+    known: dict[str, str] = {}
     for view in hosts:
-        if view.status not in BAD:
+        if view.status not in (*BAD, "drift"):
             continue
-        said = json.dumps([[p.title, p.message, p.cure] for p in view.problems])
-        # The host's own name and address make no other cause.
-        same = ADDRESS.sub("ADDRESS", said.replace(json.dumps(view.name)[1:-1], "HOST"))
-        key = f"{view.status} {same}"
+        if view.status == "drift":
+            same = said = json.dumps(view.changes)
+        else:
+            said = json.dumps([view.status, *([p.title, p.message, p.cure] for p in view.problems)])
+            # The host's own name and address make no other cause.
+            name = re.escape(json.dumps(view.name)[1:-1])
+            same = re.sub(rf"(?<![\w.-]){name}(?![\w.-])", "HOST", said)
+            same = ADDRESS.sub("ADDRESS", same)
+        key = known.get(said) or known.get(same) or said
+        if key in groups and key != said:
+            differ.add(key)
+        known[said] = known[same] = key
         groups.setdefault(key, []).append(view)
-        texts.setdefault(key, set()).add(said)
     return [
-        Trouble(found[0].status, found, len(texts[key]) > 1, found[0])
-        for key, found in groups.items()
+        Trouble(found[0].status, found, key in differ, found[0]) for key, found in groups.items()
     ]
 
 
@@ -625,8 +643,9 @@ def _stacks(hosts: list[HostView], report: Report, columns: list[str]) -> list[S
     promised = {
         clean(host.get("stack")): host.get("wanted") or {} for host in report["hosts"].values()
     }
+    # Hosts without a stack were never looked at: bad ones, all of them.
     groups: dict[str, list[HostView]] = {}
-    for view in hosts:
+    for view in sorted(hosts, key=lambda view: bool(view.stack)):
         groups.setdefault(view.stack, []).append(view)
     return [
         Stack(

@@ -33,6 +33,7 @@ class Problem:
     title: str
     message: str
     cure: str = ""
+    task: bool = False  # a task failed: its name says what was tried, and no title repeats it
 
 
 def clean(value: Any) -> str:
@@ -109,7 +110,7 @@ def problems(host: dict[str, Any]) -> list[Problem]:
     if host["status"] == "unreachable":
         found.append(Problem("Ansible could not reach it", said, clean(cures.unreachable(said))))
     elif failure and not bad and not (host["status"] == "blocked" and found):
-        found.append(Problem(clean(failure.get("task")) or "the run", said))
+        found.append(Problem(clean(failure.get("task")) or "the run", said, task=True))
     elif host["status"] in ("failed", "blocked") and not found:
         found.append(Problem("the run", "it ended badly, and the report does not say why"))
     return found

@@ -159,7 +159,7 @@ def test_a_simulated_gpu_is_said_in_the_headline_and_on_each_host() -> None:
     real = host("proven") | {"simulated_gpu": False}
     document = page(report(a=host("proven"), b=host("proven"), c=real))
     text = document.text
-    assert "All 3 hosts proven simulated GPUs on 2 of 3 hosts" in text
+    assert "All 3 hosts proven Simulated GPUs on 2 of 3 hosts" in text
     assert "Nothing here proves a real GPU on those hosts." in text
     # In the table, in the list, beside the GPUs; and once in the words.
     marks = [a for a in document.all("span") if a.get("class") == "sim"]
@@ -204,6 +204,12 @@ def test_hosts_with_the_same_trouble_are_listed_together() -> None:
     assert "The words of gpu0" in document.text
 
 
+def test_a_host_named_like_a_word_is_listed_with_the_others() -> None:
+    document = page(report(apt=host("blocked"), gpu01=host("blocked")))
+    assert len(document.all("article")) == 1
+    assert "The words of" not in document.text
+
+
 def test_a_version_that_is_not_the_locks_stands_beside_the_wanted_one() -> None:
     one = host("drift")
     one["found"] |= {"nvidia_driver": "535.309.01"}
@@ -211,7 +217,21 @@ def test_a_version_that_is_not_the_locks_stands_beside_the_wanted_one() -> None:
     text = page(report("check", a=one)).text
     assert "535.309.01 wanted 470.256.02" in text
     assert "none wanted 2.9.3" in text
-    assert "wanted 3.9 " not in text  # 3.9.2 is a 3.9
+    assert "wanted 8.5.0.96" not in text  # 8.5.0 is all that cuDNN tells of itself
+
+
+def test_a_python_that_no_check_saw_is_unknown_not_missing() -> None:
+    """A look tells no Python; "none" would be a lie."""
+    assert "python" not in host("drift")["found"]
+    text = page(report("check", a=host("drift"))).text
+    assert "wanted 3.9" not in text
+
+
+def test_a_host_that_was_never_looked_at_lacks_nothing() -> None:
+    text = page(report(a=host("unreachable"), b=host("proven"))).text
+    assert "none" not in text
+    # A host that never answered is a bad one: its rows come first.
+    assert text.index("Never looked at") < text.index("Wanted")
 
 
 def test_gpus_that_are_missing_are_counted() -> None:
@@ -230,6 +250,34 @@ def test_a_gpu_that_the_driver_does_not_show_is_not_usable() -> None:
     one = host("proven")
     one["found"]["gpu_devices"].pop()
     assert "usable: no: the driver does not show it" in page(report(a=one)).text
+
+
+def test_gpus_of_which_only_the_bus_told_are_not_called_unusable() -> None:
+    """A look does not ask NVML, and older reports have no devices."""
+    one = host("proven")
+    del one["found"]["gpu_devices"]
+    text = page(report(a=one)).text
+    assert "usable: not asked" in text
+    assert "usable: no" not in text.replace("usable: not asked", "")
+
+
+def test_a_plan_says_first_what_differs_and_on_which_hosts_alike() -> None:
+    hosts = {"a": host("drift"), "b": host("drift"), "c": host("converged")}
+    document = page(report("check", **hosts))
+    assert len(document.all("article")) == 1
+    overview = document.text.partition("Hosts and versions")[2].partition("Hosts and versions")[0]
+    assert "What differs" in overview
+    assert "What is wrong" not in document.text
+    for change in hosts["a"]["changes"]:
+        assert change["item"] in overview
+        assert change["reason"] in overview
+
+
+def test_a_long_plan_is_counted_in_the_overview_and_told_once() -> None:
+    hosts = {name: host("installed") | {"status": "drift", "checks": []} for name in "ab"}
+    text = page(report("check", **hosts)).text
+    assert text.count("CUDA: 37 changes") == 3  # in the overview, and at each of the two
+    assert text.count(" libcufft10 ") == 1
 
 
 def test_every_change_is_told_with_its_reason() -> None:
