@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import damage
 import pytest
 from conftest import NEWEST, OLDEST, Project
+from damage_steps import damage_and_repair
 
 HOSTS = ["spine1", "spine2"]
 
@@ -139,16 +141,9 @@ def test_the_oldest_ansible_repairs_and_proves_too(spine: Project) -> None:
     assert sorted(spine.report["hosts"]["spine2"]["components"]) == ["cuda", "cudnn"]
 
 
-def test_numpy_2_of_a_user_is_named_and_repaired(spine: Project) -> None:
-    """The most frequent way to break it: a `pip install` of something that wants numpy 2."""
-    spine.ssh("spine1", "sudo /opt/tensorflow/current/bin/pip install -q --no-deps 'numpy==2.0.2'")
-    plan = spine.provision("plan", "-i", "lab")
-    assert plan.returncode == 5, plan.stdout + plan.stderr
-    assert "numpy" in plan.stdout
-    assert "2.0.2" in plan.stdout
-    apply = spine.provision("apply", "-i", "lab")
-    assert apply.returncode == 0, apply.stdout + apply.stderr
-    assert spine.report["hosts"]["spine1"]["status"] == "proven"
+def test_the_damage_that_matters_most_is_named_and_repaired_by_one_run(spine: Project) -> None:
+    """A dozen rows of the catalogue, a user's numpy 2 among them; `make damage` runs all."""
+    damage_and_repair(spine, "spine1", damage.batches()["first"])
 
 
 def test_only_the_tagged_component_is_touched_and_the_rest_is_reported(spine: Project) -> None:

@@ -106,9 +106,9 @@ def _directory(host: Host, path: str) -> None:
 
 def _linked(host: Host, path: str) -> None:
     """The right text behind a link into somebody's home."""
-    host.write("/home/u/copy", host.path(path).read_text())
+    host.write("/srv/copy", host.path(path).read_text())
     host.remove(path)
-    host.link(path, "/home/u/copy")
+    host.link(path, "/srv/copy")
 
 
 def _no_cache(host: Host) -> None:
@@ -325,7 +325,7 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
     (
         "cuDNN's loader file linked",
         lambda host: _linked(host, CUDNN_LOADER),
-        [("cudnn", CUDNN_LOADER, "a link to /home/u/copy")],
+        [("cudnn", CUDNN_LOADER, "a link to /srv/copy")],
     ),
     (
         "environment closed",
@@ -335,7 +335,7 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
     (
         "environment linked",
         lambda host: _linked(host, PROFILE),
-        [("gpu_env", PROFILE, "a link to /home/u/copy")],
+        [("gpu_env", PROFILE, "a link to /srv/copy")],
     ),
     (
         "environment directory closed",

@@ -160,9 +160,9 @@ def _closed(context, paths):
 
 
 def look(context):
-    """{version, current, marker, python, isolated, interpreter, wheels, requirements, closed, flaws}
-
-    of the venv. `isolated` is False where pyvenv.cfg lets the system's packages in.
+    """What the venv is: version, current, marker, python, isolated, interpreter, wheels,
+    requirements, closed and flaws. `isolated` is False where pyvenv.cfg lets the system's packages
+    in.
     """
     row = context.part(NAME)
     root = root_of(context.options)

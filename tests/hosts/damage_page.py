@@ -1,0 +1,122 @@
+"""docs/damage.md, written from the catalogue: what is claimed there is what was tried."""
+
+from __future__ import annotations
+
+from damage import ROWS, Row
+
+NAMES = {
+    "nvidia_driver": "NVIDIA driver",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "gpu_env": "Environment",
+    "tensorflow": "TensorFlow",
+    "receipt": "Receipt",
+}
+
+TOP = """\
+# Damage: what is seen, and what is repaired
+
+Everything a stack consists of has been damaged once on a proven local host (Debian 11 over SSH,
+GPU simulated), in {count} ways. For each of them `provision plan` named exactly what the table
+says, one `provision apply` repaired it and proved the host, and afterwards nothing on the host
+differed from before but what was repaired. `make damage` does it all again; a dozen of them run in
+`make test`.
+
+This page is written by a test from the catalogue, `tests/hosts/damage.py`:
+`PROVISION_UPDATE_GOLDEN=1 pytest tests/unit/hosts`.
+
+## How the look sees it
+
+It hashes nothing on a whole host. dpkg gives each file the time it has in its package; cuDNN's list
+of files and the venv's mark are written last. So a file that is newer than its record was touched
+after it was installed, and that file alone is read and hashed. The ordinary look sees most damage
+in a few hundredths of a second, and `touch` alone raises no alarm.
+
+`--deep` (of `provision plan`, `apply` and `verify`; with plain Ansible `-e gpu_deep=true`) reads
+and hashes every file of the locked packages against dpkg's checksums, cuDNN against the hashes
+taken when its archive was unpacked, and the locked wheels against their RECORDs.
+[Below](#what---deep-costs) is what that takes.
+"""
+
+DEEP = """
+## What only `--deep` sees
+
+Bytes that changed while time and size stayed (a failing disk, `touch -r`), Python files in wheels,
+documents, edited configuration files, and checksums that are gone:
+"""
+
+PERSON = """
+## What is named, and left to a person
+
+Nobody's files are deleted. A library of somebody else's that the loader finds before ours is
+named with its path and what to do; a run leaves the host unproven until it is gone.
+"""
+
+BOTTOM = """
+## What even `--deep` cannot see
+
+- A record and its file changed together, with their old times: dpkg's checksums, a wheel's RECORD
+  and cuDNN's list of files lie on the same host as the files. One that is gone, or newer than it
+  may be, is seen. The lock has the hashes of packages, wheels and archive as they are downloaded,
+  not of each file in them.
+- The target of a link in a package, where its old time was restored: dpkg keeps no targets. Links
+  that the loader follows to TensorFlow's libraries are resolved all the same.
+- A compiled Python file whose time was restored: wheels have no hashes for what pip compiles.
+- What is added: a further module in the venv, a `.pth` file, a package of a user's own, a program
+  earlier in PATH, LD_LIBRARY_PATH or PYTHONPATH in somebody's shell. What users add beside the
+  locked wheels is theirs.
+- Packages that the lock does not name: libc, gcc, Python itself; those are the platform's, and
+  `debsums` or `dpkg --verify` reads them.
+- A second entry of the same package source: apt warns, and works. Entries that contradict each
+  other in Signed-By stop apt; preflight names their files as soon as there is something to do.
+- An edited comment in the pins of CUDA: they are compared by what they say to apt.
+- dpkg's status file gone as a whole: nothing can be told from it. Restore it from
+  `/var/backups/dpkg.status.0`.
+- Memory, a GPU's own faults, a kernel module changed after it was loaded.
+
+A repair with `--deep` of an edited configuration file or key keeps what was there as `.dpkg-old`.
+A damaged venv is made anew, so packages that users added to it are gone; whole wheels that are
+missing or of another version are put in place without that.
+
+## What `--deep` costs
+"""
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| what was done | what the plan names |", "|---|---|"]
+    for row in rows:
+        names = ", ".join(
+            f"`{item}`" if component == row.component else f"{component} `{item}`"
+            for component, item in sorted(row.items)
+        )
+        lines.append(f"| {row.title} | {names} |")
+    return "\n".join(lines) + "\n"
+
+
+def sections(rows: list[Row]) -> str:
+    text = ""
+    for component, name in NAMES.items():
+        ours = [row for row in rows if row.component == component]
+        if ours:
+            text += f"\n### {name}\n\n{table(ours)}"
+    return text
+
+
+def page(cost: str) -> str:
+    """The whole page; `cost` is what was measured, which the catalogue can't know."""
+    seen = [row for row in ROWS if row.seen_by == "look" and not row.undo]
+    deep = [row for row in ROWS if row.seen_by == "deep"]
+    people = [row for row in ROWS if row.undo]
+    return (
+        TOP.format(count=len(ROWS))
+        + "\n## What every look sees\n"
+        + sections(seen)
+        + DEEP
+        + "\n"
+        + table(deep)
+        + PERSON
+        + "\n"
+        + table(people)
+        + BOTTOM
+        + cost
+    )

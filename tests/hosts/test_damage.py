@@ -1,0 +1,31 @@
+"""Everything the stack consists of is damaged once: seen, planned, repaired, nothing else touched.
+
+`make damage` runs all of it, on one host; batch "first" also runs on the hosts of test_spine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import damage
+import pytest
+from conftest import Project, make_project
+from damage_steps import damage_and_repair
+
+HOST = "damage1"
+
+
+@pytest.fixture(scope="module")
+def proven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """One host, brought from bare to proven."""
+    directory = tmp_path_factory.mktemp("damage") / "project"
+    for project in make_project(directory, "test-damage", [HOST]):
+        applied = project.provision("apply", "-i", "lab")
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        yield project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", sorted(damage.batches()))
+def test_each_damage_is_named_and_repaired_by_one_run(proven: Project, batch: str) -> None:
+    damage_and_repair(proven, HOST, damage.batches()[batch])
