@@ -373,6 +373,9 @@ def _run(
             terminal.plan(outcome.report, out)
         else:
             terminal.outcome(outcome.report, out, told=told)
+            if outcome.report["hosts"]:
+                there = "" if project == Path() else f" --project {shlex.quote(str(project))}"
+                _say(f"As a page to show to others: provision report{there}")
     raise typer.Exit(outcome.exit_code)
 
 

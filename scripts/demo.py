@@ -56,9 +56,12 @@ def write_inventory(
     link.symlink_to(archive.path)
 
 
-def provision(*arguments: str) -> int:
+def provision(*arguments: str, quiet: bool = False) -> int:
     """Run the command line as a person would; its output goes to the terminal."""
-    return subprocess.run([str(BIN / "provision"), *arguments], check=False).returncode
+    stdout = subprocess.DEVNULL if quiet else None
+    return subprocess.run(
+        [str(BIN / "provision"), *arguments], check=False, stdout=stdout
+    ).returncode
 
 
 def prepare(
@@ -97,8 +100,11 @@ def up(project: Path, name: str, hosts: Sequence[str]) -> int:
     prepare(project, name, hosts, keep=True)
     code = provision("apply", "--project", str(project))
     shown = os.path.relpath(project, Path.cwd())
+    page = f"{shown}/report/report.html"
+    if provision("report", "--project", str(project), "--json", quiet=True):
+        page = f"{shown}/report/report.json"
     playbook = os.path.relpath(BIN / "ansible-playbook", project)
-    print(f"\nreport:     {shown}/report/report.json")
+    print(f"\nreport:     {page}")
     print(f"run again:  cd {shown} && {playbook} site.yml -i lab")
     print("remove:     make demo-down")
     return code

@@ -29,6 +29,7 @@ from provision.report.reading import (
     Problem,
     clean,
     counts,
+    differences,
     duration,
     matches,
     moment,
@@ -139,6 +140,10 @@ class HostView:
         return self.status in BAD
 
     @property
+    def differences(self) -> list[dict[str, Any]]:
+        return self.left or self.changes
+
+    @property
     def by_component(self) -> Groups:
         return grouped(self.changes)
 
@@ -151,6 +156,15 @@ class Trouble:
     hosts: list[HostView]
     example: bool
     first: HostView
+
+    @property
+    def differences(self) -> Groups:
+        return grouped(self.first.differences)
+
+    @property
+    def few(self) -> bool:
+        """Is it little enough to be told in the overview?"""
+        return len(self.first.differences) <= SHARED_CHANGES
 
     @property
     def brief(self) -> list[tuple[str, list[str]]]:
@@ -327,7 +341,6 @@ class Page:
         ]
         self.meanings = [(status, MEANINGS[status]) for status, _ in self.by_status]
         self.overview_hosts = OVERVIEW_HOSTS
-        self.few = SHARED_CHANGES
         self.checked = any(view.counts for view in views)
         self.timed = any(view.seconds for view in views)
         self.width = 3 + len(self.columns) + self.checked + self.timed
@@ -593,9 +606,8 @@ def _said(host: dict[str, Any]) -> str:
             what = plural(len(bad), "check") + " failed" if bad else plural(len(found), "blocker")
             return f"{what}; first: {first}"
         return first
-    changed = list(
-        dict.fromkeys(component(one.get("component")) for one in host.get("changes") or [])
-    )
+    told = differences(host) if status == "drift" else host.get("changes") or []
+    changed = list(dict.fromkeys(component(one.get("component")) for one in told))
     if status == "drift":
         return "differs in " + ", ".join(changed) if changed else "differs from its lock"
     said = ["changed " + ", ".join(changed) if changed else "nothing to change"]
@@ -621,7 +633,7 @@ def _trouble(hosts: list[HostView]) -> list[Trouble]:
         if view.status not in (*BAD, "drift"):
             continue
         if view.status == "drift":
-            same = said = json.dumps(view.changes)
+            same = said = json.dumps(view.differences)
         else:
             said = json.dumps([view.status, *([p.title, p.message, p.cure] for p in view.problems)])
             # The host's own name and address make no other cause.

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from provision.report import Report, failed_checks
-from provision.report.reading import Problem, clean, number, problems
+from provision.report.reading import Problem, clean, differences, number, problems
 
 RUN = "run: The run did on this host what it was told"
 
@@ -77,9 +77,7 @@ def _run(suite: ElementTree.Element, name: str, host: dict[str, Any], report: Re
     """The case for the run: an error where the host is a bad one and no check says so."""
     case = ElementTree.SubElement(suite, "testcase", classname=f"{name}.run", name=RUN)
     status = host["status"]
-    differs = ", ".join(
-        dict.fromkeys(clean(one.get("component")) for one in host.get("changes") or [])
-    )
+    differs = ", ".join(dict.fromkeys(clean(one.get("component")) for one in differences(host)))
     if failed_checks(host):
         _add(case, "skipped", "failed_checks", [Problem("", "its failed checks say what is wrong")])
     elif status in ("failed", "blocked", "unreachable"):

@@ -82,8 +82,12 @@ def matches(found: Any, wanted: Any) -> bool:
         return True
     if found is None:
         return False
-    one, other = f"{found}.", f"{wanted}."
-    return one.startswith(other) or other.startswith(one)
+    if found == wanted:
+        return True
+    one, other = str(found).split("."), str(wanted).split(".")
+    if len(one) > len(other):
+        return len(other) >= 2 and one[: len(other)] == other
+    return len(one) >= 3 and other[: len(one)] == one
 
 
 def problems(host: dict[str, Any]) -> list[Problem]:
@@ -114,6 +118,12 @@ def problems(host: dict[str, Any]) -> list[Problem]:
     elif host["status"] in ("failed", "blocked") and not found:
         found.append(Problem("the run", "it ended badly, and the report does not say why"))
     return found
+
+
+def differences(host: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is not as locked: what the last look found. A run that changed something looks twice."""
+    left: list[dict[str, Any]] = host.get("left") or []
+    return left or host.get("changes") or []
 
 
 def counts(host: dict[str, Any]) -> dict[str, int]:

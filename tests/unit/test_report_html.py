@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from report_samples import RECORDED, host, lab, report
 
 from provision import cli
+from provision import run as run_module
 from provision.errors import InputError
 from provision.report import STATUSES, html, load, reading, validate
 
@@ -220,6 +221,25 @@ def test_a_version_that_is_not_the_locks_stands_beside_the_wanted_one() -> None:
     assert "wanted 8.5.0.96" not in text  # 8.5.0 is all that cuDNN tells of itself
 
 
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"),
+    [
+        ("11.2.2", "11.2.2", True),
+        ("8.5.0", "8.5.0.96", True),  # cuDNN tells three numbers of its four
+        ("3.9.2", "3.9", True),  # the lock names Python by two
+        ("8.5.1", "8.5.0.96", False),
+        ("3.10.2", "3.1", False),
+        ("11", "11.2.2", False),
+        ("11.2", "11.2.2", False),
+        ("2.9.3", "2", False),
+        (None, "2.9.3", False),
+        ("2.9.3", None, True),
+    ],
+)
+def test_versions(found: str | None, wanted: str | None, same: bool) -> None:
+    assert reading.matches(found, wanted) is same
+
+
 def test_a_python_that_no_check_saw_is_unknown_not_missing() -> None:
     """A look tells no Python; "none" would be a lie."""
     assert "python" not in host("drift")["found"]
@@ -271,6 +291,17 @@ def test_a_plan_says_first_what_differs_and_on_which_hosts_alike() -> None:
     for change in hosts["a"]["changes"]:
         assert change["item"] in overview
         assert change["reason"] in overview
+
+
+def test_drift_after_a_run_is_what_it_left() -> None:
+    """The plan names what was done as well; only the second look tells what is still so."""
+    one = host("drift")
+    one["left"] = [one["changes"][1]]
+    text = page(report(a=one)).text
+    overview = text.split("What differs")[2].partition("What each host has")[0]
+    assert "cudnn_version.h" in overview
+    assert "libcusolver" not in overview
+    assert "differs in cuDNN" in text
 
 
 def test_a_long_plan_is_counted_in_the_overview_and_told_once() -> None:
@@ -516,6 +547,33 @@ def test_the_command_takes_and_writes_other_files(
     before = source.read_bytes()
     assert run(["report", "--from", str(source), "--html", str(source)], monkeypatch) == 2
     assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "project", "line"),
+    [
+        ("apply", "lab x", "provision report --project 'lab x'"),
+        ("verify", ".", "provision report"),
+        ("plan", ".", None),
+    ],
+)
+def test_the_end_of_a_run_names_the_command(
+    mode: Any,
+    project: str,
+    line: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    ended = run_module.Outcome(report(gpu01=host("proven")), 0, 0, tmp_path / "log")
+    monkeypatch.setattr(run_module, "run_playbook", lambda *_, **__: ended)
+    monkeypatch.chdir(tmp_path)
+    assert run([mode, "--project", project], monkeypatch) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    if line is None:
+        assert "provision report" not in last
+    else:
+        assert last == f"As a page to show to others: {line}"
 
 
 def colours(text: str) -> dict[str, str]:
