@@ -70,7 +70,7 @@ def run_playbook(
 
     Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
     happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
-    is waited for, and gives an outcome with exit code 130.
+    is waited for, and gives an outcome with exit code 130; it is ignored from then on.
     """
     tree = tree.resolve()
     if not (tree / "site.yml").is_file():
@@ -300,7 +300,9 @@ def _run(
         if process.poll() is None:  # on_event failed: no orphan may go on changing hosts unseen
             _end(process)
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # After Ctrl-C the rest of this process tells what came of it; an impatient second one
+            # would take just that away.
+            signal.signal(number, signal.SIG_IGN if interrupts else handler)
     return process.returncode, bool(interrupts)
 
 

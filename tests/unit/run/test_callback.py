@@ -149,7 +149,7 @@ def test_a_run_that_ends_before_the_second_look_is_a_failed_host(record: Any) ->
     record.looked("gpu01", plan(change("cuda")))
     assert report(record)["hosts"]["gpu01"]["status"] == "failed"
     host = report(record, interrupted=True, failures=None)["hosts"]["gpu01"]
-    assert host["failure"]["message"] == "untouched: interrupted before anything was changed"
+    assert host["failure"]["message"] == "untouched, nothing was changed yet"
 
 
 def test_an_interrupted_run_says_what_state_each_host_is_in(record: Any) -> None:
@@ -163,14 +163,15 @@ def test_an_interrupted_run_says_what_state_each_host_is_in(record: Any) -> None
     record.looked("done", plan())
     hosts = report(record, interrupted=True, failures=None)["hosts"]
     assert {name: (host["failure"] or {}).get("message") for name, host in hosts.items()} == {
-        "not-come-to": "untouched: interrupted before it was looked at",
-        "not-begun": "untouched: interrupted before anything was changed",
-        "in-cuda": "interrupted in the middle of cuda: run again to go on",
-        "with-dpkg": "interrupted in the middle of cuda: run again to go on "
+        "not-come-to": "untouched, it was not looked at",
+        "not-begun": "untouched, nothing was changed yet",
+        "in-cuda": "in the middle of cuda: run again to go on",
+        "with-dpkg": "in the middle of cuda: run again to go on "
         "(it waits for dpkg (pid 12), which must not be ended)",
         "done": None,
     }
     assert hosts["done"]["status"] == "converged"
+    assert hosts["in-cuda"]["failure"]["task"] == "interrupted"
 
 
 def test_drift_names_what_is_left_and_not_what_was_done(callback: ModuleType) -> None:

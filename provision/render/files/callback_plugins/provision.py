@@ -169,12 +169,10 @@ class Record:
         """What state an interrupted run has left a host in, and what to do."""
         host = self.host(name)
         if host.plan is None:
-            return "untouched: interrupted before it was looked at"
-        if host.second is not None:
-            return "interrupted before it was proven: run again to prove it"
+            return "untouched, it was not looked at"
         if host.at is None:
-            return "untouched: interrupted before anything was changed"
-        text = f"interrupted in the middle of {host.at}: run again to go on"
+            return "untouched, nothing was changed yet"
+        text = f"in the middle of {host.at}: run again to go on"
         if host.finishing:
             text += f" (it waits for {host.finishing}, which must not be ended)"
         return text
@@ -309,17 +307,18 @@ class Record:
             return ("blocked" if blocked else "failed"), host.failure
         if host.plan is None:
             message = self.interruption(name) if interrupted else "never looked at"
-            return "failed", {"task": host.last_task, "message": message, "phase": "look"}
+            task = "interrupted" if interrupted else host.last_task
+            return "failed", {"task": task, "message": message, "phase": "look"}
         if host.plan.get("blockers") and not changes:
             message = "; ".join(str(blocker.get("message")) for blocker in host.plan["blockers"])
             return "blocked", {"task": "look", "message": message, "phase": "preflight"}
         if self.mode == "check":
             return ("drift" if changes else "converged"), None
         if selected and host.second is None:
-            message = (
-                self.interruption(name) if interrupted else "the run ended before this host did"
-            )
-            return "failed", {"task": host.last_task, "message": message, "phase": "apply"}
+            ended = "the run ended before this host did"
+            message = self.interruption(name) if interrupted else ended
+            task = "interrupted" if interrupted else host.last_task
+            return "failed", {"task": task, "message": message, "phase": "apply"}
         if owed:
             return "failed", {
                 "task": "proof",
