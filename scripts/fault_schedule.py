@@ -22,8 +22,8 @@ MEANING = {
     "disk": "the host's disk is filled",
     "power": "power-off of the host",
 }
-# One fault of so many starts from a bare host, which costs minutes; the others from a proven one.
-BARE_EVERY = 15
+# One fault of so many starts from a bare host, which takes minutes; the others from a proven one.
+BARE_EVERY = 20
 BARE = "bare"
 
 
