@@ -75,3 +75,20 @@ def test_a_manager_that_has_not_read_its_settings_is_seen() -> None:
     assert [one["item"] for one in gpu_env.differ(row, found, options)] == ["systemd manager"]
     found["manager"] = "LANG=C XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda"
     assert gpu_env.differ(row, found, options) == []
+
+
+def test_a_managers_setting_is_compared_as_a_whole() -> None:
+    """MODE=12 is not MODE=1; systemctl quotes a setting with blanks, and leaves a percent sign."""
+    words = "two words, 100% plain"
+    options, row = {"gpu_env_variables": {"MODE": "1", "MOTTO": words}}, CASES[0][1]
+    found = {
+        "files": gpu_env.files(options, row),
+        "block": gpu_env.block(options, row),
+        "bashrc": {},
+        "manager": f'MODE=12 "MOTTO={words}" XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda',
+    }
+    assert [one["to"] for one in gpu_env.differ(row, found, options)] == ["MODE"]
+    found["manager"] = found["manager"].replace("MODE=12", "MODE=1")
+    assert gpu_env.differ(row, found, options) == []
+    manager = found["files"][gpu_env.MANAGER]
+    assert f'DefaultEnvironment="MOTTO={words}"\n' in manager

@@ -84,7 +84,8 @@ def _units(options, row):
 def _manager(options, row):
     text = HEADER + "[Manager]\n"
     for name, value in assignments(options, row):
-        text += 'DefaultEnvironment="{0}={1}"\n'.format(name, str(value).replace("%", "%%"))
+        # Debian 11's systemd expands nothing here: a percent sign stands for itself.
+        text += 'DefaultEnvironment="{0}={1}"\n'.format(name, value)
     return text
 
 
@@ -169,10 +170,12 @@ def differ(row, found, options):
             changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))
     manager = found.get("manager")
     if manager is not None and not any(one["item"] == MANAGER for one in changes):
+        # systemctl puts a setting with blanks in double quotes, which no value of ours may hold.
+        known = " {0} ".format(manager.replace('"', " "))
         lost = [
             name
             for name, value in assignments(options, row)
-            if "{0}={1}".format(name, value) not in manager
+            if " {0}={1} ".format(name, value) not in known
         ]
         if lost:
             reason = "systemd has not read its settings again"
