@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from provision.report import Report, failed_checks
 from provision.report.reading import Problem, clean, differences, number, problems
 
+SIMULATED = "The GPU of this host is simulated: nothing here proves a real one."
 RUN = "run: The run did on this host what it was told"
 
 
@@ -48,7 +49,8 @@ def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: R
     _run(suite, name, host, report)
     for row in host.get("checks") or []:
         _check(suite, name, row)
-    lines = [_line(one) for one in host.get("changes") or []]
+    lines = [SIMULATED] if host.get("simulated_gpu") else []
+    lines += [_line(one) for one in host.get("changes") or []]
     lines += [f"note: {clean(row.get('message'))}" for row in host.get("warnings") or []]
     if lines:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)

@@ -126,6 +126,7 @@ def test_an_unreachable_host_has_sshs_words_and_a_cure() -> None:
     error = outcome(rendered(report(a=host("unreachable"))), "a", "run")
     assert error is not None
     assert "No route to host" in (error.text or "")
+    assert "Task failed" not in (error.text or "")
     assert "cure: nothing answers at that address" in (error.text or "")
 
 
@@ -178,6 +179,10 @@ def test_a_case_is_known_by_host_component_and_id() -> None:
 def test_a_simulated_gpu_is_called_one() -> None:
     properties = rendered(report(a=host("proven"))).findall(".//property[@name='simulated_gpu']")
     assert [found.get("value") for found in properties] == ["true"]
+    output = rendered(report(a=host("proven"))).findtext("testsuite/system-out")
+    assert output == junit.SIMULATED
+    real = rendered(report(a=host("proven") | {"simulated_gpu": False}))
+    assert real.findtext("testsuite/system-out") is None
 
 
 def test_changes_stand_in_the_suites_output() -> None:
