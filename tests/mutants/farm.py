@@ -9,6 +9,7 @@ is tried once more the long way, with the file imported anew and all tests colle
 
 from __future__ import annotations
 
+import ast
 import collections
 import contextlib
 import importlib.abc
@@ -105,6 +106,8 @@ def function_of(module: ModuleType, path: Sequence[str]) -> FunctionType | None:
 
 def put_in(target: Target, mutant: mutator.Mutant) -> bool:
     """Puts the fault into the functions that are loaded; False where that can't be done."""
+    if mutant.function == "<module>":
+        return put_in_table(target, mutant)
     if mutant.at_import:
         return False
     path = mutant.function.split(".")
@@ -115,6 +118,31 @@ def put_in(target: Target, mutant: mutator.Mutant) -> bool:
         function.__code__ = code_of(mutant.code(str(target.file)), path)
     except (StopIteration, ValueError):
         return False
+    return True
+
+
+def put_in_table(target: Target, mutant: mutator.Mutant) -> bool:
+    """Puts the tables of the faulty file, all of them, in the place of those that are loaded.
+
+    All, for one is made of another. Who took a table itself out of the module (`from x import
+    TABLE`) keeps the good one: then no test may notice, and the long way will tell.
+    """
+    module = sys.modules[target.module]
+    names = [
+        one.id
+        for node in mutant.tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for one in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(one, ast.Name)
+    ]
+    scratch = ModuleType(target.module)
+    scratch.__package__ = module.__package__
+    try:
+        exec(mutant.code(str(target.file)), scratch.__dict__)  # noqa: S102  the file, with a fault
+    except Exception:
+        return False
+    for name in names:
+        setattr(module, name, getattr(scratch, name))
     return True
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from provision.verify import diagnose
 
+NO_AVX = "TensorFlow's wheel uses AVX, and this processor has none"
 DSO = "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
 
 
@@ -84,8 +85,8 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
             "",
             "needs libcudart.so.11.0",
         ),
-        (-4, "", "", "AVX"),
-        (132, "", "Illegal instruction (core dumped)", "AVX"),
+        (-4, "", "", NO_AVX),
+        (132, "", "Illegal instruction (core dumped)", NO_AVX),
         (1, "MemoryError", "", "too little memory"),
         (1, "OSError: [Errno 12] Cannot allocate memory", "", "too little memory"),
         (
@@ -93,7 +94,7 @@ def test_nvidia_smi(rc: int, output: str, words: str) -> None:
             "",
             "F tensorflow/core/platform/cpu_feature_guard.cc:37] The TensorFlow library was "
             "compiled to use AVX instructions, but these aren't available on your machine.",
-            "AVX",
+            NO_AVX,
         ),
         (-9, "", "", "too little memory"),
         (1, "OSError: [Errno 28] No space left on device", "", "disk is full"),
