@@ -5,7 +5,8 @@ the look, the plan and one run make of it; docs/damage.md is written from these 
 
 Shell text runs as root with these set: $CUDNN, $VENV and $SITE (this stack's own directories),
 $LIB (the platform's library directory); `keep FILE COMMAND...`, which runs the command and gives
-the file its old time back, as a failing disk would leave it; `fetch PACKAGE`, which downloads it to
+the file its old time back, as a failing disk would leave it; `stomp FILE OFFSET`, which overwrites
+some bytes; `fetch PACKAGE`, which downloads it to
 an empty directory; and `other PACKAGE VERSION`, which installs it as of another version.
 """
 
@@ -66,6 +67,9 @@ CUDA_PINS = "/etc/apt/preferences.d/provision-cuda"
 DRIVER_PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 UPGRADES = "/etc/apt/apt.conf.d/51provision-gpu-stack"
 SOURCES = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
+BLACKLIST = "/etc/modprobe.d/provision-nouveau.conf"
+# What building the module anew writes; /boot is not compared.
+MODULES = ("/lib/modules/*", "/usr/lib/modules/*", "/var/lib/dkms/*", "/etc/alternatives/*")
 CUDNN_TREE = ("/opt/nvidia/cudnn/*",)
 VENV_TREE = ("/opt/tensorflow/*",)
 
@@ -104,8 +108,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "cudnn-library-same-size", "cudnn", "Bytes of a cuDNN library are overwritten",
-        "printf X | dd of=$CUDNN/lib64/libcudnn_ops_infer.so.8.5.0 bs=1 seek=4096 conv=notrunc "
-        "status=none",
+        "stomp $CUDNN/lib64/libcudnn_ops_infer.so.8.5.0 4096",
         ("libcudnn_ops_infer.so.8.5.0",), "first", touches=CUDNN_TREE,
     ),
     Row(
@@ -164,7 +167,7 @@ ROWS: tuple[Row, ...] = (
         "nvidia_driver",
         "A driver library of another version is installed",
         "other libnvidia-cfg1 535.1-1",
-        ("libnvidia-cfg1",), "packages", touches=packages("libnvidia-cfg1"),
+        ("libnvidia-cfg1", "libnvidia-cfg1 hold"), "packages", touches=packages("libnvidia-cfg1"),
     ),
     Row(
         "driver-hold-released", "nvidia_driver", "The hold of libcuda1 is released",
@@ -174,7 +177,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "cuda-downgraded", "cuda", "A package of CUDA is downgraded",
         "other libnvtoolsext1 10.2.89-9",
-        ("libnvtoolsext1",), "packages", touches=packages("libnvtoolsext1"),
+        ("libnvtoolsext1", "libnvtoolsext1 hold"), "packages", touches=packages("libnvtoolsext1"),
     ),
     Row(
         "cuda-purged", "cuda", "A package of CUDA is purged",
@@ -191,7 +194,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "cuda-unpacked", "cuda", "A package is unpacked and was never configured",
         "fetch libnvvm4; dpkg --unpack --force-hold *.deb",
-        ("libnvvm4",), "packages", touches=packages("libnvvm4"),
+        ("libnvvm4", "libnvvm4 hold"), "packages", touches=packages("libnvvm4"),
     ),
     Row(
         "cuda-journal", "cuda", "A killed dpkg left its last step in its journal",
@@ -355,14 +358,13 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "tensorflow-library-same-size", "tensorflow", "A wheel's library is overwritten in place",
-        "printf XXXX | dd of=$SITE/grpc/_cython/cygrpc.cpython-39-x86_64-linux-gnu.so bs=1 "
-        "seek=64000 conv=notrunc status=none",
+        "stomp $SITE/grpc/_cython/cygrpc.cpython-39-x86_64-linux-gnu.so 64000",
         ("grpc/_cython/cygrpc.cpython-39-x86_64-linux-gnu.so",), "files", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-wheel-deleted", "tensorflow", "A wheel's whole package is deleted",
-        "rm -r $SITE/h5py/h5[a-e]*.so $SITE/numpy/random/*.so",
-        ("numpy files", "h5py files"), "files", touches=VENV_TREE,
+        "tensorflow-libraries-deleted", "tensorflow", "Many of a wheel's libraries are deleted",
+        "rm $SITE/numpy/random/*.so",
+        ("numpy files",), "files", touches=VENV_TREE,
     ),
     Row(
         "tensorflow-protobuf-twice", "tensorflow", "A second protobuf is installed beside ours",
@@ -530,7 +532,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "cudnn-manifest-truncated", "cudnn", "The list of cuDNN's files is truncated",
         "truncate -s 100 $CUDNN/.provision-manifest.json",
-        ("cudnn",), "third", touches=CUDNN_TREE,
+        ("cudnn",), "packages", touches=CUDNN_TREE,
     ),
     Row(
         "tensorflow-python-dangling", "tensorflow", "The venv's Python dangles",
@@ -546,7 +548,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "deep-cuda-library", "cuda", "A byte of a library changes; size and time do not",
         "f=$(readlink -f $LIB/libcudart.so.11.0); "
-        "keep $f dd if=/dev/zero of=$f bs=1 count=8 seek=400000 conv=notrunc status=none",
+        "keep $f stomp $f 400000",
         (f"{LIB}/libcudart.so.11.2.152",), "deep", "deep", packages("libcudart11.0"),
     ),
     Row(
@@ -582,13 +584,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "deep-driver-library", "nvidia_driver", "A byte of libcuda changes; size and time do not",
         "f=$LIB/nvidia/current/libcuda.so.470.256.02; "
-        "keep $f dd if=/dev/zero of=$f bs=1 count=8 seek=700000 conv=notrunc status=none",
+        "keep $f stomp $f 700000",
         (f"{LIB}/nvidia/current/libcuda.so.470.256.02",), "deep", "deep", packages("libcuda1"),
     ),
     Row(
         "deep-cudnn-library", "cudnn", "A byte of a cuDNN library changes; size and time do not",
         "f=$CUDNN/lib64/libcudnn_ops_train.so.8.5.0; "
-        "keep $f dd if=/dev/zero of=$f bs=1 count=8 seek=700000 conv=notrunc status=none",
+        "keep $f stomp $f 700000",
         ("libcudnn_ops_train.so.8.5.0",), "deep", "deep", CUDNN_TREE,
     ),
     Row(
@@ -604,14 +606,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "deep-wheel-compiled", "tensorflow", "A compiled Python file is overwritten",
         "f=$(ls $SITE/keras/__pycache__/losses.*.pyc); "
-        "printf XXXX | dd of=$f bs=1 seek=200 conv=notrunc status=none",
+        "stomp $f 200",
         ("keras/__pycache__/losses.cpython-39.pyc",), "deep", "deep", VENV_TREE,
     ),
     Row(
         "deep-wheel-library", "tensorflow",
         "A byte of a wheel's library changes; its time does not",
         "f=$SITE/wrapt/_wrappers.cpython-39-x86_64-linux-gnu.so; "
-        "keep $f dd if=/dev/zero of=$f bs=1 count=8 seek=9000 conv=notrunc status=none",
+        "keep $f stomp $f 9000",
         ("wrapt/_wrappers.cpython-39-x86_64-linux-gnu.so",), "deep", "deep", VENV_TREE,
     ),
     # --- somebody else's files in front of ours: nobody deletes those but a person
@@ -627,6 +629,46 @@ ROWS: tuple[Row, ...] = (
         "echo /opt/other > /etc/ld.so.conf.d/00-other.conf; ldconfig",
         ("libcudnn.so.8",), "shadow",
         undo="rm -r /opt/other /etc/ld.so.conf.d/00-other.conf; ldconfig",
+    ),
+    # --- the kernel's part, on a host with a kernel image and scope full; "KERNEL" is its version
+    Row(
+        "kernel-module-deleted", "nvidia_driver", "The built kernel module is deleted",
+        "rm /lib/modules/$KERNEL/updates/dkms/nvidia-current.ko*",
+        ("module for kernel KERNEL",), "kernel", touches=MODULES,
+    ),
+    Row(
+        "kernel-blacklist-edited", "nvidia_driver", "The blacklist of nouveau is edited",
+        f"sed -i '/^blacklist/d' {BLACKLIST}; touch --date=2020-01-01 {BLACKLIST}",
+        (BLACKLIST,), "kernel", touches=(BLACKLIST, *MODULES),
+    ),
+    Row(
+        "kernel-initramfs-old", "nvidia_driver", "An old initramfs is put back",
+        "touch --date=2019-01-01 /boot/initrd.img-$KERNEL",
+        ("/boot/initrd.img-KERNEL",), "kernel", touches=MODULES,
+    ),
+    Row(
+        "kernel-dkms-removed", "nvidia_driver", "DKMS is removed",
+        "dpkg --remove --force-depends --force-hold dkms",
+        ("dkms",), "kernel",
+        touches=(*packages("dkms"), *MODULES, "/etc/kernel/*", "/etc/dkms/*", "/usr/lib/dkms/*"),
+    ),
+    Row(
+        "kernel-modprobe-deleted", "nvidia_driver", "What modprobe loads as nvidia is deleted",
+        "rm /etc/nvidia/current/nvidia-modprobe.conf",
+        ("/etc/nvidia/current/nvidia-modprobe.conf",), "kernel",
+        touches=(*packages("nvidia-kernel-support"), *MODULES),
+    ),
+    Row(
+        "kernel-source-edited", "nvidia_driver", "The module's source is edited",
+        "echo >> /usr/src/nvidia-current-470.256.02/nvidia/nv.c",
+        ("/usr/src/nvidia-current-470.256.02/nvidia/nv.c",), "kernel",
+        touches=(*packages("nvidia-kernel-dkms"), *MODULES),
+    ),
+    Row(
+        "kernel-daemon-masked", "nvidia_driver", "The persistence daemon is masked",
+        "systemctl mask nvidia-persistenced.service",
+        ("nvidia-persistenced.service",), "kernel",
+        touches=("/etc/systemd/system/*nvidia-persistenced*", "/etc/rc?.d/*nvidia-persistenced"),
     ),
 )  # fmt: skip
 

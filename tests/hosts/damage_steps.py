@@ -7,7 +7,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,19 @@ set -eu
 VENV=$(ls -d /opt/tensorflow/[0-9]*-????????); SITE=$VENV/lib/python3.9/site-packages
 CUDNN=$(ls -d /opt/nvidia/cudnn/[0-9]*-cuda*[0-9]); LIB=/usr/lib/x86_64-linux-gnu
 keep() { local f=$1 when; when=$(stat --format=%y "$f"); shift; "$@"; touch --date="$when" "$f"; }
+stomp() { printf XXXXXXXX | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 fetch() { cd "$(mktemp -d)"; apt-get -qq -o APT::Sandbox::User=root download "$1"; }
 other() { fetch "$1"; dpkg-deb -R ./*.deb x; sed -i "s/^Version: .*/Version: $2/" x/DEBIAN/control
 dpkg-deb -b x other.deb; dpkg --install --force-all other.deb; rm -r x; }
+KERNEL=$(ls /boot | sed -n s/^vmlinuz-//p | tail -1)
 export DEBIAN_FRONTEND=noninteractive
 """
 MANIFEST = Path(__file__).with_name("manifest.py")
+
+
+def settled(row: Row, kernel: str) -> Row:
+    """The row with the host's own kernel in its items."""
+    return replace(row, names=tuple(name.replace("KERNEL", kernel) for name in row.names))
 
 
 def judge(row: Row, before: Items, after: Items) -> list[str]:
@@ -81,14 +88,15 @@ class Host:
 
     project: Project
     name: str
-    problems: list[str] = field(default_factory=list)
+    options: tuple[str, ...] = ()
 
     def root(self, text: str) -> str:
         """What a shell text prints, run as root."""
         return self.project.ssh(self.name, "sudo bash -c " + shlex.quote(PRELUDE + text))
 
     def run(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-        return self.project.provision(command, "-i", "lab", "--limit", self.name, *options)
+        arguments = ["-i", "lab", "--limit", self.name, *self.options, *options]
+        return self.project.provision(command, *arguments)
 
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = self.project.report["hosts"][self.name]
@@ -114,13 +122,17 @@ class Host:
         return {name: self.root(f"dpkg -L {name}").splitlines() for name in sorted(names)}
 
 
-def damage_and_repair(project: Project, name: str, rows: Sequence[Row]) -> None:
+def damage_and_repair(
+    project: Project, name: str, rows: Sequence[Row], options: tuple[str, ...] = ()
+) -> None:
     """Damage a host by each row in turn, then repair it by one run; fails with every problem.
 
     Each row must be the only news in the plan; what a deep look sees must be news to no other;
     and when all is repaired nothing may differ but what the repairs are allowed to touch.
     """
-    host = Host(project, name)
+    host = Host(project, name, options)
+    kernel = host.root("echo $KERNEL").strip()
+    rows = [settled(row, kernel) for row in rows]
     deep = any(row.seen_by == "deep" for row in rows)
     seen = host.plan(deep=deep)
     if seen:  # what an earlier batch left

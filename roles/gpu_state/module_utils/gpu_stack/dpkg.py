@@ -22,6 +22,7 @@ ALTERNATIVES = "/var/lib/dpkg/alternatives"
 UNREAD = tuple(
     "/usr/share/" + name + "/" for name in ("bug", "doc", "info", "lintian", "locale", "man")
 )
+HALF = "half-installed"
 # More than this many flaws of one package are one item: a person reads the plan.
 MANY = 5
 
@@ -206,7 +207,11 @@ def package_changes(component, wanted, found, hold):
             changes.append(change(component, name, seen["version"], version, reason))
         if seen["status"] != "installed":
             reason = "dpkg was interrupted: the package is {0}".format(seen["status"])
-            changes.append(change(component, name, seen["status"], "installed", reason))
+            # What is unpacked is configured; half an unpacking has to be done again.
+            repair = {component + "_reinstall": [name]} if seen["status"] == HALF else None
+            changes.append(
+                change(component, name, seen["status"], "installed", reason, repair=repair)
+            )
         if hold and seen["want"] != "hold":
             reason = "an upgrade could move it away from the lock"
             changes.append(change(component, name + " hold", "not held", "held", reason))
