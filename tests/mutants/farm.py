@@ -274,6 +274,9 @@ class Farm:
             return long_way(self.target, mutant, temporary)
         if mutant is not None and not put_in(self.target, mutant):
             return ALIVE, ""  # the long way will tell
+        # The forks would clear each other's directory: pytest empties the one of the session.
+        factory: Any = session.config._tmp_path_factory  # type: ignore[attr-defined]
+        factory._basetemp = Path(temporary)
         first = FirstFailure()
         session.config.pluginmanager.register(first)
         # Those that noticed the faults before this one will most likely notice it too.
