@@ -55,20 +55,16 @@ assert loss[-1] < loss[0], "the loss did not fall: %r" % loss
 _TENSORFLOW_PYTHON = "{{ tensorflow_root | default('/opt/tensorflow') }}/current/bin/python"
 
 
-def options_expression(name: str, default: Any) -> str:
-    """`{{ cuda_profile | default('toolkit') }}`: the inventory's value, else the documented one."""
-    return "{{ " + f"{name} | default({default!r})" + " }}"
+def look_options() -> dict[str, Any]:
+    """What the look compares beside the lock: {option: its default}, and the connection.
 
-
-def look_options() -> dict[str, str]:
-    """What the look compares beside the lock: every option with `looked_at`, and the connection."""
+    Plain data: the look takes the host's own value where it has one, which costs a host nothing
+    for the options that nobody sets.
+    """
     options = {
-        option.name: options_expression(option.name, option.default)
-        for role in ROLES
-        for option in role.options
-        if option.looked_at
+        option.name: option.default for role in ROLES for option in role.options if option.looked_at
     }
-    options["ansible_connection"] = "{{ ansible_connection | default('ssh') }}"
+    options["ansible_connection"] = "ssh"
     return options
 
 
@@ -273,6 +269,13 @@ def site() -> list[dict[str, Any]]:
     }
     tasks: list[dict[str, Any]] = [
         _end("Leave a host without a wish alone", "gpu_stack is not defined"),
+        # Once for all hosts: a play's vars_files are read again for every task of every host.
+        {
+            "name": "Look | Load the lock",
+            "ansible.builtin.include_vars": {"file": "{{ playbook_dir }}/" + SLIM},
+            "run_once": True,
+            "tags": ["always"],
+        },
         _gpu_state("Look | Compare the host with the lock", "main"),
         _end(
             "Leave a host that is as locked",
@@ -319,7 +322,6 @@ def site() -> list[dict[str, Any]]:
         "become": True,
         # What a run that is cut off leaves at work on a host is found by it, and ended.
         "environment": {"PROVISION_RUN": "{{ lookup('ansible.builtin.env', 'PROVISION_RUN_ID') }}"},
-        "vars_files": [SLIM],
         "vars": {"__gpu_options": look_options(), "__gpu_proof_follows": PROOF_FOLLOWS},
         "tasks": tasks,
     }
@@ -328,13 +330,14 @@ def site() -> list[dict[str, Any]]:
         "hosts": HOSTS,
         "strategy": "ansible.builtin.linear",
         "gather_facts": False,
-        "vars_files": [SLIM],
         "tags": ["verify"],
         "tasks": [
             {
-                "name": "End | Leave a host without a plan alone",
+                # Said here, where it costs no process per host.
+                "name": "End | Leave a host alone that has nothing to prove",
                 "ansible.builtin.meta": "end_host",
-                "when": "gpu_plan is not defined",
+                "when": "gpu_plan is not defined or (gpu_plan.components | length == 0"
+                " and gpu_verify | default('auto') != 'always')",
             },
             {
                 "name": "Verify | Check the stack with testinfra",

@@ -16,11 +16,16 @@ import os
 import re
 import shlex
 import zlib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.errors import (
+    AnsibleActionFail,
+    AnsibleConnectionFailure,
+    AnsibleError,
+    AnsibleUndefinedVariable,
+)
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
@@ -33,23 +38,23 @@ NO_RIGHTS = re.compile(
     r"^.*(is not in the sudoers file|is not allowed to (execute|run)|may not run).*", re.M
 )
 
-# Runs on the host: makes the package from its sources in memory and prints the answer.
+# Runs on the host: makes the package from its sources in memory and prints the answer. It imports
+# no more than it must, for a hundred hosts may share two processors with it (a lab on one machine).
 BOOTSTRAP = """
-import base64, json, sys, traceback, types, zlib
+import sys
 if sys.version_info < (3, 7):
+    import json
     version = ".".join(str(number) for number in sys.version_info[:3])
     print({mark!r} + json.dumps({{"failed": True, "msg": (
         "the host's Python at %s is %s, and 3.7 is the oldest that works; "
         "set ansible_python_interpreter to a newer one" % (sys.executable, version))}}))
     sys.exit(0)
-import importlib.abc, importlib.util
-payload = json.loads(zlib.decompress(base64.b64decode({payload!r})).decode("utf-8"))
-sources = payload["sources"]
-class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+import binascii, json, zlib
+sources = json.loads(zlib.decompress(binascii.a2b_base64({packed!r})).decode("utf-8"))
+class Sources:
     def find_spec(self, name, path=None, target=None):
         if name in sources:
-            package = name == "gpu_stack"
-            return importlib.util.spec_from_loader(name, self, is_package=package)
+            return type(sys.__spec__)(name, self, is_package=name == "gpu_stack")
     def create_module(self, spec):
         return None
     def exec_module(self, module):
@@ -58,17 +63,17 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 sys.meta_path.insert(0, Sources())
 try:
     import gpu_stack
-    answer = gpu_stack.answer(payload["parameters"], check_mode=payload["check_mode"])
+    answer = gpu_stack.answer(json.loads({parameters!r}), check_mode={check_mode!r})
 except Exception as error:
+    import traceback
     answer = {{"failed": True, "msg": "the look failed: %s: %s" % (type(error).__name__, error),
               "exception": traceback.format_exc()}}
 print({mark!r} + json.dumps(answer))
 """
 
 
-@lru_cache(maxsize=1)
 def sources() -> dict[str, str]:
-    """{module name: source text} of the package, read once per worker."""
+    """{module name: source text} of the package."""
     return {
         "gpu_stack" if path.stem == "__init__" else f"gpu_stack.{path.stem}": path.read_text(
             encoding="utf-8"
@@ -77,11 +82,21 @@ def sources() -> dict[str, str]:
     }
 
 
+def _packed() -> str:
+    data = json.dumps(sources()).encode("utf-8")
+    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
+
+
+# Ansible loads this file once, before it forks a worker for each host: what is made here is made
+# once per run and not once per host.
+PACKED = _packed()
+
+
 def script(parameters: dict[str, Any], check_mode: bool) -> str:
     """The Python program that a host runs; a few tens of kilobytes."""
-    payload = {"sources": sources(), "parameters": parameters, "check_mode": check_mode}
-    packed = base64.b64encode(zlib.compress(json.dumps(payload).encode("utf-8"), 6))
-    return BOOTSTRAP.format(mark=MARK, payload=packed.decode("ascii"))
+    return BOOTSTRAP.format(
+        mark=MARK, packed=PACKED, parameters=json.dumps(parameters), check_mode=check_mode
+    )
 
 
 def command(interpreter: str | None) -> str:
@@ -91,8 +106,9 @@ def command(interpreter: str | None) -> str:
     a round trip of its own.
     """
     candidates = [interpreter] if interpreter else ["/usr/bin/python3", "python3"]
+    # -I -S: the standard library and nothing else, neither of the host's nor of the directory's.
     tries = "; ".join(
-        f"command -v {shlex.quote(one)} >/dev/null 2>&1 && exec {shlex.quote(one)} -"
+        f"command -v {shlex.quote(one)} >/dev/null 2>&1 && exec {shlex.quote(one)} -IS -"
         for one in candidates
     )
     return f"{tries}; echo {NO_PYTHON} >&2; exit 127"
@@ -136,6 +152,11 @@ def plain(value: Any) -> Any:
     return "".join(str(value))
 
 
+def _tags(value: Any) -> list[str]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return [str(part).strip() for part in parts]
+
+
 class ActionModule(ActionBase):
     """Pipe the look to the host's Python, or fall back to the module."""
 
@@ -145,17 +166,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        _validation, parameters = self.validate_argument_spec(
-            argument_spec={
-                "lock": {"type": "dict", "required": True},
-                "wish": {"type": "dict", "default": {}},
-                "options": {"type": "dict", "default": {}},
-                "only": {"type": "list", "elements": "str", "default": ["all"]},
-                "skip": {"type": "list", "elements": "str", "default": []},
-                "deep": {"type": "bool", "default": False},
-            }
-        )
-        parameters = plain(parameters)
+        parameters = self._parameters(task_vars)
         # The project's callback names the run; its own lock is in nobody's way.
         parameters["run"] = os.environ.get("PROVISION_RUN_ID")
         answer = self._piped(parameters, task_vars)
@@ -164,6 +175,47 @@ class ActionModule(ActionBase):
                 module_name="gpu_state", module_args=parameters, task_vars=task_vars
             )
         return answer
+
+    def _parameters(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """What the module takes, as bare JSON types.
+
+        `lock` and `wish` are literal data by definition. Where the task does not give them, they
+        are taken from the host's variables as they are: walking through them for templates costs
+        every host more than its look.
+        """
+        given = dict(self._task.args)
+        unknown = set(given) - {"lock", "wish", "options", "variables", "only", "skip", "deep"}
+        if unknown:
+            raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
+        options = self._of_the_host(given.get("variables") or {}, task_vars)
+        return {
+            "lock": self._mapping("lock", given.get("lock", task_vars.get("gpu_lock"))),
+            "wish": self._mapping("wish", given.get("wish", task_vars.get("gpu_stack", {}))),
+            "options": options | self._mapping("options", given.get("options") or {}),
+            "only": _tags(given.get("only", ["all"])),
+            "skip": _tags(given.get("skip") or []),
+            "deep": boolean(given.get("deep", False), strict=False),
+        }
+
+    def _mapping(self, name: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, str):
+            value = self._templar.template(value)
+        if not isinstance(value, dict):
+            raise AnsibleActionFail(f"gpu_state: {name} is not a mapping but {type(value)}")
+        found = plain(value)
+        return found if isinstance(found, dict) else {}
+
+    def _of_the_host(self, names: Any, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Those of the named variables that the host has, and the defaults of the others."""
+        found = plain(names) if isinstance(names, dict) else {}
+        for name in plain(list(names)):
+            if name not in task_vars:
+                continue
+            try:
+                found[name] = plain(self._templar.template(task_vars[name]))
+            except AnsibleUndefinedVariable:  # as with the filter `default`
+                continue
+        return found
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         """The answer over standard input; None where that can't be done here."""

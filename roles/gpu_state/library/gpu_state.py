@@ -78,7 +78,7 @@ gpus:
   type: list
   returned: success
 state:
-  description: What was found, by component; every component has C(version).
+  description: The C(version) that was found, by component.
   type: dict
   returned: success
 changes:
@@ -110,7 +110,7 @@ reboot:
   type: dict
   returned: success
 receipt:
-  description: What the last finished run wrote; null without one.
+  description: What the last finished run wrote, without its changes; null without one.
   type: dict
   returned: success
 """

@@ -95,7 +95,7 @@ def test_no_task_of_the_first_play_carries_the_tag_verify() -> None:
 def test_the_look_gets_every_option_it_looks_at() -> None:
     looked_at = {o.name for role in ROLES for o in role.options if o.looked_at}
     assert set(site.look_options()) == looked_at | {"ansible_connection"}
-    assert site.look_options()["cuda_profile"] == "{{ cuda_profile | default('toolkit') }}"
+    assert site.look_options()["cuda_profile"] == "toolkit"
 
 
 def test_no_option_that_the_look_gets_is_the_locks() -> None:
@@ -128,10 +128,12 @@ def test_the_requirements_file_is_the_one_its_hash_names() -> None:
     assert variables["tensorflow_requirements"].endswith(f"/stacks/{stack}.requirements.txt")
 
 
-def test_hosts_get_the_slim_lock() -> None:
+def test_hosts_get_the_slim_lock_once() -> None:
     slim = yaml.safe_load(stacks.render(recorded.lock())[stacks.SLIM])
     assert list(slim) == ["gpu_lock"]
-    assert site.site()[0]["vars_files"] == site.site()[1]["vars_files"] == [stacks.SLIM]
+    (load,) = [t for t in tasks() if stacks.SLIM in str(t)]
+    assert load["run_once"] is True
+    assert not [play for play in site.site() if "vars_files" in play]
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -79,7 +79,7 @@ def without_ansibles_own(result: dict[str, Any]) -> dict[str, Any]:
 def module_only(tmp_path: Path) -> str:
     """A Python that takes no program from standard input, so that the module has to do it."""
     picky = tmp_path / "python3"
-    picky.write_text(f'#!/bin/sh\n[ "$1" = - ] && exit 3\nexec {sys.executable} "$@"\n')
+    picky.write_text(f'#!/bin/sh\n[ "$2" = - ] && exit 3\nexec {sys.executable} "$@"\n')
     picky.chmod(0o755)
     return str(picky)
 
@@ -111,6 +111,50 @@ def test_tags_reach_the_plan(tmp_path: Path) -> None:
     result, _log = run(tmp_path, "--tags", "cudnn")
     assert result["components"] == ["cudnn"]
     assert result["not_selected"] == ["cuda", "gpu_env", "tensorflow"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "root"),
+    [
+        ({"base": "/srv", "cudnn_root": "{{ base }}/cudnn"}, "/srv/cudnn/"),
+        ({"cudnn_root": "{{ not_defined_anywhere }}"}, "/opt/nvidia/cudnn/"),
+        ({}, "/opt/nvidia/cudnn/"),
+    ],
+)
+def test_a_hosts_own_variable_comes_before_the_default(
+    tmp_path: Path, variables: dict[str, str], root: str
+) -> None:
+    result, log = run(tmp_path, "-e", json.dumps(variables))
+    (change,) = [one for one in result["changes"] if one["component"] == "cudnn"]
+    assert change["reason"].startswith(root), log
+
+
+def test_only_versions_travel_of_what_was_found(tmp_path: Path) -> None:
+    """Ansible handles every value of every host's answer several times."""
+    result, _log = run(tmp_path)
+    assert {frozenset(found) for found in result["state"].values()} == {frozenset({"version"})}
+
+
+def test_an_unknown_option_of_the_task_is_refused(tmp_path: Path) -> None:
+    play = tmp_path / "play.yml"
+    play.write_text(
+        "- hosts: all\n  gather_facts: false\n  roles: [gpu_state]\n  tasks:\n"
+        "    - gpu_state: {lock: {}, wisch: {}}\n"
+        "      tags: [here]\n"
+    )
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            *["-i", "localhost,", "-c", "local", "--tags", "here", str(play)],
+            *["-e", '{"gpu_lock": {}, "gpu_stack": {}}'],
+        ],
+        env={**os.environ, "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "gpu_state has no option wisch" in done.stdout + done.stderr
 
 
 def test_a_host_without_python_is_told_so(tmp_path: Path) -> None:

@@ -209,12 +209,16 @@ def describe(changes):
 def finish(result, check_mode):
     """The plan as a task's result: `changed` where check mode found work, and the diff.
 
-    Where nothing will be touched, somebody else at work is good to know and in nobody's way.
+    Where nothing will be touched, somebody else at work is good to know and in nobody's way. Of
+    what was found only the versions travel: the rest is in `changes` where it matters, and Ansible
+    handles every value of every host's answer several times.
     """
     before, after = describe(result["changes"])
     others = [one for one in result["blockers"] if check_mode and one["id"] == "run-in-progress"]
     return dict(
         result,
+        state={name: {"version": one["version"]} for name, one in result["state"].items()},
+        receipt=receipt.told(result["receipt"]),
         blockers=[one for one in result["blockers"] if one not in others],
         notices=others + result["notices"],
         changed=bool(check_mode and result["components"]),

@@ -40,3 +40,10 @@ def look(context):
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def told(found):
+    """The receipt without its list of changes, which is as long as that run's work was."""
+    if found is None:
+        return None
+    return {key: found.get(key) for key in ("format", "lock_digest", "stack", "written")}
