@@ -457,6 +457,15 @@ def test_altered_contents_are_seen_only_when_they_are_read(host: Host) -> None:
     ]
 
 
+def test_a_half_installed_package_is_installed_again_a_half_configured_one_configured(
+    host: Host,
+) -> None:
+    host.packages["libcusolver11"]["state"] = "hold reinstreq half-installed"
+    host.packages["libcudart11.0"]["state"] = "hold ok half-configured"
+    host.write_status()
+    assert host.plan()["repairs"] == {"cuda": {"cuda_reinstall": ["libcusolver11"]}}
+
+
 def test_what_only_a_deep_look_reads_of_a_wheel(host: Host) -> None:
     host.write(f"{SITE}/tensorflow/__init__.cpython-39.pyc", b"other")
     host.remove(f"{SITE}/absl/flags.py")

@@ -468,7 +468,7 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
                 sums = _shipped(context, name, diverted)
                 sums.update(configuration)
             fault = _state(context, path, info, sums, context.deep or touched)
-            # A link that leads nowhere is no flaw of its own: its target, or that one's package, is.
+            # A link that leads nowhere is no flaw of its own: its target is, or the other package.
             if fault is None and touched and stat.S_ISLNK(info.st_mode):
                 fault = "relinked"
         if fault is None:
