@@ -6,7 +6,7 @@ It is imported by the module, piped to the host's Python by the action plugin, a
 recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
-from . import cuda, cudnn, gpu_env, nvidia_driver, platform, preflight, receipt, tensorflow
+from . import cuda, cudnn, gpu_env, nvidia_driver, platform, receipt, tensorflow
 from .change import blocker
 from .context import Context
 
@@ -151,6 +151,9 @@ def plan(lock, wish, options, found, only=None, skip=None):
     if row is None:
         blockers = [no_row(lock, wish, found)]
     elif selected:
+        # A converged host, which is most of them, does not pay for reading its rules.
+        from . import preflight
+
         blockers = preflight.blockers(found, selected, options, row)
         notices = preflight.warnings(found, selected, options, row)
     reboots = [one for one in selected if one["reboot"]]
@@ -189,6 +192,8 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
     found = _look(context, lock, wish)
     result = plan(lock, wish, options, found, only, skip)
     if result["components"]:
+        from . import preflight
+
         found["preflight"] = preflight.look(context, run)
         result = plan(lock, wish, options, found, only, skip)
     return result

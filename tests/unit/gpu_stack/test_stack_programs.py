@@ -1,0 +1,75 @@
+"""Programs that a look asks: what they wrote and how they ended, whatever the host's Python has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_stack.context import run_program
+
+MODULE_UTILS = Path(__file__).parents[3] / "roles" / "gpu_state" / "module_utils"
+
+
+@pytest.fixture(params=["memory", "pipes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of hearing a program; Python 3.7 has only the second."""
+    if request.param == "pipes":
+        monkeypatch.delattr(os, "posix_spawn")
+
+
+@pytest.mark.usefixtures("way")
+def test_both_outputs_and_the_exit_code_are_told() -> None:
+    script = "echo out; echo wrong >&2; exit 3"
+    assert run_program(["/bin/sh", "-c", script]) == (3, "out\n", "wrong\n")
+
+
+@pytest.mark.usefixtures("way")
+def test_no_output_is_too_long() -> None:
+    found = run_program(
+        ["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x | tee /dev/stderr"]
+    )
+    assert (found.rc, len(found.out), len(found.err)) == (0, 300000, 300000)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_program_is_found_and_gets_the_fixed_environment_and_no_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    found = run_program(["sh", "-c", 'echo "$LC_ALL $LANG $PATH"; cat'])
+    assert found.out == "C  /usr/sbin:/usr/bin:/sbin:/bin\n"
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("name", ["no-such-program", "/no/such/program"])
+def test_no_such_program_is_127(name: str) -> None:
+    assert run_program([name]).rc == 127
+
+
+@pytest.mark.usefixtures("way")
+def test_a_program_that_was_killed_is_no_success() -> None:
+    assert run_program(["/bin/sh", "-c", "kill -9 $$"]).rc == -9
+
+
+def test_a_converged_host_reads_no_preflight() -> None:
+    """Its rules are a quarter of the look's source, and are for hosts where work is to be done."""
+    script = (
+        "import sys, gpu_stack; print('subprocess' in sys.modules, "
+        "'gpu_stack.preflight' in sys.modules)"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-IS",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(MODULE_UTILS)!r}); " + script,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False False\n"
