@@ -355,29 +355,34 @@ def headline(report: Report) -> Headline:
     bad = sum(by[status] for status in BAD)
     tone = "bad" if bad or report.get("interrupted") or not hosts else "good"
     shown = "converged"
+    check = report.get("mode") == "check"
     if not hosts:
         return Headline(
             "No host was looked at", ["does the pattern or --limit match any?"], "", tone
         )
-    if report.get("mode") == "check":
+    if check:
         verdict = f"{_of(by['converged'], total)} as locked"
         if by["drift"]:
             shown = "drift"
             verb = "differs" if by["drift"] == 1 else "differ"
             verdict = f"{_of(by['drift'], total)} {verb} from the lock"
-    elif by["proven"] or not by["converged"]:
+    elif not by["converged"]:
         verdict, shown = f"{_of(by['proven'], total)} proven", "proven"
     else:
-        verdict = f"{_of(by['converged'], total)} as locked"
+        # Hosts that were as locked already are looked at and not checked: no worse, but no proof.
+        verdict = f"{_of(by['proven'] + by['converged'], total)} as locked"
+        shown = "converged" if not by["proven"] else ""
     if tone == "good" and (by["drift"]):
         tone = "warn"
-    words = {"converged": "as locked, not checked now", "drift": "not as locked"}
+    words = {"converged": "as locked" if check else "not checked now", "drift": "not as locked"}
+    if not shown:
+        words["proven"] = "proven now"
     rest = [
         f"{by[status]} {words.get(status, status)}"
         for status in WORST_FIRST
         if by[status] and status != shown
     ]
-    if shown == "converged" and report.get("mode") != "check":
+    if shown == "converged" and not check:
         rest.append("no check has run now")
     if report.get("interrupted"):
         rest.insert(0, "interrupted")

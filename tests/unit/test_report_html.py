@@ -136,14 +136,19 @@ def test_every_kind_of_host_has_a_page(kind: str, mode: str) -> None:
         ),
         (
             report(a=host("proven"), b=host("converged")),
-            "1 of 2 hosts proven",
-            ["1 as locked, not checked now"],
+            "Both hosts as locked",
+            ["1 not checked now", "1 proven now"],
+        ),
+        (
+            report(a=host("proven"), b=host("converged"), c=host("failed_task")),
+            "2 of 3 hosts as locked",
+            ["1 failed", "1 not checked now", "1 proven now"],
         ),
         (report("check", a=host("converged")), "1 host as locked", []),
         (
             report("check", a=host("drift"), b=host("converged"), c=host("converged")),
             "1 of 3 hosts differs from the lock",
-            ["2 as locked, not checked now"],
+            ["2 as locked"],
         ),
         (report("check", a=host("drift"), b=host("drift")), "Both hosts differ from the lock", []),
         (report(a=host("proven")) | {"interrupted": True}, "1 host proven", ["interrupted"]),
