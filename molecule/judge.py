@@ -143,13 +143,12 @@ def _in_mode(run: Run, mode: str) -> list[str]:
 
 
 def _looked_once(run: Run, host: str) -> list[str]:
-    tasks = [event["task"] for event in run.results(host)]
+    tasks = run.results(host)
     looks = [event for event in run.events if event["event"] == "plan" and event["host"] == host]
-    if len(tasks) == 1 and len(looks) == 1:
+    if len(looks) == 1 and {event.get("phase") for event in tasks} == {"look"}:
         return []
-    return [
-        f"it should have looked once and done nothing else; tasks: {', '.join(tasks) or 'none'}"
-    ]
+    said = ", ".join(event["task"] for event in tasks) or "none"
+    return [f"it should have looked once and done nothing else; its tasks: {said}"]
 
 
 def _changes(run: Run, host: str) -> list[str]:

@@ -61,6 +61,20 @@ class Scenario:
         done = self.molecule(step, *arguments)
         assert done.returncode == 0, f"{step}: {(done.stdout + done.stderr)[-40000:]}"
 
+    def playbook(self, name: str) -> subprocess.CompletedProcess[str]:
+        """A playbook of molecule/ that is no step: Molecule names one only in a test_sequence."""
+        variables = {
+            "MOLECULE_PROJECT_DIRECTORY": str(ROOT),
+            "MOLECULE_SCENARIO_NAME": self.name,
+            "MOLECULE_SCENARIO_DIRECTORY": str(ROOT / "molecule" / self.name),
+        }
+        return subprocess.run(
+            [str(MOLECULE.parent / "ansible-playbook"), str(ROOT / "molecule" / name),
+             "-i", str(self.project / "lab")],
+            cwd=ROOT, env=self._environment | variables, capture_output=True, text=True,
+            check=False, timeout=2400,
+        )  # fmt: skip
+
     def run(self) -> judge.Run:
         """What the last step told."""
         return judge.Run.read(self.project / "report")
@@ -82,7 +96,6 @@ class Scenario:
 def scenario(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scenario]:
     """The scenario that the test's parameter names; its hosts are removed afterwards."""
     made = Scenario(request.param, tmp_path)
-    made.step("destroy")
     try:
         yield made
     finally:
@@ -102,6 +115,10 @@ def sequence(scenario: Scenario) -> None:
     run = scenario.run()
     for host, wanted in expected.items():
         assert judge.must_fail(run, host, wanted["plan"], wanted["bare"]) == []
+
+    if (ROOT / "molecule" / scenario.name / "effects.yml").exists():
+        done = scenario.playbook("no_effects.yml")
+        assert done.returncode == 0, done.stdout[-40000:] + done.stderr
 
     scenario.step("check")
     for host in expected:

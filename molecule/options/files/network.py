@@ -3,7 +3,8 @@
 - port 8080: two mirrors of Debian's archive (/debian, /cuda/debian), passed through from the real
   one;
 - port 8443: TLS with a certificate of the lab's own CA: the cuDNN archive, a package index
-  (/simple, which sends clients on to pypi.org), and a second, empty one (/extra);
+  (/simple, which sends clients on to pypi.org), and a second one (/extra), which has no files and
+  lets its pages be kept;
 - ports 3128 and 3129: two proxies, so that it can be told who used which.
 
 Every request is one line of LOG: "<port> <method> <path> <status>". Runs under systemd as root.
@@ -72,6 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.pass_on(ARCHIVE + path.removeprefix("/cuda"))
         elif path.startswith("/simple/"):
             self.answer(302, Location=INDEX + path)
+        elif path.startswith("/extra/simple/"):
+            self.answer(200, **{"Content-Type": "text/html", "Cache-Control": "max-age=600"})
         elif path == "/cudnn.tgz":
             self.send_file(HERE / "cudnn.tgz")
         elif path.startswith("http://"):
