@@ -131,6 +131,12 @@ def test_a_file_closed_to_users(tree: Tree) -> None:
     assert tree.flaws() == [(f"{LIB}/libnvperf_host.so", "mode 0600")]
 
 
+def test_a_mode_that_the_administrator_has_set_is_theirs(tree: Tree) -> None:
+    (tree.root / f"{LIB}/libnvperf_host.so".lstrip("/")).chmod(0o640)
+    tree.write("/var/lib/dpkg/statoverride", f"root gpu 0640 {LIB}/libnvperf_host.so\n")
+    assert tree.flaws() == []
+
+
 def test_documents_are_for_the_deep_look_and_may_be_excluded(tree: Tree) -> None:
     path = f"/usr/share/doc/{NAME}/copyright"
     (tree.root / path.lstrip("/")).unlink()

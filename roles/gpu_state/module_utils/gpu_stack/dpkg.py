@@ -16,6 +16,7 @@ STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"
 UPDATES = "/var/lib/dpkg/updates"
 DIVERSIONS = "/var/lib/dpkg/diversions"
+OVERRIDES = "/var/lib/dpkg/statoverride"
 ALTERNATIVES = "/var/lib/dpkg/alternatives"
 
 # Nothing that runs reads them, and slim images leave them out: only a deep look asks for them.
@@ -338,6 +339,12 @@ def diversions(context):
     }
 
 
+def overrides(context):
+    """Paths whose owner and mode the administrator has set (dpkg-statoverride(1))."""
+    lines = (context.read(OVERRIDES) or "").splitlines()
+    return {line.split(None, 3)[3] for line in lines if len(line.split(None, 3)) == 4}
+
+
 def conffiles(context, names):
     """{path: md5} of the configuration files that dpkg tracks for these packages."""
     found = {}
@@ -416,9 +423,15 @@ def flaws(context, names):
     excluded = _excluded(context)
     root = context.stat("/")
     owner = root.st_uid if root is not None else 0
+    theirs = overrides(context)
     found = []
     for name in names:
-        found.extend(_package_flaws(context, name, diverted, configuration, excluded, owner))
+        flawed = _package_flaws(context, name, diverted, configuration, excluded, owner)
+        found.extend(
+            one
+            for one in flawed
+            if one["path"] not in theirs or not one["fault"].startswith(("mode ", "owned "))
+        )
     return found
 
 
