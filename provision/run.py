@@ -27,6 +27,8 @@ Event = dict[str, Any]
 Mode = Literal["plan", "apply", "verify"]
 
 INTERRUPTED = 130
+# Ctrl-C, what CI and a shutdown send, and a terminal that is closed.
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Fast enough for the eye; one stat call each.
 POLL_SECONDS = 0.1
 # ansible-core waits up to 10 s for its workers.
@@ -282,7 +284,7 @@ def _run(
         ) from None
     before = {
         number: signal.signal(number, interrupt)
-        for number in ((signal.SIGINT, signal.SIGTERM) if main else ())
+        for number in (ENDINGS if main else ())
     }
     tail = Tail(events)
     told = False

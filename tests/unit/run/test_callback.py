@@ -167,7 +167,7 @@ def test_an_interrupted_run_says_what_state_each_host_is_in(record: Any) -> None
         "not-begun": "untouched, nothing was changed yet",
         "in-cuda": "in the middle of cuda: run again to go on",
         "with-dpkg": "in the middle of cuda: run again to go on "
-        "(it waits for dpkg (pid 12), which must not be ended)",
+        "(dpkg (pid 12) is finishing there, and the next run waits for it)",
         "done": None,
     }
     assert hosts["done"]["status"] == "converged"

@@ -198,8 +198,20 @@ sys.exit(outcome.exit_code)
 """
 
 
-@pytest.mark.parametrize("to_group", [True, False], ids=["ctrl-c", "kill -INT"])
-def test_an_interrupt_ends_ansible_and_reports_every_host(tree: Tree, to_group: bool) -> None:
+@pytest.mark.parametrize(
+    ("to_group", "number"),
+    [
+        (True, signal.SIGINT),
+        (False, signal.SIGINT),
+        (True, signal.SIGTERM),
+        (False, signal.SIGTERM),
+        (True, signal.SIGHUP),
+    ],
+    ids=["ctrl-c", "kill -INT", "timeout", "kill", "terminal closed"],
+)
+def test_an_interrupt_ends_ansible_and_reports_every_host(
+    tree: Tree, to_group: bool, number: signal.Signals
+) -> None:
     tree.hosts("gpu01", gpu_verify="never")
     tree.answers("gpu01", plan(change("cuda")))
     process = subprocess.Popen(
@@ -217,7 +229,7 @@ def test_an_interrupt_ends_ansible_and_reports_every_host(tree: Tree, to_group: 
         if events.exists() and '"component": "cuda"' in events.read_text(encoding="utf-8"):
             break
         time.sleep(0.1)
-    (os.killpg if to_group else os.kill)(process.pid, signal.SIGINT)
+    (os.killpg if to_group else os.kill)(process.pid, number)
     killer = threading.Timer(30, process.kill)
     killer.start()
     output, _ = process.communicate()

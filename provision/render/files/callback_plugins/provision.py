@@ -174,7 +174,7 @@ class Record:
             return "untouched, nothing was changed yet"
         text = f"in the middle of {host.at}: run again to go on"
         if host.finishing:
-            text += f" (it waits for {host.finishing}, which must not be ended)"
+            text += f" ({host.finishing} is finishing there, and the next run waits for it)"
         return text
 
     def failed(self, name: str, task: str, message: str, phase: str | None) -> None:
@@ -526,6 +526,14 @@ class Holders:
                     self._pipes[handle] = (host, -1, data)
 
 
+def _reaped(pid: int) -> bool:
+    """Has this child ended?"""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except OSError:
+        return True
+
+
 def will_be_rescued(task: Any) -> bool:
     """Does a block around this task catch its failure? What comes of that, other tasks tell."""
     child, parent = task, getattr(task, "_parent", None)
@@ -573,6 +581,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._done = False
         self._holders: Holders | None = None
         self._first_play: Any = None
+        self._forking = False
 
     # Ansible's calls
 
@@ -592,7 +601,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._holders.start()
         # An interrupted run never reaches its statistics, and its state is wanted most.
         atexit.register(self._at_exit)
-        self._survive_a_second_interrupt()
+        self._survive_interrupts()
         self._event("run_start", mode=self._record.mode, components=list(COMPONENTS))
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -751,8 +760,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def _at_exit(self) -> None:
         # Workers are forked from this process and must not write its report.
         if os.getpid() == self._pid and not self._done:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
+            self._end_workers()
             self._note_untouched()
             self._finish(failures=None, interrupted=True)
 
@@ -770,37 +780,82 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         except Exception as error:  # Ansible's inner workings, on its way out
             self._display.vv(f"hosts that were not come to are not in the report: {error}")
 
-    def _survive_a_second_interrupt(self) -> None:
-        """Makes every Ctrl-C and SIGTERM a KeyboardInterrupt: the report is written on the way out.
+    def _survive_interrupts(self) -> None:
+        """Makes every signal to end a KeyboardInterrupt: the report is written on the way out.
 
         ansible-core puts the default action back after the first: a second, from an impatient
-        finger or a second sender, would kill it before its report.
+        finger or a second sender, would kill it before its report. And Python drops what is raised
+        while it forks, so that one Ctrl-C in some would be lost: such a one comes again.
         """
         first = signal.getsignal(signal.SIGINT)
 
+        def forking(value: bool) -> None:
+            self._forking = value
+
+        def later(number: int) -> bool:
+            if self._forking and os.getpid() == self._pid:
+                threading.Timer(0.05, os.kill, (self._pid, number)).start()
+                return True
+            return False
+
         def interrupt(number: int, frame: Any) -> None:
+            if later(number):
+                return
             try:
                 if callable(first):
                     first(number, frame)
             finally:
                 if os.getpid() == self._pid:
-                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                    signal.signal(signal.SIGINT, again)
 
-        def terminate(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
-            if os.getpid() == self._pid:
-                raise KeyboardInterrupt
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+        def again(number: int, frame: Any) -> None:
+            if not later(number):
+                signal.default_int_handler(number, frame)
+
+        def terminate(number: int, frame: Any) -> None:
+            if os.getpid() != self._pid:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                handler(signal.SIGINT, frame)
 
         try:
             if callable(first):
                 signal.signal(signal.SIGINT, interrupt)
-            # Without a handler it would end this process before its report: what CI does, and a
-            # shutdown of this machine.
-            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, terminate)
+            # They would end this process before its report: what CI does, a shutdown of this
+            # machine, and a terminal that is closed. nohup has them ignored.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, terminate)
         except ValueError:
             return  # not in the main thread: somebody embeds Ansible and handles signals
+        # Of all such hooks these are the outermost, for they are the last to be registered.
+        os.register_at_fork(
+            before=lambda: forking(True),
+            after_in_parent=lambda: forking(False),
+            after_in_child=lambda: forking(False),
+        )
+
+    def _end_workers(self) -> None:
+        """Ends what Ansible has forked and forgot: a worker that Ctrl-C met while it was made."""
+        try:
+            text = Path(f"/proc/self/task/{self._pid}/children").read_text(encoding="ascii")
+            own = Path("/proc/self/cmdline").read_bytes()
+            # ssh's processes and others that were started are none of these.
+            workers = [
+                int(pid) for pid in text.split() if Path(f"/proc/{pid}/cmdline").read_bytes() == own
+            ]
+        except OSError:  # not Linux, or it has ended meanwhile
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in workers:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+            deadline = time.monotonic() + 1.0
+            while workers and time.monotonic() < deadline:
+                workers = [pid for pid in workers if not _reaped(pid)]
+                time.sleep(0.05)
 
     def _mode(self) -> str:
         arguments = context.CLIARGS
