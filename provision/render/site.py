@@ -68,6 +68,14 @@ def look_options() -> dict[str, Any]:
     return options
 
 
+def plans(key: str) -> str:
+    """The expression that lists what is not empty under `key` in the plans of the play's hosts."""
+    return (
+        "ansible_play_hosts | map('extract', hostvars) | selectattr('gpu_plan', 'defined')"
+        f" | map(attribute='gpu_plan.{key}') | select | list"
+    )
+
+
 def _end(name: str, when: Any) -> dict[str, Any]:
     return {
         "name": f"End | {name}",
@@ -277,6 +285,16 @@ def site() -> list[dict[str, Any]]:
             "tags": ["always"],
         },
         _gpu_state("Look | Compare the host with the lock", "main"),
+        # Said once where it is true of all; each host by itself has its price and its lines.
+        {
+            "name": "End | Stop where every host is as locked",
+            "ansible.builtin.meta": "end_batch",
+            "when": [
+                f"{plans('components')} == []",
+                f"{plans('blockers')} == []",
+            ],
+            "tags": ["always"],
+        },
         _end(
             "Leave a host that is as locked",
             ["gpu_plan.components | length == 0", "gpu_plan.blockers | length == 0"],
@@ -332,6 +350,15 @@ def site() -> list[dict[str, Any]]:
         "gather_facts": False,
         "tags": ["verify"],
         "tasks": [
+            {
+                "name": "End | Stop where no host has anything to prove",
+                "ansible.builtin.meta": "end_play",
+                "when": [
+                    f"{plans('components')} == []",
+                    "'always' not in (ansible_play_hosts | map('extract', hostvars)"
+                    " | selectattr('gpu_verify', 'defined') | map(attribute='gpu_verify'))",
+                ],
+            },
             {
                 # Said here, where it costs no process per host.
                 "name": "End | Leave a host alone that has nothing to prove",

@@ -11,6 +11,7 @@ its shell refuses, the module of the same name does the same work the ordinary w
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from ansible.errors import (
 )
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 
@@ -152,6 +154,25 @@ def plain(value: Any) -> Any:
     return "".join(str(value))
 
 
+def _warm() -> None:
+    """Loads what every worker would load for itself.
+
+    Ansible loads this file in its main process and then forks a worker for each host; without this
+    a hundred workers read the same plugins and their documentation a hundred times.
+    """
+    for loader, name in (
+        (connection_loader, "ansible.builtin.ssh"),
+        (become_loader, "ansible.builtin.sudo"),
+        (shell_loader, "ansible.builtin.sh"),
+        (lookup_loader, "ansible.builtin.env"),
+    ):
+        with contextlib.suppress(Exception):  # the worker that needs it says what is wrong
+            loader.get(name, class_only=True)
+
+
+_warm()
+
+
 def _tags(value: Any) -> list[str]:
     parts = value.split(",") if isinstance(value, str) else value
     return [str(part).strip() for part in parts]
@@ -179,22 +200,28 @@ class ActionModule(ActionBase):
     def _parameters(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         """What the module takes, as bare JSON types.
 
-        `lock` and `wish` are literal data by definition. Where the task does not give them, they
-        are taken from the host's variables as they are: walking through them for templates costs
-        every host more than its look.
+        What the task does not give is taken from the host's variables. `lock` and `wish` are
+        literal data by definition and are taken as they are: walking through them for templates
+        costs every host more than its look.
         """
         given = dict(self._task.args)
         unknown = set(given) - {"lock", "wish", "options", "variables", "only", "skip", "deep"}
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
-        options = self._of_the_host(given.get("variables") or {}, task_vars)
+        names = given.get("variables", task_vars.get("__gpu_options"))
+        if names is None:
+            names = task_vars.get("__gpu_state_option_names") or {}
+        options = self._of_the_host(names, task_vars)
         return {
             "lock": self._mapping("lock", given.get("lock", task_vars.get("gpu_lock"))),
             "wish": self._mapping("wish", given.get("wish", task_vars.get("gpu_stack", {}))),
             "options": options | self._mapping("options", given.get("options") or {}),
-            "only": _tags(given.get("only", ["all"])),
-            "skip": _tags(given.get("skip") or []),
-            "deep": boolean(given.get("deep", False), strict=False),
+            "only": _tags(given.get("only", task_vars.get("ansible_run_tags") or ["all"])),
+            "skip": _tags(given.get("skip", task_vars.get("ansible_skip_tags") or [])),
+            "deep": boolean(
+                self._templar.template(given.get("deep", task_vars.get("gpu_deep", False))),
+                strict=False,
+            ),
         }
 
     def _mapping(self, name: str, value: Any) -> dict[str, Any]:
