@@ -282,10 +282,7 @@ def _run(
         raise MachineError(
             f"can't be started: {error.strerror}", where=command[0], hint="install ansible-core"
         ) from None
-    before = {
-        number: signal.signal(number, interrupt)
-        for number in (ENDINGS if main else ())
-    }
+    before = {number: signal.signal(number, interrupt) for number in (ENDINGS if main else ())}
     tail = Tail(events)
     told = False
     try:
