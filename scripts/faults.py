@@ -51,9 +51,9 @@ WATCH = (ROOT / "scripts" / "fault_watch.py").read_text("utf-8")
 DISK_SIZE = 20 << 30
 # On the host's own small disk: what apt, dpkg, pip and cuDNN write to.
 ON_DISK = ("usr", "var", "opt")
-RUN_TIMEOUT = 1500.0
+RUN_TIMEOUT = 3600.0
 # How long a struck run may take to notice: ssh gives up after 90 s of silence.
-NOTICE_TIMEOUT = 600.0
+NOTICE_TIMEOUT = 900.0
 ATTEMPTS = 8
 # Faults that could not be tried for a reason of this machine's; after more there is no point.
 MAXIMUM_ERRORS = 5
@@ -737,6 +737,8 @@ class Harness:
         self.directory = directory
         self.estimates = Estimates()
         self.results: list[dict[str, Any]] = []
+        # Not proven once, in a record that is gone on with.
+        self.earlier: list[dict[str, Any]] = []
         self.missed: list[dict[str, Any]] = []
         self.errors: list[str] = []
         self._queue: list[Fault] = []
@@ -754,7 +756,10 @@ class Harness:
             for bench in benches:
                 lock = bench.up(lock)
             self.names = benches[0].names
-            self._queue = self.plan()
+            if self.options.resume:
+                self.resume()
+            done = {(one["fault"]["seed"], one["fault"]["number"]) for one in self.results}
+            self._queue = [one for one in self.plan() if (one.seed, one.number) not in done]
             with ThreadPoolExecutor(len(benches)) as pool:
                 try:
                     for future in [pool.submit(self._serve, bench) for bench in benches]:
@@ -780,6 +785,23 @@ class Harness:
         options = self.options
         faults = drawn.schedule(options.seed, options.count, kinds=options.kinds, names=self.names)
         return [one for one in faults if not options.number or one.number in options.number]
+
+    def records(self) -> dict[Path, list[int]]:
+        """Where the record goes, and of which seeds: one file or, with {seed}, one per seed."""
+        found: dict[Path, list[int]] = {}
+        for seed in self.options.seed if self.options.json else ():
+            found.setdefault(Path(self.options.json.replace("{seed}", str(seed))), []).append(seed)
+        return found
+
+    def resume(self) -> None:
+        """Takes what is proven in the record; what was not is done again, and stays in it."""
+        for path in self.records():
+            if path.exists():
+                record = json.loads(path.read_text("utf-8"))
+                self.results += [one for one in record["results"] if one["proven"]]
+                self.earlier += [one for one in record["results"] if not one["proven"]]
+                self.earlier += record.get("earlier", [])
+                self.missed += record["missed"]
 
     def _take(self, bench: Bench) -> Fault | None:
         """The next fault; a bare host takes one that begins bare, wherever in the queue it is."""
@@ -844,27 +866,28 @@ class Harness:
             bench.renew()
 
     def write(self) -> None:
-        """The record so far, in one file or, with {seed} in its name, in one per seed."""
-        if not self.options.json:
-            return
-        for seed in self.options.seed:
-            one_each = "{seed}" in self.options.json
-            path = Path(self.options.json.replace("{seed}", str(seed)))
-            mine = [r for r in self.results if not one_each or r["fault"]["seed"] == seed]
-            mine.sort(key=lambda one: (one["fault"]["seed"], one["fault"]["number"]))
-            path.parent.mkdir(parents=True, exist_ok=True)
+        """The record so far, written whole."""
+        for path, seeds in self.records().items():
+
+            def of_these(
+                ones: list[dict[str, Any]], seeds: list[int] = seeds
+            ) -> list[dict[str, Any]]:
+                found = [one for one in ones if one["fault"]["seed"] in seeds]
+                return sorted(found, key=lambda one: (one["fault"]["seed"], one["fault"]["number"]))
+
+            results = of_these(self.results)
             data = {
                 "format": 1,
                 "started": self.started.isoformat(timespec="seconds"),
-                "seeds": [seed] if one_each else self.options.seed,
+                "seeds": seeds,
                 "count": self.options.count,
-                "results": mine,
-                "missed": [
-                    one for one in self.missed if not one_each or one["fault"]["seed"] == seed
-                ],
+                "results": results,
+                "earlier": of_these(self.earlier),
+                "missed": of_these(self.missed),
                 "errors": self.errors,
-                "table": drawn.table(mine),
+                "table": drawn.table(results),
             }
+            path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_name(path.name + ".part")
             temporary.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
             os.replace(temporary, path)
@@ -911,6 +934,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(drawn.KINDS), help="some of them, by comma")
     parser.add_argument("--json", help="where the record goes; {seed} makes it a file each")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with that record: what is proven stays so"
+    )
     parser.add_argument("--number", type=int, action="append", help="only these of each seed")
     parser.add_argument("--at", type=moment, help="'TASK+SECONDS': the moment, as printed")
     parser.add_argument(

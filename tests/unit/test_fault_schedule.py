@@ -254,6 +254,25 @@ def test_the_tables_of_records_are_added_up(
     assert capsys.readouterr().out.splitlines()[-1] == "| all | | 2 | 2 |"
 
 
+def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
+    """What was proven stays; what was not is done again, and is not forgotten."""
+    path = tmp_path / "seed{seed}.json"
+    arguments = ["--seed", "1", "--seed", "2", "--json", str(path), "--resume"]
+    first = faults.Harness(faults.parse(arguments), tmp_path)
+    first.results = [result("dpkg", proven=True), result("power", proven=False)]
+    first.write()
+    assert json.loads((tmp_path / "seed2.json").read_text("utf-8"))["results"] == []
+
+    second = faults.Harness(faults.parse(arguments), tmp_path)
+    second.resume()
+    assert [(one["fault"]["kind"], one["proven"]) for one in second.results] == [("dpkg", True)]
+    assert [(one["fault"]["kind"], one["proven"]) for one in second.earlier] == [("power", False)]
+    second.write()
+    third = faults.Harness(faults.parse(arguments), tmp_path)
+    third.resume()
+    assert third.earlier == second.earlier
+
+
 def test_a_seed_is_picked_where_none_is_given() -> None:
     assert len(faults.parse([]).seed) == 1
     assert faults.parse(["--seed", "3", "--seed", "4"]).seed == [3, 4]
