@@ -286,12 +286,10 @@ class LiveView:
         now = self._clock()
         running = next((c for c, state in host.components.items() if state == "running"), None)
         if host.busy and host.progress and host.step[0] == running and host.phase == "apply":
-            return Text.assemble(
-                f"{running}: ", how_far(host.progress), _clock_of(now - host.step_since)
-            )
+            return Text(how_far(host.progress) + _clock_of(now - host.step_since))
         if not host.busy:
             return Text("waits for the other hosts" if len(self.hosts) > 1 else "", "dim")
-        return Text.assemble(_step(host.task, running), _clock_of(now - host.since))
+        return Text(_step(host.task) + _clock_of(now - host.since))
 
     def _counts(self) -> Text:
         count = dict.fromkeys(range(4), 0)
@@ -307,10 +305,9 @@ class LiveView:
         return Text(f"{hosts}: {', '.join(parts)}; {duration(seconds)}{state}")
 
 
-def _step(task: str, component: str | None) -> str:
-    """ "nvidia_driver : packages | Install in one transaction" in a few words."""
-    words = task.rpartition(" : ")[2].rpartition(" | ")[2]
-    return f"{component}: {words}" if component else words
+def _step(task: str) -> str:
+    """ "Install in one transaction", of "nvidia_driver : packages | Install in one transaction"."""
+    return task.rpartition(" : ")[2].rpartition(" | ")[2]
 
 
 def _clock_of(seconds: float) -> str:

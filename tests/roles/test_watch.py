@@ -255,6 +255,9 @@ def test_wheels_are_fetched_and_then_installed(host: Path) -> None:
     assert look() == {"phase": "install", "text": "installing wheels, 1 of 3"}
     (site / "Keras_Preprocessing-1.1.2.dist-info").mkdir()
     assert look() == {"phase": "install", "text": "installing wheels, 2 of 3"}
+    # It tidies up while it installs; that is no download.
+    put(venv / "pip-unpack-xyz/tensorflow-2.9.3-cp39.whl", 50_000_000)
+    assert look() is None
     # pip is done: a venv at rest is nobody's business.
     (venv / "pip-unpack-xyz/tensorflow-2.9.3-cp39.whl").unlink()
     (venv / "pip-unpack-xyz").rmdir()

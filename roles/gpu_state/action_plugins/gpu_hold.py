@@ -26,6 +26,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from ansible import constants as C  # noqa: N812  as everywhere in Ansible
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
@@ -132,19 +133,23 @@ class ActionModule(ActionBase):
             pass
         return None
 
+    def _become(self) -> Any:
+        """The plugin that makes another user of us; None where Ansible uses none either."""
+        there, wanted = self._get_remote_user(), self.get_become_option("become_user")
+        same = wanted == there and wanted and not C.BECOME_ALLOW_SAME_USER
+        return None if same else self._connection.become
+
     def _command(self, task_vars: dict[str, Any]) -> list[Any] | None:
         """The program and its arguments on this machine; None where this connection has no way."""
         connection = self._connection
-        become = connection.become
+        become = self._become()
         if connection.transport not in ("ssh", "local"):
             return None
         if become is not None and become.name not in ("sudo", "doas", "dzdo", "pbrun"):
             return None
         if become is not None and become.name != "sudo" and become.get_option("become_pass"):
             return None
-        python = self._interpreter(task_vars)
-        words = [python, "-c", BOOTSTRAP, NAME]
-        command = shlex.join(words)
+        command = shlex.join([self._interpreter(task_vars), "-c", BOOTSTRAP, NAME])
         if become is not None:
             command = become.build_become_command(command, connection._shell)
         command = f"/bin/sh -c {shlex.quote(command)}"
@@ -178,7 +183,7 @@ class ActionModule(ActionBase):
 
     def _hold(self, command: list[Any], channel: int, name: str) -> dict[str, Any]:
         request = json.loads(os.environ.get("PROVISION_HOLD_REQUEST") or "{}")
-        become = self._connection.become
+        become = self._become()
         password = become.get_option("become_pass") if become is not None else None
         errors = tempfile.TemporaryFile()  # noqa: SIM115  the holder writes to it, after this task
         theirs_in, ours_in = os.pipe()

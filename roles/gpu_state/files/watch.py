@@ -299,7 +299,7 @@ class Pip(object):
 
     def __init__(self, root, tensorflow_root):
         self._directory = os.path.join(root, tensorflow_root.lstrip("/"))
-        self._fetched, self._installed = Moved(), Moved()
+        self._fetched, self._installed = 0, Moved()
 
     def look(self):
         for venv in directories(self._directory):
@@ -309,9 +309,10 @@ class Pip(object):
             wheels = self._wheels(venv)
             done = len(wheels & self._present(venv))
             fetched = sum(size_of(one) for one in temporary)
-            # All are fetched before the first is installed.
-            got, put = self._fetched(fetched), self._installed(done)
-            if got and fetched:
+            # All are fetched before the first is installed; then the temporary files go.
+            got, self._fetched = fetched > self._fetched, fetched
+            put = self._installed(done)
+            if got:
                 return {"phase": "download", "text": "downloading wheels", "bytes": fetched}
             if put and done:
                 words = "installing wheels, {0} of {1}".format(done, len(wheels))
