@@ -30,7 +30,7 @@ PROOF_FOLLOWS = (
 # at a time whatever it says (`throttle` in the driver's role).
 SERIAL = "{{ gpu_serial | default('100%') }}"
 
-_DEVICES_SCRIPT = """\
+DEVICES_SCRIPT = """\
 import json
 import tensorflow as tf
 build = tf.sysconfig.get_build_info()
@@ -42,7 +42,7 @@ print(json.dumps({
 }))
 """
 
-_FIT_SCRIPT = """\
+FIT_SCRIPT = """\
 import numpy as np
 import tensorflow as tf
 x = np.linspace(0, 1, 64, dtype="float32").reshape(-1, 1)
@@ -211,7 +211,7 @@ def _proofs() -> list[dict[str, Any]]:
         },
         {
             "name": "Proof | Ask TensorFlow for its GPUs",
-            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _DEVICES_SCRIPT]},
+            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", DEVICES_SCRIPT]},
             "environment": {"XLA_FLAGS": xla},
             "register": "__gpu_tensorflow",
             "changed_when": False,
@@ -241,7 +241,7 @@ def _proofs() -> list[dict[str, Any]]:
         },
         {
             "name": "Proof | Fit a small Keras model on the CPU",
-            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", _FIT_SCRIPT]},
+            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", FIT_SCRIPT]},
             "environment": {"CUDA_VISIBLE_DEVICES": "-1"},
             "register": "__gpu_fit",
             "changed_when": False,

@@ -1,0 +1,234 @@
+"""Part (a): a bare host to a proven one, against the same steps as one shell script."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench import fleet, processes, state
+from provision import locallab
+from provision.locallab import cudnn_archive
+from provision.locallab.machine import Podman, cache_directory
+from provision.render import site
+
+ROOT = Path(__file__).resolve().parents[1]
+WAYS = Path(__file__).parent / "ways"
+BIN = Path(sys.executable).parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import demo  # noqa: E402  the same preparation as `make demo`
+
+PIP_CACHE = "/var/cache/lab/pip"
+Say = Callable[[str], None]
+
+
+@dataclass
+class Ground:
+    """A project that is rendered once, and the bare hosts that come and go beside it."""
+
+    project: Path
+    folder: Path
+    archive: cudnn_archive.CudnnArchive
+    podman: Podman
+
+    def host(self, name: str, say: Say) -> locallab.Lab:
+        """A fresh bare host; the same image, caches and settings for every way."""
+        say(f"a bare host: {name}")
+        return locallab.up(f"bench-{name}", state_dir=self.folder / name, hosts=[name])
+
+
+def ground(folder: Path, podman: Podman, say: Say) -> Ground:
+    """Makes the project: inventory, lock and tree, with the cuDNN archive of the demo."""
+    project = folder / "project"
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = cudnn_archive.pack(cache_directory(), progress=say)
+    made = Ground(project, folder, archive, podman)
+    lab = made.host("first", say)
+    try:
+        demo.write_inventory(project, lab, archive)
+        for command in (["lock", "--project", str(project)], ["render", str(project)]):
+            if demo.provision(*command):
+                raise SystemExit("the project could not be made")
+    finally:
+        lab.down()
+    return made
+
+
+def target(lab: locallab.Lab) -> fleet.Target:
+    """The lab's one host, for a fleet of sshd instances."""
+    host = lab.hosts[0]
+    _address, kind, key = lab.known_hosts.read_text("ascii").split()[:3]
+    return fleet.Target(host.address, host.user, host.key_file, host.container, f"{kind} {key}")
+
+
+def ours(made: Ground, lab: locallab.Lab) -> dict[str, float]:
+    """The rendered project on a bare host, as a person runs it; seconds to each point."""
+    demo.write_inventory(made.project, lab, made.archive)
+    masters = made.folder / "masters"
+    masters.mkdir(exist_ok=True)
+    report = made.folder / "report"
+    shutil.rmtree(report, ignore_errors=True)
+    started = time.time()
+    cost = processes.measure(
+        [str(BIN / "ansible-playbook"), "site.yml", "-i", "lab"],
+        log=made.folder / "ours.log",
+        cwd=made.project,
+        environment={
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(masters),
+            "PROVISION_REPORT_DIR": str(report),
+        },
+        afterwards=lambda: fleet.close_masters(masters),
+    )
+    if cost.exit:
+        raise SystemExit(f"the cold run failed: see {made.folder}/ours.log")
+    events = [
+        json.loads(line) for line in (report / "events.jsonl").read_text("utf-8").splitlines()
+    ]
+    return points(events, started, cost.wall)
+
+
+def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, float]:
+    """Seconds until all was installed, until the run's own proof was given, and in all.
+
+    The checks of verify/ are a play of their own, which comes after the proof.
+    """
+    installed = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
+    verify = next(e for e in events if e["event"] == "play" and e["play"] == "Verify")
+    return {
+        "installed": round(_seconds(installed) - started, 1),
+        "proven": round(_seconds(verify) - started, 1),
+        "verified": round(wall, 1),
+    }
+
+
+def _seconds(event: dict[str, Any]) -> float:
+    return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
+
+
+def by_hand(made: Ground, lab: locallab.Lab, wanted: dict[str, Any]) -> dict[str, float]:
+    """The same steps as one script over plain ssh; seconds to each point."""
+    host = lab.hosts[0]
+    ssh = [
+        *["ssh", *lab.ssh_arguments(), "-o", "BatchMode=yes"],
+        *["-i", str(host.key_file), f"{host.user}@{host.address}"],
+    ]
+    script = made.folder / "by_hand.sh"
+    script.write_text(variables(made, wanted) + (WAYS / "by_hand.sh").read_text("utf-8"), "utf-8")
+    (requirements,) = (made.project / "stacks").glob("*.requirements.txt")
+    log = made.folder / "by_hand.log"
+    started = time.time()
+    with log.open("wb") as stream:
+        for command, source in (
+            ("sudo sh -c 'cat > /var/tmp/cudnn.tgz'", made.archive.path),
+            ("sudo sh -c 'cat > /var/tmp/requirements.txt'", requirements),
+            ("sudo bash -s", script),
+        ):
+            with source.open("rb") as data:
+                code = subprocess.run(
+                    [*ssh, command], stdin=data, stdout=stream, stderr=stream, check=False
+                ).returncode
+            if code:
+                raise SystemExit(f"the script by hand failed: see {log}")
+    said = dict(
+        line.split()[1:3]
+        for line in log.read_text("utf-8", "replace").splitlines()
+        if line.startswith("BENCH ")
+    )
+    return {name: round(float(said[name]) - started, 1) for name in ("installed", "proven")}
+
+
+def variables(made: Ground, wanted: dict[str, Any]) -> str:
+    """What the script by hand is told: the very texts and versions of the converged host."""
+    lock = yaml.safe_load((made.project / "stacks" / "gpu_lock.yml").read_text("utf-8"))["gpu_lock"]
+    (row,) = lock["stacks"].values()
+    apt = [path for path in wanted["files"] if path.startswith("/etc/apt/")]
+    root, name = wanted["cudnn"].rsplit("/", 1)
+    told = {
+        "write_apt_files": _writes(wanted, apt),
+        "write_files": _writes(wanted, [path for path in wanted["files"] if path not in apt]),
+        "specs": " ".join(f"{n}={v}" for n, v in wanted["packages"].items()),
+        "names": " ".join(wanted["packages"]),
+        "cudnn_sha256": row["cudnn"]["sha256"],
+        "cudnn_root": root,
+        "cudnn_name": name,
+        "venv": wanted["venv"],
+        "pip_cache": PIP_CACHE,
+        "xla": f"--xla_gpu_cuda_data_dir={row['gpu_env']['xla_cuda_data_dir']}",
+        "devices": site.DEVICES_SCRIPT,
+        "fit": site.FIT_SCRIPT,
+    }
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in told.items())
+
+
+def _writes(wanted: dict[str, Any], paths: list[str]) -> str:
+    lines = []
+    for path in paths:
+        text = state.content(wanted, path).decode()
+        lines.append(f"install -d -m 0755 {shlex.quote(str(Path(path).parent))}")
+        lines.append(f"printf %s {shlex.quote(text)} >{shlex.quote(path)}")
+        lines.append(f"chmod {wanted['files'][path]['mode']} {shlex.quote(path)}")
+    return "\n".join(lines)
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What differs between two hosts' states; our own manifest of cuDNN is nobody else's."""
+
+    def of(found: dict[str, Any]) -> dict[str, Any]:
+        files = {k: v for k, v in found["cudnn_files"].items() if not k.startswith(".provision")}
+        return found | {"cudnn_files": files}
+
+    left, right = of(one), of(other)
+    return [key for key in left if left[key] != right[key]]
+
+
+def measure(
+    made: Ground, *, rounds: int, say: Say, keep: Callable[[locallab.Lab], None]
+) -> dict[str, Any]:
+    """Ours and by hand in turn, each on a bare host of its own; `keep` gets our last host."""
+    results: dict[str, Any] = {"ours": [], "by_hand": []}
+    if not warm():
+        say("the caches are empty: one run that is not counted")
+        lab = made.host("warmup", say)
+        try:
+            say(f"  {ours(made, lab)}")
+        finally:
+            lab.down()
+    for number in range(rounds):
+        lab = made.host(f"ours{number + 1}", say)
+        try:
+            results["ours"].append(ours(made, lab))
+            say(f"ours: {results['ours'][-1]}")
+            wanted = state.read(made.podman, lab.hosts[0].container, made.project)
+        except BaseException:
+            lab.down()
+            raise
+        if number + 1 < rounds:
+            lab.down()
+        else:
+            keep(lab)
+        lab = made.host(f"hand{number + 1}", say)
+        try:
+            results["by_hand"].append(by_hand(made, lab, wanted))
+            say(f"by hand: {results['by_hand'][-1]}")
+            found = state.read(made.podman, lab.hosts[0].container, made.project)
+        finally:
+            lab.down()
+        differs = same(wanted, found)
+        if differs:
+            raise SystemExit(f"the script by hand leaves another state: {', '.join(differs)}")
+    return results
+
+
+def warm() -> bool:
+    """Has the packages' cache been filled by an earlier run?"""
+    return any((cache_directory() / "apt").rglob("nvidia-cuda-dev_*.deb"))

@@ -1,0 +1,208 @@
+"""docs/benchmark.md from docs/benchmark.json: figures, verdicts, and how they were had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench import figures
+
+WAYS = {
+    "ours": "`ansible-playbook site.yml`",
+    "ssh": "one script over plain ssh",
+    "pyinfra": "pyinfra",
+    "ansible": "plain tuned Ansible tasks",
+    "floor": "Ansible with one empty task (its own floor)",
+}
+
+INTRODUCTION = """\
+# Benchmark
+
+Made by `make bench`, which measures and writes this page; the raw figures are in
+[benchmark.json](benchmark.json). What counts are the ratios: all ways are measured in turn in one
+run, round by round, and a ratio is the median of the rounds' ratios. Seconds are of one machine.
+"""
+
+ABOUT_COLD = """\
+## (a) A bare host, cold
+
+A fresh Debian 11 host in a container, nothing but sshd and Python on it; packages, wheels and
+cuDNN's archive come from the same filled caches. By hand is `bench/ways/by_hand.sh`: the same steps
+typed as one script, by somebody who knows every version and file beforehand: apt's components and
+pins, all packages in one transaction, held; cuDNN copied, checked and unpacked; the environment; a
+venv with hashed wheels. It leaves the same state (the run compares packages, holds, files, links,
+wheels and every file of cuDNN) and gives the same proof at its end: `nvidia-smi`, `nvcc`,
+TensorFlow's GPUs, a small fit. What it does not have: a plan, a refusal before harm, an atomic
+step, a second run.
+"""
+
+ABOUT_RERUN = """\
+## (b) Hosts that are converged already
+
+The hosts are sshd instances on one converged host, each with connections, logins and sudo of its
+own; they share that host's disk and this machine's processors, so at 100 hosts it is the
+processors' time of both ends that is measured. Everybody uses the same key, ciphers and key
+exchange, 50 hosts at once, and begins without open connections.
+
+- *plain ssh*: `bench/ways/assert.sh`, which asserts what the look asserts: packages and holds, each
+  file of the packages, our files, links, cuDNN's files, sonames, systemd's environment, wheels and
+  their libraries, the receipt.
+- *pyinfra* and *plain Ansible*: the same packages, holds, files, links, cuDNN's files, sonames and
+  wheels in their own words (`bench/ways/assert_pyinfra.py`, `bench/ways/assert.yml`); neither has
+  words for the files inside packages and wheels, so they are asked for less. Ansible's tasks are
+  tuned: pipelining, 50 forks, no facts; it is left out at 100 hosts, where it takes a quarter of an
+  hour.
+"""
+
+ABOUT_RENDER = """\
+## (c) `provision render` for many hosts
+
+An inventory of racks with five variables per host. *ours* is the processor time and memory of
+`provision render` itself, *ansible-inventory* is the child that it reads the inventory with.
+"""
+
+ABOUT_CPU = """\
+## (d) The controller, per converged host
+
+From (b): processor time on the controller, ssh and its masters included, of 100 hosts less that of
+one, by 99.
+"""
+
+AGAIN = """\
+## Measure it yourself
+
+    make bench                                  # everything, about 40 minutes on 2 cores
+    .venv/bin/python scripts/bench.py --only rerun --hosts 1,10 --rounds 2
+
+It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
+them. It exits 0 whatever the ratios are: a slow machine is no error. Run it on a machine that does
+nothing else.
+"""
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """The whole page."""
+    machine = results["machine"]
+    parts = [INTRODUCTION, _verdicts(results), _machine(machine)]
+    if results.get("cold"):
+        parts += [ABOUT_COLD, _cold(results["cold"])]
+    if results.get("rerun"):
+        parts += [ABOUT_RERUN, _rerun(results["rerun"])]
+    if results.get("render"):
+        parts += [ABOUT_RENDER, _render(results["render"])]
+    if results.get("rerun"):
+        parts += [ABOUT_CPU, _cpu(results["rerun"])]
+    notes = results.get("notes") or []
+    if notes:
+        parts += [
+            "## What the figures do not say\n",
+            "\n".join(f"- {note}" for note in notes) + "\n",
+        ]
+    return "\n".join([*parts, AGAIN])
+
+
+def _verdicts(results: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            f"({bound.part}) {bound.text}",
+            f"{bound.limit:g}",
+            "-" if bound.value is None else f"{bound.value:.2f}",
+            bound.verdict,
+        ]
+        for bound in figures.bounds(results)
+    ]
+    return figures.table(["", "at most", "is", ""], rows)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
+    return (
+        f"Measured {machine['date']} on {machine['cores']} cores ({machine['processor']}), "
+        f"{machine['memory_gib']} GiB, {machine['system']}; controller and hosts on that one "
+        f"machine. {versions}.\n"
+    )
+
+
+def _cold(part: Mapping[str, Any]) -> str:
+    rows = []
+    for point, text in (
+        ("installed", "seconds until all is installed"),
+        ("proven", "... and the same proof is given"),
+        ("verified", "... and all checks of verify/ have passed"),
+    ):
+        ours = [run[point] for run in part["ours"]]
+        hand = [run[point] for run in part["by_hand"] if point in run]
+        ratio = figures.ratio(ours, hand)
+        rows.append(
+            [text, figures.spread(ours), figures.spread(hand) if hand else "-",
+             f"{ratio:.2f}" if ratio else "-"]
+        )  # fmt: skip
+    return figures.table(["", "ours", "by hand", "ours / by hand"], rows)
+
+
+def _rerun(part: Mapping[str, Any]) -> str:
+    rows = []
+    for count, ways in part["runs"].items():
+        ours = [run["wall"] for run in ways["ours"]]
+        for way, runs in ways.items():
+            walls = [run["wall"] for run in runs]
+            ratio = figures.ratio(ours, walls)
+            rows.append(
+                [
+                    count,
+                    WAYS[way],
+                    figures.spread(walls),
+                    f"{figures.median([run['cpu'] for run in runs]):.2f}",
+                    f"{figures.median([run['hosts_cpu'] for run in runs]):.2f}",
+                    f"{ratio:.2f}" if ratio and way != "ours" else "",
+                ]
+            )
+    header = ["hosts", "", "seconds", "controller CPU", "hosts' CPU", "ours / this"]
+    return figures.table(header, rows)
+
+
+def _render(part: Mapping[str, Any]) -> str:
+    rows = []
+    for count, runs in part["runs"].items():
+        rows.append(
+            [
+                f"{int(count):,}",
+                figures.spread([run["cpu"] for run in runs]),
+                f"{figures.median([run['rss_kib'] for run in runs]) / 1024:.0f} MiB",
+                figures.spread([run["inventory_cpu"] for run in runs]),
+                f"{figures.median([run['inventory_rss_kib'] for run in runs]) / 1024:.0f} MiB",
+            ]
+        )
+    header = ["hosts", "ours, CPU s", "memory", "ansible-inventory, CPU s", "memory"]
+    text = figures.table(header, rows)
+    memory = memory_per_host(part)
+    if memory is not None:
+        text += f"\nMemory per host beyond the smaller inventory: {memory:.1f} KiB of ours.\n"
+    return text
+
+
+def memory_per_host(part: Mapping[str, Any]) -> float | None:
+    """KiB per further host, from the least to the most hosts; None with one size only."""
+    sizes = sorted(int(count) for count in part["runs"])
+    if len(sizes) < 2:
+        return None
+    few, many = (
+        figures.median([run["rss_kib"] for run in part["runs"][str(size)]])
+        for size in (sizes[0], sizes[-1])
+    )
+    return (many - few) / (sizes[-1] - sizes[0])
+
+
+def _cpu(part: Mapping[str, Any]) -> str:
+    sizes = sorted(int(count) for count in part["runs"])
+    if len(sizes) < 2:
+        return "Not measured: it takes two sizes.\n"
+    rows = []
+    for way, text in WAYS.items():
+        ends = [part["runs"][str(size)].get(way) for size in (sizes[0], sizes[-1])]
+        if not all(ends):
+            continue
+        few, many = (figures.median([run["cpu"] for run in runs]) for runs in ends if runs)
+        each = (many - few) / (sizes[-1] - sizes[0])
+        rows.append([text, f"{few:.2f}", f"{many:.2f}", f"{each:.3f}"])
+    return figures.table(["", f"{sizes[0]} host", f"{sizes[-1]} hosts", "per further host"], rows)

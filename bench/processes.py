@@ -1,0 +1,103 @@
+"""Runs one command and tells what it cost: wall clock, processor time, memory.
+
+ssh's connection masters put themselves into the background; their processor time would be nobody's.
+The measuring process is made the one that inherits orphans, so that all of a command's descendants
+are waited for and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+# How long what a command left behind may take to end before it is killed.
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run of a command cost."""
+
+    wall: float
+    """Seconds from its start to its end."""
+    cpu: float
+    """Seconds of user and system time of it and all its descendants, masters included."""
+    exit: int
+
+
+def adopt_orphans() -> None:
+    """Makes this process inherit what its descendants leave behind. prctl(2)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def measure(
+    command: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: Path | None = None,
+    afterwards: Callable[[], None] | None = None,
+) -> Cost:
+    """Runs `command`, its output to `log`.
+
+    `afterwards` ends what the command leaves running on purpose (connection masters); it is not
+    part of the wall clock, the processor time of what it ends is.
+    """
+    adopt_orphans()
+    before = _used()
+    with log.open("wb") as stream, contextlib.ExitStack() as stack:
+        source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdin=source,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+        code = process.wait()
+        wall = time.monotonic() - started
+    if afterwards is not None:
+        afterwards()
+    _reap()
+    return Cost(wall, _used() - before, code)
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _reap() -> None:
+    """Waits for every orphan; one that does not end is killed."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            pid, _status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid:
+            continue
+        if time.monotonic() > deadline:
+            for child in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    return [int(word) for word in text.split()]

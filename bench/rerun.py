@@ -1,0 +1,206 @@
+"""Part (b) and (d): a run on hosts that are converged already, against three other ways."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import fleet, processes, state
+from provision.locallab.machine import Podman
+
+HERE = Path(__file__).parent
+WAYS = HERE / "ways"
+BIN = Path(sys.executable).parent
+# One after the other they would take a quarter of an hour on 100 hosts, for a bound at 10.
+SLOW = {"ansible": 10}
+CONFIG = """\
+[defaults]
+forks = 50
+gathering = explicit
+interpreter_python = auto_silent
+[ssh_connection]
+pipelining = True
+ssh_args = -o ControlMaster=auto -o ControlPersist=10m
+"""
+FLOOR = """\
+- hosts: all
+  gather_facts: false
+  become: true
+  tasks:
+    - ansible.builtin.raw: "true"
+"""
+
+
+@dataclass
+class Ground:
+    """Where the ways are measured: a rendered tree, its group variables, a folder to work in."""
+
+    tree: Path
+    folder: Path
+    pyinfra: Path
+    wanted: dict[str, Any]
+
+    def prepare(self) -> None:
+        """Writes what the ways read."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write = {
+            "wanted.json": json.dumps({"wanted": self.wanted}),
+            "state.json": json.dumps(self.wanted),
+            "assert.sh": state.shell(self.wanted, (WAYS / "assert.sh").read_text("utf-8")),
+            "ansible.cfg": CONFIG,
+            "floor.yml": FLOOR,
+        }
+        for name, text in write.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+
+    @property
+    def masters(self) -> Path:
+        """Where Ansible's ssh connections wait; empty before every run."""
+        return self.folder / "masters"
+
+
+Way = Callable[[fleet.Fleet, Ground], processes.Cost]
+
+
+def _playbook(
+    hosts: fleet.Fleet, ground: Ground, book: Path, config: Path, *extra: str
+) -> processes.Cost:
+    inventory = ground.folder / "inventory"
+    shutil.rmtree(inventory, ignore_errors=True)
+    hosts.inventory(inventory / "hosts.yml", "gpu_hosts")
+    shutil.copytree(ground.tree / "lab" / "group_vars", inventory / "group_vars")
+    ground.masters.mkdir(exist_ok=True)
+    return processes.measure(
+        [str(BIN / "ansible-playbook"), "-i", str(inventory), str(book), *extra],
+        log=ground.folder / f"{book.stem}.log",
+        cwd=config.parent,
+        environment={
+            "ANSIBLE_CONFIG": str(config),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(ground.masters),
+            "PROVISION_REPORT_DIR": str(ground.folder / "report"),
+        },
+        afterwards=lambda: fleet.close_masters(ground.masters),
+    )
+
+
+def ours(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+    """The rendered project as a person runs it."""
+    return _playbook(hosts, ground, ground.tree / "site.yml", ground.tree / "ansible.cfg")
+
+
+def ansible(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+    """The same state as plain tasks."""
+    wanted = f"@{ground.folder / 'wanted.json'}"
+    return _playbook(
+        hosts, ground, WAYS / "assert.yml", ground.folder / "ansible.cfg", "-e", wanted
+    )
+
+
+def floor(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+    """One empty task on every host: what Ansible takes for itself."""
+    return _playbook(hosts, ground, ground.folder / "floor.yml", ground.tree / "ansible.cfg")
+
+
+def pyinfra(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+    """The same state as a pyinfra deploy."""
+    each = [
+        (
+            name,
+            {
+                "ssh_hostname": hosts.target.address,
+                "ssh_port": port,
+                "ssh_user": hosts.target.user,
+                "ssh_key": str(hosts.target.key),
+                "ssh_known_hosts_file": str(hosts.known_hosts),
+                "ssh_strict_host_key_checking": "yes",
+            },
+        )
+        for name, port in zip(hosts.names(), hosts.ports, strict=True)
+    ]
+    inventory = ground.folder / "pyinfra_inventory.py"
+    inventory.write_text(f"hosts = {each!r}\n", encoding="utf-8")
+    return processes.measure(
+        [
+            str(ground.pyinfra),
+            *["-y", "--sudo", "--parallel", "50"],
+            *[str(inventory), str(WAYS / "assert_pyinfra.py")],
+        ],
+        log=ground.folder / "pyinfra.log",
+        cwd=ground.folder,
+        environment={"BENCH_STATE": str(ground.folder / "state.json")},
+    )
+
+
+def ssh(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+    """One script on every host over plain ssh, 50 at a time."""
+    options = shlex.join([*hosts.ssh(), "-i", str(hosts.target.key), "-l", hosts.target.user])
+    script = shlex.quote(str(ground.folder / "assert.sh"))
+    one = f'ssh {options} -p "$1" {hosts.target.address} sudo -n sh -s <{script}'
+    ports = ground.folder / "ports"
+    ports.write_text("".join(f"{port}\n" for port in hosts.ports), encoding="ascii")
+    return processes.measure(
+        ["xargs", "-P", "50", "-n", "1", "sh", "-c", one, "assert"],
+        log=ground.folder / "ssh.log",
+        stdin=ports,
+    )
+
+
+ALL: dict[str, Way] = {
+    "ours": ours,
+    "ssh": ssh,
+    "pyinfra": pyinfra,
+    "ansible": ansible,
+    "floor": floor,
+}
+
+
+def measure(
+    podman: Podman,
+    target: fleet.Target,
+    ground: Ground,
+    *,
+    counts: Sequence[int],
+    rounds: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Every way in every round, in turn, for each number of hosts; the first round's order turned
+    by one in the next, so that none always follows the same other."""
+    ground.prepare()
+    runs: dict[str, dict[str, list[dict[str, float]]]] = {}
+    with fleet.up(podman, target, max(counts), ground.folder / "fleet") as everything:
+        for count in counts:
+            hosts = everything.first(count)
+            names = [name for name in ALL if count <= SLOW.get(name, count)]
+            found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+            for number in range(rounds):
+                turn = number % len(names)
+                for name in names[turn:] + names[:turn]:
+                    before = _host_cpu(podman, target)
+                    cost = ALL[name](hosts, ground)
+                    if cost.exit:
+                        raise SystemExit(f"{name} on {count} hosts failed: see {ground.folder}")
+                    used = _host_cpu(podman, target) - before
+                    run = {"wall": cost.wall, "cpu": cost.cpu, "hosts_cpu": used}
+                    found[name].append({key: round(value, 3) for key, value in run.items()})
+                    say(
+                        f"{count} hosts, {name}: {cost.wall:.2f} s, controller {cost.cpu:.2f} s"
+                        f" and hosts {used:.2f} s of CPU"
+                    )
+            runs[str(count)] = found
+    return {"runs": runs}
+
+
+def _host_cpu(podman: Podman, target: fleet.Target) -> float:
+    """CPU seconds that the hosts' container has used so far, all its programs together."""
+    script = (
+        "cat /sys/fs/cgroup/cpuacct/cpuacct.usage 2>/dev/null || "
+        "sed -n 's/^usage_usec \\(.*\\)/\\1000/p' /sys/fs/cgroup/cpu.stat"
+    )
+    text = podman.run("exec", target.container, "sh", "-c", script).stdout.decode().strip()
+    return int(text) / 1e9 if text.isdigit() else 0.0
