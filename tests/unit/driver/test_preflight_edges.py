@@ -55,6 +55,8 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
             **process(77, "jupyter", 1001, ""),
             **process(123, "java", 4242, "java\0" + "x" * 300),
             "/proc/200/comm": "odd\n",
+            # It ended while it was looked at; and not everything that is open is a file.
+            "/proc/300/fd/4": "",
             "/proc/self/comm": "python3\n",
             **process(1, "systemd", 0, "init"),
         },
@@ -64,18 +66,21 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
             "/proc/77/fd/3": "/dev/nvidia-uvm",
             "/proc/123/fd/3": "/dev/nvidiactl",
             "/proc/200/fd/3": "/dev/nvidia1",
+            "/proc/300/fd/3": "/dev/nvidia1",
             "/proc/self/fd/3": "/dev/nvidia1",
             "/proc/1/fd/3": "/dev/nvram",
         },
     )
-    smi = "991, /usr/bin/python3\n 9, python3\n[Not Found], [Insufficient Permissions]\n"
+    smi = "991, /usr/bin/python3\n 992, x\n200, y\n[Not Found], [Insufficient Permissions]\n"
     here = asked(tmp_path, {COMPUTE_APPS: Result(0, smi, "")})
     assert preflight.processes(here) == [
         {"pid": 9, "user": "root", "command": "python3 -m train"},
         {"pid": 77, "user": "ada", "command": "jupyter"},
         {"pid": 123, "user": "4242", "command": "java " + "x" * 155},
         {"pid": 200, "user": None, "command": "odd"},
+        {"pid": 300, "user": None, "command": ""},
         {"pid": 991, "user": None, "command": "/usr/bin/python3"},
+        {"pid": 992, "user": None, "command": "x"},
     ]
 
 
@@ -121,18 +126,18 @@ def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
 def test_compilers_are_told_by_their_major_versions_once_each(tmp_path: Path) -> None:
     tree(
         tmp_path,
-        {f"/usr/bin/x86_64-linux-gnu-gcc-{major}": "" for major in (9, 10, 12)}
+        {f"/usr/bin/x86_64-linux-gnu-gcc-{major}": "" for major in (9, 12, 16)}
         | {"/usr/bin/gcc-ar-wrapper": "", "/usr/bin/gcc-x": ""},
         {
             "/usr/bin/gcc-12": "x86_64-linux-gnu-gcc-12",
-            "/usr/bin/gcc-10": "x86_64-linux-gnu-gcc-10",
+            "/usr/bin/gcc-16": "x86_64-linux-gnu-gcc-16",
             "/usr/bin/gcc-9": "x86_64-linux-gnu-gcc-9",
-            "/usr/bin/gcc": "gcc-10",
+            "/usr/bin/gcc": "gcc-12",
             "/usr/bin/gcc-gone": "nothing",
         },
     )
     found = preflight.compilers(context(tmp_path))
-    assert found == {"kernel": None, "installed": [9, 10, 12], "default": 10}
+    assert found == {"kernel": None, "installed": [9, 12, 16], "default": 12}
     none = preflight.compilers(context(tmp_path / "none"))
     assert none == {"kernel": None, "installed": [], "default": None}
 
@@ -156,6 +161,10 @@ def test_the_home_is_that_of_who_came_by_ssh(
     monkeypatch.delenv("SUDO_USER")
     assert preflight.home(context(tmp_path)) is None
     assert preflight.home(context(tmp_path / "none")) is None
+    # A line that is cut off, or has a field too many, is no user's.
+    monkeypatch.setenv("SUDO_USER", "eve")
+    tree(tmp_path, {"/etc/passwd": "eve:x:5:5:Eve:/home/alice\neve:x:5:5:Eve:/b:/c:/d\n"})
+    assert preflight.home(context(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -274,6 +283,14 @@ def test_apt_refuses_a_key_that_is_followed_by_another_or_by_none(
     assert preflight._contradicts(keys) is refused
 
 
+def test_all_files_of_a_conflict_are_told_in_order(tmp_path: Path) -> None:
+    folder = "/etc/apt/sources.list.d/"
+    files = {f"{folder}{name}.list": CUDA_LIST.replace("cuda", name) for name in "ebdacfg"}
+    tree(tmp_path, files)
+    (found,) = preflight.signed_by_conflicts(context(tmp_path))
+    assert found[2] == sorted(files)
+
+
 def test_repositories_are_compared_by_address_and_suite(tmp_path: Path) -> None:
     tree(
         tmp_path,
@@ -324,7 +341,7 @@ def test_what_dpkg_has_not_finished(tmp_path: Path, state: str, listed: bool) ->
 
 def test_a_journal_that_is_cut_off_is_left_out(tmp_path: Path) -> None:
     for text in ("Package: slow\n", "Status: install ok unpacked\n"):
-        tree(tmp_path, {"/var/lib/dpkg/updates/0001": text})
+        tree(tmp_path, {"/var/lib/dpkg/updates/0001": text, "/var/lib/dpkg/updates/0002/x": ""})
         assert preflight.unfinished(context(tmp_path)) == []
 
 
@@ -337,7 +354,7 @@ def test_unfinished_packages_are_told_in_order(tmp_path: Path) -> None:
 
 
 def test_a_dpkg_at_work_is_a_process_of_that_name(tmp_path: Path) -> None:
-    tree(tmp_path, process(7, "dpkg-query") | process(8, "bash"))
+    tree(tmp_path, process(7, "dpkg-query") | process(8, "bash") | {"/proc/5/comm/x": ""})
     assert preflight.dpkg_at_work(context(tmp_path)) is False
     tree(tmp_path, process(9, "dpkg"))
     assert preflight.dpkg_at_work(context(tmp_path)) is True
@@ -401,6 +418,7 @@ def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
     """/usr may be one disk and /var another: the device is that of the nearest directory."""
     tree(tmp_path, {"/usr/bin/env": "", "/var/cache/x": ""})
     here = context(tmp_path)
+    here.disk_free = lambda _path: 1
     looked_at: list[str] = []
     stat = here.stat
     here.stat = lambda path: (looked_at.append(path), stat(path))[1]
@@ -537,6 +555,33 @@ def test_a_branch_may_have_more_numbers() -> None:
     assert "gpu-driver-window" in reasons({"row": row})
 
 
+def test_a_candidate_of_a_release_is_of_that_release() -> None:
+    case = {"gpus": [{"device": "0x2330"}], "row": {**ROW, "tensorflow": {"version": "2.12.0rc1"}}}
+    assert "gpu-translated" not in reasons(case)
+
+
+def test_kernels_without_headers_are_told_in_order() -> None:
+    found = copy.deepcopy(GOOD)
+    names = [f"5.10.0-{number}-amd64" for number in (13, 11, 14, 12)]
+    found["preflight"]["headers"] = dict.fromkeys(names, "absent")
+    told = [one["message"].split()[4] for one in preflight.blockers(found, CHANGES, {}, ROW)]
+    assert told == sorted(names)
+
+
+def test_both_programs_of_a_run_file_are_named() -> None:
+    both = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"]
+    message = reasons({"preflight.installer": both})["runfile-driver"]["message"]
+    assert "(/usr/bin/nvidia-uninstall, /usr/bin/nvidia-installer)" in message
+
+
+def test_cudas_profile_changes_nothing_for_the_driver() -> None:
+    """Runtime needs more room in /usr than the driver: a disk for the driver will do."""
+    rooms = {"/usr": {"free": preflight.NEEDS["nvidia_driver"]["/usr"], "device": 1}}
+    case = {"preflight.disk": rooms, "options": {"cuda_profile": "runtime"}}
+    driver = [one for one in CHANGES if one["component"] == "nvidia_driver"]
+    assert reasons(case, driver) == {}
+
+
 def test_full_disks_are_told_each_in_order() -> None:
     rooms = {
         "/usr": {"free": 1, "device": 9},
@@ -570,6 +615,9 @@ def test_a_reboot_that_is_not_allowed_disturbs_no_job() -> None:
     case = {"preflight.processes": [JOB], "options": {"nvidia_driver_reboot": True}}
     other = [change("cuda", "libcudart11.0", None, "x", "y", reboot=True)]
     assert reasons(case, other) == {}
+    hold = change("nvidia_driver", "libcuda1 hold", "not held", "held", "x")
+    assert reasons(case, [hold]) == {}
+    assert reasons(case, [hold, *other]) == {}
     package = [change("nvidia_driver", "nvidia-driver", None, "470.256.02-2", "x")]
     assert "gpu-processes" in reasons({"preflight.processes": [JOB]}, package)
 
@@ -587,10 +635,9 @@ def test_holds_are_told_in_order_and_with_the_way_out() -> None:
 
 
 def test_a_host_whose_driver_was_not_looked_at_has_no_holds() -> None:
-    for state in ({}, None):
-        found = copy.deepcopy(GOOD)
-        found["state"]["nvidia_driver"] = {**(state or {}), "kernels": [KERNEL]}
-        assert preflight.blockers(found, CHANGES, {}, ROW) == []
+    found = copy.deepcopy(GOOD)
+    found["state"]["nvidia_driver"] = {"kernels": [KERNEL]}
+    assert preflight.blockers(found, CHANGES, {}, ROW) == []
     assert reasons({"state.nvidia_driver.packages": None}) == {}
     assert held("x")
 

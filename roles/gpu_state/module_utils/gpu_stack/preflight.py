@@ -91,19 +91,28 @@ FOREIGN = re.compile(
 # the look
 
 
+def _text(context, path):
+    """A file's text; nothing where it can't be read, for a process may have ended meanwhile."""
+    return context.read(path) or ""
+
+
+def _users(context):
+    """The seven fields of each user, passwd(5); lines of NIS and broken ones are left out."""
+    lines = [line.split(":") for line in _text(context, "/etc/passwd").splitlines()]
+    return [fields for fields in lines if len(fields) == 7]
+
+
 def processes(context):
     """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file."""
     found = {}
     for directory in context.glob("/proc/[0-9]*/fd"):
         pid = directory.split("/")[2]
-        comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
+        comm = _text(context, "/proc/{0}/comm".format(pid)).strip()
         if comm in DAEMONS:
             continue
-        for name in context.listdir(directory):
-            target = context.readlink(directory + "/" + name) or ""
-            if target.startswith("/dev/nvidia"):
-                found[pid] = _process(context, pid, comm)
-                break
+        opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
+        if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
+            found[pid] = _process(context, pid, comm)
     # A process of another container shows here though its files can't be read from this one.
     answer = context.run(["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"])
     if answer.rc == 0:
@@ -116,16 +125,12 @@ def processes(context):
 
 
 def _process(context, pid, comm):
-    command = (context.read("/proc/{0}/cmdline".format(pid)) or "").replace("\0", " ").strip()
-    uid = re.search(r"^Uid:\s+(\d+)", context.read("/proc/{0}/status".format(pid)) or "", re.M)
+    command = _text(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
+    uid = re.search(r"^Uid:\s+(\d+)", _text(context, "/proc/{0}/status".format(pid)), re.M)
     user = None
     if uid is not None:
-        user = uid.group(1)
-        for line in (context.read("/etc/passwd") or "").splitlines():
-            fields = line.split(":")
-            if len(fields) > 2 and fields[2] == user:
-                user = fields[0]
-                break
+        names = [fields[0] for fields in _users(context) if fields[2] == uid.group(1)]
+        user = names[0] if names else uid.group(1)
     return {"pid": int(pid), "user": user, "command": (command or comm)[:160]}
 
 
@@ -156,11 +161,8 @@ def headers(context, kernel):
 def home(context):
     """Home directory of who came in by ssh; None when that is root."""
     user = os.environ.get("SUDO_USER")
-    for line in (context.read("/etc/passwd") or "").splitlines():
-        fields = line.split(":")
-        if user and len(fields) > 5 and fields[0] == user:
-            return fields[5]
-    return None
+    homes = [fields[5] for fields in _users(context) if fields[0] == user]
+    return homes[0] if homes else None
 
 
 def conda(context):
@@ -171,9 +173,9 @@ def conda(context):
     if directory:
         files += [directory + "/.bashrc", directory + "/.bash_profile", directory + "/.profile"]
     for path in files:
-        text = context.read(path) or ""
+        text = _text(context, path)
         if (path.endswith("conda.sh") and text) or re.search(
-            r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf|minif)\w*/bin", text, re.M
+            r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf)\w*/bin", text, re.M
         ):
             found.append(path)
     return found
@@ -194,7 +196,7 @@ def usr_local_cuda(context):
     files += context.glob("/etc/profile.d/*.sh") + context.glob("/etc/ld.so.conf.d/*.conf")
     return {
         "path": real,
-        "named_in": [file for file in files if path in (context.read(file) or "")],
+        "named_in": [file for file in files if path in _text(context, file)],
     }
 
 
@@ -210,7 +212,7 @@ def signed_by_conflicts(context):
         for uri in entry["uris"]:
             for suite in entry["suites"]:
                 key = (uri.rstrip("/"), suite)
-                seen.setdefault(key, []).append((options.get("signed-by", ""), entry["file"]))
+                seen.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
     return [
         [uri, suite, sorted({file for _key, file in found})]
         for (uri, suite), found in sorted(seen.items())
@@ -221,7 +223,7 @@ def signed_by_conflicts(context):
 def _contradicts(keys):
     """True when, in apt's reading order, a key is followed by another one or by none."""
     first = next((index for index, key in enumerate(keys) if key), len(keys))
-    return any(key != keys[first] for key in keys[first + 1 :])
+    return any(key != keys[first] for key in keys[first:])
 
 
 def unfinished(context):
@@ -231,7 +233,7 @@ def unfinished(context):
     """
     states = {name: context.packages[name]["status"] for name in context.packages}
     for path in context.glob("/var/lib/dpkg/updates/[0-9]*"):
-        text = context.read(path) or ""
+        text = _text(context, path)
         name = re.search(r"^Package: (\S+)", text, re.M)
         status = re.search(r"^Status: \S+ \S+ (\S+)", text, re.M)
         if name is not None and status is not None:
@@ -242,9 +244,7 @@ def unfinished(context):
 
 def dpkg_at_work(context):
     """True while a dpkg runs: what is half-installed now is whole in a moment."""
-    return any(
-        (context.read(path) or "").strip() == "dpkg" for path in context.glob("/proc/[0-9]*/comm")
-    )
+    return any(_text(context, path).strip() == "dpkg" for path in context.glob("/proc/[0-9]*/comm"))
 
 
 def disk(context):
@@ -265,20 +265,20 @@ def disk(context):
 
 def compilers(context):
     """Major versions: of the compiler that built the running kernel, and of those installed."""
-    version = context.read("/proc/version") or ""
+    version = _text(context, "/proc/version")
     built = re.search(r"\bgcc(?:-(\d+)| version (\d+)| \([^)]*\) (\d+))", version)
-    installed = []
-    for path in context.glob("/usr/bin/gcc*"):
-        target = os.path.basename(context.resolve(path) or "")
-        match = re.search(r"gcc-(\d+)$", target)
-        if match is not None:
-            installed.append(int(match.group(1)))
-    default = re.search(r"gcc-(\d+)$", context.resolve("/usr/bin/gcc") or "")
     return {
         "kernel": int(next(filter(None, built.groups()))) if built is not None else None,
-        "installed": sorted(set(installed)),
-        "default": int(default.group(1)) if default is not None else None,
+        "installed": sorted({_major(context, p) for p in context.glob("/usr/bin/gcc*")} - {None}),
+        "default": _major(context, "/usr/bin/gcc"),
     }
+
+
+def _major(context, path):
+    """The version of the compiler that `path` leads to; None where it leads to none."""
+    target = context.resolve(path)
+    match = target and re.search(r"gcc-(\d+)$", target)
+    return int(match.group(1)) if match else None
 
 
 def look(context, run=None):
@@ -286,9 +286,9 @@ def look(context, run=None):
 
     `run`: the id of the run that looks.
     """
-    flags = re.search(r"^flags\s*:(.*)$", context.read("/proc/cpuinfo") or "", re.M)
+    flags = re.findall(r"^flags\s*:(.*)$", _text(context, "/proc/cpuinfo"), re.M)
     return {
-        "avx": "avx" in flags.group(1).split() if flags is not None else None,
+        "avx": "avx" in flags[0].split() if flags else None,
         "disk": disk(context),
         "processes": processes(context),
         "secure_boot": secure_boot(context),
@@ -382,7 +382,7 @@ def disk_full(found, changes, options, _row):
 
 
 def gpu_processes(found, changes, options, row):
-    running = found["preflight"].get("processes") or []
+    running = found["preflight"].get("processes")
     # A missing hold or pin is put right without touching the driver that the job uses.
     packages = nvidia_driver.all_packages(row["nvidia_driver"])
     reboot = options.get("nvidia_driver_reboot")
@@ -512,7 +512,7 @@ def no_kernel(found, _changes, options, _row):
 
 def kernel_compiler(found, _changes, options, _row):
     compilers_found = found["preflight"].get("compilers") or {}
-    kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed") or []
+    kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed")
     if _scope(found, options) != "full" or found["container"]:
         return []
     if kernel is None or not installed or kernel in installed:
@@ -569,7 +569,7 @@ def dpkg_interrupted(found, changes, _options, _row):
 
 
 def held_elsewhere(found, _changes, options, row):
-    state = found["state"].get("nvidia_driver") or {}
+    state = found["state"]["nvidia_driver"]
     if state.get("pins") is not None:
         return []
     wanted = nvidia_driver.wanted_packages(row["nvidia_driver"], _scope(found, options), options)
@@ -615,7 +615,7 @@ def signed_by_conflict(found, _changes, _options, _row):
 
 
 def runfile_driver(found, _changes, _options, _row):
-    installer = found["preflight"].get("installer") or []
+    installer = found["preflight"].get("installer")
     if not installer:
         return []
     return [
@@ -644,7 +644,7 @@ def unowned_cuda(found, _changes, _options, _row):
 
 
 def conda_first(found, _changes, _options, _row):
-    files = found["preflight"].get("conda") or []
+    files = found["preflight"].get("conda")
     if not files:
         return []
     return [
