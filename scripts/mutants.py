@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "mutants"
 PATHS = [str(MUTANTS), str(ROOT), str(ROOT / "roles" / "gpu_state" / "module_utils")]
 KEYS = ("file", "function", "operator", "text", "before", "after", "number")
+BEGIN, END = "<!-- begin tables: scripts/mutants.py --docs -->", "<!-- end tables -->"
 RESULTS = ("alive", "killed", "killed at import")
 
 
@@ -118,8 +119,11 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
                 "result": result,
                 "test": test,
             }
+            done = sum(counts.values())
             if sys.stdout.isatty():
-                print(f"\r{target.path}: {sum(counts.values())} of {len(mutants)}", end="")
+                print(f"\r{target.path}: {done} of {len(mutants)}", end="", flush=True)
+            elif done % 250 == 0:
+                print(f"{target.path}: {done} of {len(mutants)}", flush=True)
 
         farm.tried(target, mutants, jobs, told)
         found += [results[place] for place in sorted(results)]
@@ -130,6 +134,66 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
     if only is not None:
         unused = {k: v for k, v in unused.items() if only in (k[1], Path(k[0]).stem)}
     return found, sorted(unused)
+
+
+def on_hosts() -> dict[str, str]:
+    """What turned a check red, or tripped a rule, on a real host of a lab: {id: what it was}."""
+    sys.path.insert(0, str(ROOT / "tests" / "hosts"))
+    import test_checks_red
+
+    found: dict[str, str] = {}
+    for damage in test_checks_red.DAMAGES:
+        for name in damage.red:
+            found[name] = "; ".join([*filter(None, [found.get(name)]), damage.title])
+    cases = yaml.safe_load((ROOT / "molecule" / "reject" / "cases.yml").read_text("utf-8"))
+    (cases,) = [value for value in cases.values() if isinstance(value, list)] or [[]]
+    found |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
+    return found | {
+        "dpkg-interrupted": "tests/hosts/test_refusals.py",
+        "run-in-progress": "tests/hosts/test_two_runs.py",
+    }
+
+
+def functions() -> dict[str, str]:
+    """{check or rule: the function that judges it}."""
+    from gpu_stack import preflight
+
+    from provision.verify import checks
+
+    return {check.id: check.judge.__name__ for check in checks.CHECKS} | {
+        rule.id: rule.check.__name__ for rule in preflight.RULES
+    }
+
+
+def tables(states: list[dict[str, Any]], code: list[dict[str, Any]]) -> str:
+    """The tables of docs/mutants.md: what turned each check and each rule red."""
+    hosts, judges = in_a_fork(on_hosts), in_a_fork(functions)
+    dead = collections.Counter(one["function"] for one in code if one["result"] != "alive")
+    kinds = collections.Counter((one["id"], one["kind"]) for one in states)
+    shared = sum(dead.values()) - sum(dead[name] for name in judges.values())
+    lines = [
+        "| check | wrong facts | faults of its code | on a host of a lab |",
+        "|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(one["id"] for one in states if one["kind"] == "check"):
+        cells = (f"`{name}`", kinds[name, "check"], dead[judges[name]], hosts.get(name, "-"))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", "| rule | trips | neighbours | faults of its code | on a host of a lab |"]
+    lines.append("|---|---|---|---|---|")
+    for name in dict.fromkeys(one["id"] for one in states if one["kind"] == "rule"):
+        counts = (kinds[name, "rule"], kinds[name, "neighbour"], dead[judges[name]])
+        cells = (f"`{name}`", *counts, hosts.get(name, "-"))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", f"{shared} more faults are of what they share: tables, helpers, looks, the plan."]
+    return "\n".join(lines) + "\n"
+
+
+def write_tables(text: str) -> None:
+    """Puts the tables between the page's marks."""
+    page = ROOT / "docs" / "mutants.md"
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
 
 
 def shown(one: dict[str, Any]) -> str:
@@ -143,6 +207,7 @@ def shown(one: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything down here too")
+    parser.add_argument("--docs", action="store_true", help="write the tables of docs/mutants.md")
     parser.add_argument("--only", metavar="NAME", help="faults of this function or file only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     chosen = parser.parse_args(arguments)
@@ -169,6 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         content = {"format": 1, "states": states, "code": code, "unused_waivers": unused}
         chosen.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if chosen.docs and chosen.only is None:
+        write_tables(tables(states, code))
     waived = sum(1 for one in code if one["result"] == "waived")
     print(f"{len(states) + len(code)} mutants: {len(missed) + len(alive)} alive, {waived} waived")
     return 1 if missed or alive or unused else 0
