@@ -131,6 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProvisionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    if all(results.get(part) for part in PARTS):
+        results.pop("notes", None)
     results["machine"] = machine()
     results["bounds"] = [bound.plain() for bound in figures.bounds(results)]
     chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,334 @@
+"""The benchmark's arithmetic and its page; nothing here measures a time.
+
+What a time is judged by must be right on the day it decides: a median of nothing, a ratio of runs
+of different rounds, a bound said to be met that was not measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench import cold, figures, fleet, page, processes, rendering, rerun, state
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(wall: float, cpu: float = 1.0) -> dict[str, float]:
+    return {"wall": wall, "cpu": cpu, "hosts_cpu": 0.5}
+
+
+RESULTS: dict[str, Any] = {
+    "machine": {
+        "date": "2026-01-02",
+        "cores": 2,
+        "processor": "a processor",
+        "memory_gib": 24,
+        "system": "Linux 6.1",
+        "versions": {"ansible-core": "2.19.1", "pyinfra": "3.1"},
+    },
+    "cold": {
+        "ours": [
+            {"installed": 100.0, "proven": 120.0, "verified": 150.0},
+            {"installed": 110.0, "proven": 130.0, "verified": 160.0},
+        ],
+        "by_hand": [{"installed": 90.0, "proven": 100.0}, {"installed": 95.0, "proven": 130.0}],
+    },
+    "rerun": {
+        "runs": {
+            "1": {"ours": [run(2.0, 1.0)], "pyinfra": [run(4.0)], "floor": [run(1.0, 0.9)]},
+            "10": {
+                "ours": [run(4.0), run(8.0), run(6.0)],
+                "pyinfra": [run(8.0), run(8.0), run(6.0)],
+                "ansible": [run(100.0), run(100.0), run(100.0)],
+            },
+            "100": {
+                "ours": [run(16.0, 10.9)],
+                "ssh": [run(10.0)],
+                "pyinfra": [run(80.0)],
+                "floor": [run(8.0, 5.85)],
+            },
+        }
+    },
+    "render": {
+        "runs": {
+            "1000": [
+                {"cpu": 1.5, "rss_kib": 51200, "inventory_cpu": 2.0, "inventory_rss_kib": 90000}
+            ],
+            "10000": [
+                {"cpu": 2.5, "rss_kib": 60200, "inventory_cpu": 9.0, "inventory_rss_kib": 900000}
+            ],
+        }
+    },
+}
+
+
+def bound(text: str, results: dict[str, Any] = RESULTS) -> figures.Bound:
+    (found,) = [one for one in figures.bounds(results) if text in one.text]
+    return found
+
+
+def test_a_ratio_is_of_runs_of_one_round() -> None:
+    """The machine was twice as slow in the second round, for both."""
+    assert figures.ratio([1.0, 2.0, 1.0], [2.0, 4.0, 2.0]) == 0.5
+    assert figures.ratio([1.0, 9.0, 1.1], [2.0, 2.0, 2.0]) == 0.55
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [([], [1.0]), ([1.0], []), ([1.0], [0.0])])
+def test_no_round_of_both_is_no_ratio(ours: list[float], theirs: list[float]) -> None:
+    assert figures.ratio(ours, theirs) is None
+
+
+def test_a_median_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        figures.median([])
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([], "not measured"),
+        ([3.14159], "3.14 (n=1)"),
+        ([2.0, 3.0, 2.5], "2.50 (2.00-3.00, n=3)"),
+        ([100.04, 90.0], "95.0 (90.0-100.0, n=2)"),
+    ],
+)
+def test_the_spread_says_how_many(values: list[float], told: str) -> None:
+    assert figures.spread(values) == told
+
+
+def test_what_one_more_host_costs() -> None:
+    assert figures.per_host(1.0, 10.9, 100) == pytest.approx(0.1)
+    with pytest.raises(ValueError, match="two hosts"):
+        figures.per_host(1.0, 1.0, 1)
+
+
+def test_every_bound_is_judged_by_its_own_runs() -> None:
+    assert bound("cold").value == pytest.approx(1.1)
+    assert bound("cold").met is True
+    assert bound("1 hosts: ours / pyinfra").value == 0.5
+    assert bound("10 hosts: ours / pyinfra").value == 1.0
+    assert bound("10 hosts: ours / pyinfra").met is False
+    assert bound("plain Ansible").value == 0.06
+    assert bound("plain ssh").value == 1.6
+    assert bound("1,000 hosts").value == 1.5
+    assert bound("per converged host").value == pytest.approx(0.1)
+
+
+def test_a_verdict_tells_the_distance() -> None:
+    assert bound("plain ssh").verdict == "not met, 7 % above"
+    assert bound("plain Ansible").verdict == "met, 40 % below"
+
+
+@pytest.mark.parametrize("part", ["cold", "rerun", "render"])
+def test_what_was_not_measured_is_not_met(part: str) -> None:
+    left = {key: value for key, value in RESULTS.items() if key != part}
+    unmeasured = [one for one in figures.bounds(left) if one.value is None]
+    assert unmeasured
+    assert {one.verdict for one in unmeasured} == {"not measured"}
+    assert {one.met for one in unmeasured} == {None}
+
+
+def test_the_page_tells_every_figure_and_verdict() -> None:
+    text = page.render(RESULTS)
+    for one in figures.bounds(RESULTS):
+        assert f"{one.value:.2f} | {one.verdict} |" in text
+    assert "Measured 2026-01-02 on 2 cores (a processor)" in text
+    assert "ansible-core 2.19.1, pyinfra 3.1" in text
+    assert "125.0 (120.0-130.0, n=2) | 115.0 (100.0-130.0, n=2) | 1.10 |" in text
+    assert (
+        "| 10 | plain tuned Ansible tasks | 100.0 (100.0-100.0, n=3) | 1.00 | 0.50 | 0.06 |" in text
+    )
+    assert "Memory per host beyond the smaller inventory: 1.0 KiB" in text
+    assert "| 0.90 | 5.85 | 0.050 |" in text
+
+
+def test_a_page_without_some_parts_is_a_page() -> None:
+    text = page.render({"machine": RESULTS["machine"]})
+    assert "not measured" in text
+    assert "## (b)" not in text
+
+
+def test_the_published_page_is_that_of_its_figures() -> None:
+    results = json.loads((ROOT / "docs" / "benchmark.json").read_text("utf-8"))
+    assert (ROOT / "docs" / "benchmark.md").read_text("utf-8") == page.render(results)
+    assert results["bounds"] == [one.plain() for one in figures.bounds(results)]
+
+
+def test_a_table_is_markdown() -> None:
+    assert figures.table(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+def test_a_commands_orphans_are_counted_and_gone(tmp_path: Path) -> None:
+    """ssh's masters leave their parent; their processor time is the command's all the same."""
+    script = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    end = time.process_time() + 0.3\n"
+        "    while time.process_time() < end: pass\n"
+        "    os._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(tmp_path / "log"), script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    cost = json.loads(done.stdout)
+    assert cost["exit"] == 0
+    assert cost["cpu"] >= 0.3
+
+
+# In a process of its own: it adopts orphans from then on.
+MEASURED = """\
+import dataclasses, json, sys
+from pathlib import Path
+from bench import processes
+cost = processes.measure([sys.executable, "-c", sys.argv[2]], log=Path(sys.argv[1]))
+print(json.dumps(dataclasses.asdict(cost)))
+"""
+
+
+def test_a_fleet_is_an_ordinary_inventory(tmp_path: Path) -> None:
+    target = fleet.Target("192.0.2.1", "lab", tmp_path / "key", "box", "ssh-ed25519 AAAA")
+    hosts = fleet.Fleet(target, (2201, 2202, 2203), tmp_path)
+    data = yaml.safe_load(hosts.first(2).inventory(tmp_path / "i" / "hosts.yml", "g").read_text())
+    assert data["g"]["hosts"] == {
+        "bench001": {"ansible_port": 2201},
+        "bench002": {"ansible_port": 2202},
+    }
+    assert "KexAlgorithms=curve25519-sha256" in data["g"]["vars"]["ansible_ssh_common_args"]
+
+
+@pytest.mark.parametrize("count", [1, 40, 41, 1000])
+def test_the_big_inventory_has_that_many_hosts(count: int) -> None:
+    data = yaml.safe_load(rendering.inventory(count))
+    groups = data["all"]["children"]
+    named = [host for name, body in groups.items() if name != "gpu_hosts" for host in body["hosts"]]
+    assert len(set(named)) == len(named) == count
+    assert set(groups["gpu_hosts"]["children"]) == set(groups) - {"gpu_hosts"}
+
+
+def test_render_is_measured_without_its_child(tmp_path: Path) -> None:
+    found = rendering.measure(tmp_path, counts=(3,), rounds=1, say=lambda _text: None)
+    (one,) = found["runs"]["3"]
+    assert set(one) == {"cpu", "rss_kib", "inventory_cpu", "inventory_rss_kib"}
+    assert min(one.values()) > 0
+    assert (tmp_path / "3" / "site.yml").exists()
+
+
+WANTED: dict[str, Any] = {
+    "digest": "sha256:abc",
+    "packages": {"libb": "2", "liba": "1"},
+    "files": {"/etc/x": {"content": "aGVsbG8K", "mode": "0644"}},
+    "links": {"/opt/l": "to here"},
+    "cudnn": "/opt/cudnn/8",
+    "cudnn_files": {
+        "lib/a.so": {"link": "a.so.1"},
+        "lib/a.so.1": {"size": 3, "mode": "0755"},
+        ".provision-manifest.json": {"size": 9, "mode": "0644"},
+    },
+    "sonames": ["liba.so.1"],
+    "libraries": ["/usr/bin/ptxas"],
+    "venv": "/opt/tf/2",
+    "python": "3.9",
+    "wheels": {"Google.Auth-Oauthlib": "0.4"},
+    "requirements_sha256": "def",
+}
+
+
+def test_the_script_gets_the_state_as_variables(tmp_path: Path) -> None:
+    script = tmp_path / "s.sh"
+    script.write_text(
+        state.shell(WANTED, 'printf "%s" "$packages" "$cudnn_files" "$wheels" "$links"')
+    )
+    told = subprocess.run(["sh", script], capture_output=True, text=True, check=True).stdout
+    assert told == (
+        "liba 1 hold installed\nlibb 2 hold installed\n"
+        ".provision-manifest.json 9 0644\nlib/a.so -> a.so.1\nlib/a.so.1 3 0755\n"
+        "google_auth_oauthlib 0.4\n/opt/l to here\n"
+    )
+    assert state.content(WANTED, "/etc/x") == b"hello\n"
+
+
+@pytest.mark.parametrize("name", ["assert.sh", "by_hand.sh"])
+def test_the_scripts_are_shell(name: str) -> None:
+    subprocess.run(["bash", "-n", str(rerun.WAYS / name)], check=True)
+
+
+def test_two_hosts_differ_by_more_than_our_manifest() -> None:
+    files = {k: v for k, v in WANTED["cudnn_files"].items() if not k.startswith(".")}
+    assert cold.same(WANTED, WANTED | {"cudnn_files": files}) == []
+    assert cold.same(WANTED, WANTED | {"packages": {}}) == ["packages"]
+
+
+def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
+    def event(second: int, **fields: str) -> dict[str, Any]:
+        return {"time": f"1970-01-01T00:00:{second:02}.000Z", **fields}
+
+    events = [
+        event(2, event="task", task="cuda : packages | Install"),
+        event(30, event="task", task="gpu_state : Proof | Compare the host with the lock again"),
+        event(35, event="task", task="Proof | Ask the driver for its GPUs"),
+        event(50, event="play", play="Verify"),
+    ]
+    told = cold.points(events, started=1.0, wall=58.5)
+    assert told == {"installed": 29.0, "proven": 49.0, "verified": 58.5}
+
+
+def test_each_way_is_measured_in_every_round_and_a_failure_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    codes = {"a": 0, "b": 0, "slow": 0}
+
+    def way(name: str) -> rerun.Way:
+        def measured(hosts: fleet.Fleet, _ground: rerun.Ground) -> processes.Cost:
+            calls.append(f"{name}{len(hosts.ports)}")
+            return processes.Cost(2.0, 1.0, codes[name])
+
+        return measured
+
+    class Up:
+        def __init__(self, _podman: Any, target: Any, count: int, folder: Path) -> None:
+            self.fleet = fleet.Fleet(target, tuple(range(count)), folder)
+
+        def __enter__(self) -> fleet.Fleet:
+            return self.fleet
+
+        def __exit__(self, *_error: object) -> None:
+            calls.append("down")
+
+    monkeypatch.setattr(rerun, "ALL", {name: way(name) for name in codes})
+    monkeypatch.setattr(rerun, "SLOW", {"slow": 1})
+    monkeypatch.setattr(rerun, "_host_cpu", lambda *_arguments: 0.0)
+    monkeypatch.setattr(rerun.fleet, "up", Up)
+    monkeypatch.setattr(rerun.Ground, "prepare", lambda _self: None)
+    target = fleet.Target("192.0.2.1", "lab", tmp_path / "key", "box", "ssh-ed25519 AAAA")
+    ground = rerun.Ground(tmp_path, tmp_path, tmp_path / "pyinfra", WANTED)
+
+    def measure() -> dict[str, Any]:
+        return rerun.measure(
+            None,
+            target,
+            ground,
+            counts=(1, 2),
+            rounds=2,
+            say=lambda _text: None,  # type: ignore[arg-type]
+        )
+
+    found = measure()["runs"]
+    assert calls == ["a1", "b1", "slow1", "b1", "slow1", "a1", "a2", "b2", "b2", "a2", "down"]
+    assert {name: len(runs) for name, runs in found["1"].items()} == {"a": 2, "b": 2, "slow": 2}
+    assert set(found["2"]) == {"a", "b"}
+    codes["b"] = 2
+    with pytest.raises(SystemExit, match="b on 1 hosts failed"):
+        measure()
+    assert calls[-1] == "down"
