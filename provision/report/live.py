@@ -125,7 +125,7 @@ class LiveView:
         with self._lock:
             line = self._take(event)
         if line is not None:
-            self._console.print(line, soft_wrap=True)
+            self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def _take(self, event: dict[str, Any]) -> Text | None:
         """Updates the hosts; the line to print at once, if there is one."""
@@ -190,13 +190,13 @@ class LiveView:
         task = str(event.get("task") or "")
         if not (host.busy and host.task == task):
             host.since = now
+            host.progress, host.step = {}, ("", "")
         host.task, host.busy = task, True
         if host.status == "as locked":  # verify goes on with it
             host.status = ""
         component = event.get("component")
         if not component or host.components.get(str(component)) == "running":
             return None
-        host.progress, host.step = {}, ("", "")
         for other, state in host.components.items():
             if state == "running":
                 host.components[other] = "done"
@@ -226,7 +226,9 @@ class LiveView:
         self.told.add(name)
         message = str(event.get("message", "")).strip().replace("\n", "\n  ")
         if host.status == "unreachable":
-            message += f"\n    cure: {cures.unreachable(message)}"
+            said = message.removeprefix("Task failed: ")
+            cure = f"\n    cure: {cures.unreachable(message)}"
+            return Text.assemble((f"{name} is unreachable: ", "bold red"), said, cure)
         if host.phase == "verify":
             return Text.assemble((f"{name} is not proven:", "bold red"), f"\n  {message}")
         if host.phase == "preflight":
@@ -288,7 +290,8 @@ class LiveView:
         if host.busy and host.progress and host.step[0] == running and host.phase == "apply":
             return Text(how_far(host.progress) + _clock_of(now - host.step_since))
         if not host.busy:
-            return Text("waits for the other hosts" if len(self.hosts) > 1 else "", "dim")
+            others = any(one.busy for one in self.hosts.values())
+            return Text("waits for the other hosts" if others else "", "dim")
         return Text(_step(host.task) + _clock_of(now - host.since))
 
     def _counts(self) -> Text:

@@ -242,6 +242,24 @@ def test_progress_of_a_component_before_is_not_shown_for_the_next() -> None:
     assert " Look at what is there" in text
 
 
+def test_progress_of_a_task_that_is_over_is_not_shown_for_the_next() -> None:
+    text = table(
+        look("gpu01", "cuda"),
+        start("gpu01"),
+        progress("gpu01", "setting up libc6, 9 of 9", phase="install"),
+        result("gpu01"),
+        start("gpu01", task="cuda : hold | Hold the packages"),
+    )
+    assert "setting up" not in text
+    assert "Hold the packages" in text
+
+
+def test_a_host_waits_for_others_only_where_others_are_at_work() -> None:
+    events = [look("gpu01", "cuda"), look("gpu02", "cuda"), start("gpu01"), start("gpu02")]
+    assert "waits" in row(table(*events, result("gpu01")), "gpu01")
+    assert "waits" not in row(table(*events, result("gpu01"), result("gpu02")), "gpu01")
+
+
 def test_trouble_stands_first_then_who_is_longest_at_one_step() -> None:
     clock = Clock()
     view = live.LiveView(Console(file=io.StringIO(), height=24), clock=clock)

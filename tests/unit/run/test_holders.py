@@ -1,0 +1,142 @@
+"""The callback's side of the lock: pipes that end with the run, and words that become events."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_tree import CALLBACK
+
+# Stands for ansible-playbook with a worker that has started a holder; the "host" is this test.
+RUN = f"""
+import importlib.util, json, os, socket, sys, time
+spec = importlib.util.spec_from_file_location("callback", {str(CALLBACK)!r})
+callback = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(callback)
+holders = callback.Holders(lambda host, message: print(host, json.dumps(message), flush=True))
+holders.start()
+parent, handle = (int(part) for part in os.environ["PROVISION_HOLD"].split(":"))
+to_holder, from_holder = int(sys.argv[1]), int(sys.argv[2])
+if os.fork() == 0:  # the worker of the task that holds the host
+    assert parent == os.getppid()
+    with socket.socket(fileno=os.dup(handle)) as here:
+        said = {{"host": "gpu01", "rest": sys.argv[3]}}
+        socket.send_fds(here, [json.dumps(said).encode()], [to_holder, from_holder])
+    os._exit(0)
+os.wait()
+os.close(to_holder)
+os.close(from_holder)
+while not holders._pipes:
+    time.sleep(0.01)
+handles = [one for key, value in holders._pipes.items() for one in (key, value[1])]
+busy = os.fork()
+if busy == 0:  # a worker of a later task: it has nothing that keeps the host held
+    time.sleep(float(sys.argv[4]))
+    for one in handles:
+        try:
+            os.fstat(one)
+        except OSError:
+            continue
+        os._exit(1)
+    os._exit(0)
+print("ready", busy, flush=True)
+for line in sys.stdin:
+    if line.startswith("stop"):
+        holders.stop(finished="finished" in line)
+        print("stopped", os.waitpid(busy, 0)[1], flush=True)
+"""
+
+
+class Run:
+    """The run as a process, and the holder's ends of its pipes."""
+
+    def __init__(self, rest: str = "", busy: float = 0.0) -> None:
+        self.stdin, to_holder = os.pipe()
+        from_holder, self.stdout = os.pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(to_holder), str(from_holder), rest, str(busy)],
+            pass_fds=(to_holder, from_holder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        os.close(to_holder)
+        os.close(from_holder)
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def say(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def hears(self) -> bytes:
+        """Everything that the holder is told until the end of its pipe."""
+        with open(self.stdin, "rb") as stream:
+            return stream.read()
+
+
+@pytest.fixture
+def runs() -> Any:
+    started: list[Run] = []
+
+    def make(**options: Any) -> Run:
+        started.append(Run(**options))
+        return started[-1]
+
+    yield make
+    for run in started:
+        run.process.kill()
+        run.process.communicate()
+
+
+def test_a_run_that_is_done_says_so_and_lets_go(runs: Any) -> None:
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("stop finished")
+    assert run.hears().endswith(b"done\n")
+
+
+def test_a_run_that_is_cut_off_only_lets_go(runs: Any) -> None:
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("stop")
+    heard = run.hears()
+    assert b"done" not in heard
+    assert heard.startswith(b"alive\n")
+
+
+def test_a_killed_run_lets_go_though_a_worker_is_still_busy(runs: Any) -> None:
+    run = runs(busy=30.0)
+    busy = int(run.line().split()[1])
+    run.process.kill()
+    run.hears()  # its end, which a copy in that worker would keep away
+    try:
+        assert Path(f"/proc/{busy}").exists(), "the worker was to outlive its parent"
+    finally:
+        os.kill(busy, signal.SIGKILL)
+
+
+def test_no_later_worker_has_the_pipes(runs: Any) -> None:
+    run = runs()
+    assert run.line().startswith("ready")
+    os.close(run.stdout)
+    run.say("stop finished")
+    assert run.line() == "stopped 0"
+
+
+def test_what_a_holder_says_is_told_with_its_host(runs: Any) -> None:
+    run = runs(rest='PROVISION-HOLD {"progress": {"text": "first"}}\nPROVISION-HOLD {"prog')
+    os.write(run.stdout, b'ress": {"text": "second"}}\nsudo: a lecture\n\nPROVISION-HOLD [1]\n')
+    os.write(run.stdout, b'PROVISION-HOLD {"progress": {"text": "third"}}\n')
+    lines = [line for line in (run.line() for _ in range(4)) if not line.startswith("ready")]
+    assert lines == [
+        f'gpu01 {{"progress": {{"text": "{word}"}}}}' for word in ("first", "second", "third")
+    ]
