@@ -53,3 +53,22 @@ def test_holds_are_released_when_holding_is_switched_off(bare: Project) -> None:
             assert done.returncode == 0, done.stdout[-6000:] + done.stderr
         assert "changed=0" in done.stdout, done.stdout[-6000:]
     assert bare.ssh("bare1", "apt-mark showhold") == ""
+
+
+def test_both_roles_can_name_one_mirror(bare: Project) -> None:
+    """apt refuses all work where two entries of one archive name different keys.
+
+    Nothing is missing on the host, so the archive need not be there.
+    """
+    mirror = "http://mirror.invalid/debian"
+    both = ["-e", f"cuda_mirror={mirror} nvidia_driver_mirror={mirror}"]
+    for expected in ("changed=1", "changed=0"):
+        for role in ("cuda", "nvidia_driver"):
+            (bare.path / "alone.yml").write_text(
+                f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n"
+            )
+            done = bare.playbook(*both, "-e", "nvidia_driver_hold=false", book="alone.yml")
+            assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+            assert expected in done.stdout, done.stdout[-6000:]
+        bare.ssh("bare1", "apt-get indextargets >/dev/null")
+    assert bare.ssh("bare1", "cat /etc/apt/sources.list.d/*mirror* | grep -c mirror.invalid") == "1\n"
