@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,14 +62,18 @@ def test_both_roles_can_name_one_mirror(bare: Project) -> None:
     Nothing is missing on the host, so the archive need not be there.
     """
     mirror = "http://mirror.invalid/debian"
-    both = ["-e", f"cuda_mirror={mirror} nvidia_driver_mirror={mirror}"]
+    options = {"cuda_mirror": mirror, "cuda_hold": False}
+    options |= {"nvidia_driver_mirror": mirror, "nvidia_driver_hold": False}
     for expected in ("changed=1", "changed=0"):
         for role in ("cuda", "nvidia_driver"):
             (bare.path / "alone.yml").write_text(
                 f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n"
             )
-            done = bare.playbook(*both, "-e", "nvidia_driver_hold=false", book="alone.yml")
+            done = bare.playbook("-e", json.dumps(options), book="alone.yml")
             assert done.returncode == 0, done.stdout[-6000:] + done.stderr
             assert expected in done.stdout, done.stdout[-6000:]
-        bare.ssh("bare1", "apt-get indextargets >/dev/null")
-    assert bare.ssh("bare1", "cat /etc/apt/sources.list.d/*mirror* | grep -c mirror.invalid") == "1\n"
+    bare.ssh("bare1", "apt-get indextargets >/dev/null")
+    named = bare.ssh("bare1", "grep -l mirror.invalid /etc/apt/sources.list.d/*").split()
+    keys = bare.ssh("bare1", f"grep -h ^Signed-By: {' '.join(named)}").splitlines()
+    assert len(named) == len(keys) == 2
+    assert len(set(keys)) == 1
