@@ -16,11 +16,11 @@ NAMES = {
 TOP = """\
 # Damage: what is seen, and what is repaired
 
-Everything a stack consists of has been damaged once on a proven local host (Debian 11 over SSH,
-GPU simulated), in {count} ways. For each of them `provision plan` named exactly what the table
-says, one `provision apply` repaired it and proved the host, and afterwards nothing on the host
-differed from before but what was repaired. `make damage` does it all again; a dozen of them run in
-`make test`.
+What a stack consists of has been damaged on a proven local host (Debian 11 over SSH, GPU
+simulated) in {count} ways. For each of them `provision plan` named exactly what the table says, one
+`provision apply` repaired it and proved the host, and afterwards nothing on the host differed from
+before but what was repaired. `make damage` runs the whole catalogue, {all} rows; a
+dozen of them run in `make test`.
 
 This page is written by a test from the catalogue, `tests/hosts/damage.py`:
 `PROVISION_UPDATE_GOLDEN=1 pytest tests/unit/hosts`.
@@ -48,8 +48,14 @@ documents, edited configuration files, and checksums that are gone:
 PERSON = """
 ## What is named, and left to a person
 
-Nobody's files are deleted. A library of somebody else's that the loader finds before ours is
+Not yet run to the end either. Nobody's files are deleted. A library of somebody else's that the loader finds before ours is
 named with its path and what to do; a run leaves the host unproven until it is gone.
+"""
+
+UNTRIED = """
+## In the catalogue, and not yet run to the end
+
+Their repair has not been seen whole on a host, so nothing is claimed of these rows yet.
 """
 
 BOTTOM = """
@@ -104,11 +110,13 @@ def sections(rows: list[Row]) -> str:
 
 def page(cost: str) -> str:
     """The whole page; `cost` is what was measured, which the catalogue can't know."""
-    seen = [row for row in ROWS if row.seen_by == "look" and not row.undo]
-    deep = [row for row in ROWS if row.seen_by == "deep"]
+    tried = [row for row in ROWS if row.tried]
+    seen = [row for row in tried if row.seen_by == "look" and not row.undo]
+    deep = [row for row in tried if row.seen_by == "deep"]
     people = [row for row in ROWS if row.undo]
+    untried = [row for row in ROWS if not row.tried and not row.undo]
     return (
-        TOP.format(count=len(ROWS))
+        TOP.format(count=len(tried), all=len(ROWS))
         + "\n## What every look sees\n"
         + sections(seen)
         + DEEP
@@ -117,6 +125,8 @@ def page(cost: str) -> str:
         + PERSON
         + "\n"
         + table(people)
+        + UNTRIED
+        + sections(untried)
         + BOTTOM
         + cost
     )
