@@ -361,9 +361,17 @@ def cudnn_library(seen: Seen) -> Verdict:
 
 @check("cudnn.version", "cuDNN is the lock's, and new enough for TensorFlow")
 def cudnn_version(seen: Seen) -> Verdict:
-    row, found = seen.row["cudnn"], cudnn_loaded(seen)
-    if found is None:
+    row, library, found = seen.row["cudnn"], seen.probe["cudnn"], cudnn_loaded(seen)
+    if library["loaded"] is None:
         return not_applicable("no cuDNN can be loaded")
+    if found is None:
+        said = str(library.get("error") or "it says nothing")
+        for soname in (seen.row.get("cuda") or {}).get("sonames") or {}:
+            if f" {soname}:" in said:
+                return not_applicable(
+                    f"it can't be asked without {soname}, one of CUDA's libraries"
+                )
+        return failed(f"cuDNN does not tell its version: {said}", AGAIN)
     least = numbers(row["minimum"])
     if numbers(found)[0] != least[0] or numbers(found) < least:
         return failed(

@@ -43,7 +43,8 @@ for name in (None, "libdl.so.2"):
         continue
     ask.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
     if ask(library._handle, 2, ctypes.byref(found)) == 0:
-        print("path", found.contents.name.decode())
+        # At once: asked for its version, a cuDNN that lacks a library of CUDA's aborts.
+        print("path", found.contents.name.decode(), flush=True)
         break
 if len(sys.argv) > 2:
     function = getattr(library, sys.argv[2])

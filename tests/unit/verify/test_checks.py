@@ -182,6 +182,15 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
         ["not from /opt/nvidia/cudnn/8.1.0.77-cuda11.2/"],
     ),
     ("cudnn.library", {"cudnn/cached_real": "/usr/lib/old"}, ["not in the loader's cache"]),
+    (
+        "cudnn.version",
+        {
+            "cudnn/answer": None,
+            "cudnn/error": "Could not load library libcudnn_ops_infer.so.8. Error: "
+            "libcudnn_ops_infer.so.8: file too short",
+        },
+        ["does not tell its version", "file too short"],
+    ),
     ("cudnn.version", {"cudnn/answer": "8005"}, ["cuDNN 8.0.5 is loaded", "built with 8.1.0"]),
     ("cudnn.version", {"cudnn/answer": "90100"}, ["cuDNN 9.1.0 is loaded", "same major"]),
     ("cudnn.version", {"cudnn/answer": "8500"}, ["8.5.0 is loaded, the lock's is 8.1.0.77"]),
@@ -295,7 +304,17 @@ NOT_APPLICABLE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "does not answer",
     ),
-    ("cudnn.version", {"cudnn/answer": None}, {}, "no cuDNN"),
+    ("cudnn.version", {"cudnn/loaded": None}, {}, "no cuDNN"),
+    (
+        "cudnn.version",
+        {
+            "cudnn/answer": None,
+            "cudnn/error": "Could not load library libcudnn_ops_infer.so.8. Error: "
+            "libcusolver.so.11: cannot open shared object file: No such file or directory",
+        },
+        {},
+        "it can't be asked without libcusolver.so.11",
+    ),
     ("tensorflow.version", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
     ("tensorflow.built_with_cuda", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "imported"),
     ("tensorflow.gpus", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
