@@ -47,6 +47,6 @@ mutants: setup ## Turn every check and every preflight rule red by what it guard
 	$(PYTHON) scripts/mutants.py
 
 bench: setup ## Measure speed as ratios against other ways; writes docs/benchmark.md
-	$(PYTHON) scripts/bench.py
+	$(PYTHON) scripts/benchmark.py
 
 .PHONY: help setup demo demo-down test lint unit hosts test-all faults damage mutants bench

@@ -72,7 +72,7 @@ AGAIN = """\
 ## Measure it yourself
 
     make bench                                  # everything, about 40 minutes on 2 cores
-    .venv/bin/python scripts/bench.py --only rerun --hosts 1,10 --rounds 2
+    .venv/bin/python scripts/benchmark.py --only rerun --hosts 1,10 --rounds 2
 
 It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
 them. It exits 0 whatever the ratios are: a slow machine is no error. Run it on a machine that does
