@@ -220,6 +220,22 @@ def test_dpkg_is_never_ended_and_the_next_run_waits_for_it(
     assert json.loads(path.read_text())["run"] == "run2"
 
 
+def test_a_run_that_was_cut_off_is_called_so_at_once(
+    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+) -> None:
+    """Whoever looks in the next second must not be told that it is at work."""
+    dpkg = step("run1", "dpkg")
+    holder = start(GOODBYE=60.0)
+    holder.answer()
+    holder.end()
+    wait_for(lambda: "finishing" in path.read_text())
+    assert json.loads(path.read_text())["ended"] is True
+    assert not is_free(path)
+    dpkg.kill()
+    dpkg.wait()
+    wait_for(lambda: is_free(path))
+
+
 def test_patience_has_an_end(
     start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
 ) -> None:

@@ -248,7 +248,11 @@ def into_background():
 def cut_off(handle, content, output):
     """The run has ended without saying so: end its last step, and hold the host until it has."""
     steps = Steps(content["run"])
-    left = steps.end(GOODBYE)
+    left = steps.end(0)
+    if left:
+        # Before anything is waited for: who looks in this moment must not read that it is at work.
+        write(handle, dict(content, ended=True, finishing=names(left)))
+        left = steps.end(GOODBYE)
     if left:
         output.say(finishing=names(left))
         into_background()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +57,26 @@ def test_the_holder_of_the_lock_is_told(tmp_path: Path) -> None:
 def test_a_run_is_not_in_its_own_way(tmp_path: Path) -> None:
     with held(tmp_path, json.dumps(ADA)):
         assert look(tmp_path, "a1") is None
+
+
+@pytest.mark.parametrize("word", ["ended", "silent"])
+def test_a_run_that_says_it_was_cut_off_is_not_waited_for(tmp_path: Path, word: str) -> None:
+    with held(tmp_path, json.dumps({**ADA, word: True})):
+        begun = time.monotonic()
+        assert running.look(Context(root=str(tmp_path)), None, patience=60.0) == {**ADA, word: True}
+        # A bound against waiting for it at all, not a measure of speed.
+        assert time.monotonic() - begun < 30
+
+
+def test_a_run_that_is_cut_off_while_one_looks_is_seen(tmp_path: Path) -> None:
+    """Its holder needs a moment to say so."""
+    path = tmp_path / running.PATH.lstrip("/")
+    with held(tmp_path, json.dumps(ADA)):
+        later = threading.Timer(0.3, path.write_text, [json.dumps({**ADA, "ended": True})])
+        later.start()
+        found = running.look(Context(root=str(tmp_path)), None, patience=60.0)
+        later.join()
+    assert found == {**ADA, "ended": True}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]"])

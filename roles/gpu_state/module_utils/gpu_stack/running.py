@@ -10,8 +10,9 @@ import json
 import time
 
 PATH = "/var/lib/provision/run.lock"
-# A run that has just ended may need a moment to let go.
-PATIENCE = 1.0
+# A run that has just ended, or was cut off, may need a moment to let go or to say so on a host
+# under load; a run that is at work is waited for no longer.
+PATIENCE = 3.0
 
 
 def look(context, run=None, patience=None):
@@ -25,11 +26,12 @@ def look(context, run=None, patience=None):
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     with stream:
         while not _free(stream):
-            if time.monotonic() < deadline:
-                time.sleep(0.05)
-                continue
             found = _content(context.read(PATH))
-            return None if run is not None and found.get("run") == run else found
+            if run is not None and found.get("run") == run:
+                return None
+            if found.get("ended") or found.get("silent") or time.monotonic() >= deadline:
+                return found
+            time.sleep(0.05)
     return None
 
 
