@@ -29,7 +29,8 @@ from provision.errors import InputError, MachineError
 from provision.values import CudnnWish, Wish
 
 WISH = "gpu_stack"
-WISH_KEYS = ("tensorflow", "python", "cuda", "cudnn", "driver_branch")
+WISH_KEYS = ("tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "gcc")
+CUDA_SOURCES = ("distribution", "network", "local", "wheels")
 CUDNN_KEYS = ("version", "cuda", "sha256")
 
 _LITERAL = re.compile(r"\{\{|\{%|\{#")
@@ -386,14 +387,17 @@ def parse_wish(value: Any, *, where: str) -> Wish:
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
-    plain = {key: _text(value[key], key, where) for key in value if key != "cudnn"}
+    words = ("cudnn", "cuda_source")
+    plain = {key: _text(value[key], key, where) for key in value if key not in words}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
         tensorflow=plain.get("tensorflow"),
         python=plain.get("python"),
         cuda=plain.get("cuda"),
+        cuda_source=_cuda_source(value["cuda_source"], where) if "cuda_source" in value else None,
         driver_branch=plain.get("driver_branch"),
         cudnn=cudnn,
+        gcc=plain.get("gcc"),
         literal=dict(value),
     )
 
@@ -408,6 +412,20 @@ def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where
                 expected=", ".join(words),
                 hint=did_you_mean(str(key), words),
             )
+
+
+def _cuda_source(value: Any, where: str) -> str:
+    if isinstance(value, str) and _LITERAL.search(value):
+        raise _no_template(where, "cuda_source")
+    if value not in CUDA_SOURCES:
+        raise InputError(
+            "there is no such source of CUDA",
+            where=where,
+            got=json.dumps(value),
+            expected=" or ".join(CUDA_SOURCES),
+            hint=did_you_mean(str(value), CUDA_SOURCES),
+        )
+    return str(value)
 
 
 def _cudnn_wish(value: Any, where: str) -> CudnnWish:

@@ -1,18 +1,29 @@
-"""Wish x platform -> stack: one consistent choice, with a reason for each part of it.
+"""Wish x host -> stack: one consistent choice with a reason for each part, or the smallest clash.
 
-Pure: the same catalog and the same wish give the same stack, and a wish that cannot be had says
-what is nearest. Versions are compared by `packaging`, never as strings.
+What is known stands in the catalog; here it is turned into candidates and rules of `search`, so
+that a stack is right because every rule was asked, and a refusal is short because the smallest set
+of wishes and facts that clash is looked for. Preferences, in this order: what the platform's own
+sources have and this program can install; the tested combination before a merely compatible one;
+TensorFlow 2.9 where none was wished, then the newest; the newest patch; the platform's own source
+before NVIDIA's, and fewer bytes before more.
+
+Pure: the same catalog, host and wish give the same stack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from provision.catalog import (
     Catalog,
+    CudaReleaseRow,
     CudaRow,
     CudnnRow,
     DriverRow,
@@ -21,18 +32,61 @@ from provision.catalog import (
 )
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
-from provision.values import Reason, Wish
+from provision.search import Demand, Problem, Rule
+from provision.values import Gpu, Reason, Wish
+
+# The combination that everything here was first proved with.
+DEFAULT_TENSORFLOW = "2.9"
+ORIGINS = {
+    "distribution": "the distribution's own packages",
+    "wheels": "the wheels that tensorflow[and-cuda] brings",
+    "network": "NVIDIA's network repository",
+    "local": "NVIDIA's local installer",
+}
+# What `lock` and the roles can install in this version; the others are known, and refused there.
+INSTALLABLE = ("distribution", "wheels")
+
+
+@dataclass(frozen=True)
+class Tensorflow:
+    """A patch of a release."""
+
+    version: str
+    row: TensorflowRow = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """A CUDA for hosts of one platform; `platform` is empty where wheels bring it anywhere."""
+
+    release: str
+    version: str
+    origin: str
+    platform: str
+    # Of wheels: the TensorFlow patch whose metadata names them.
+    tensorflow: str = ""
+    row: CudaRow | None = field(default=None, compare=False)
+    facts: CudaReleaseRow | None = field(default=None, compare=False)
+
+    @property
+    def driver_minimum(self) -> str:
+        """The oldest driver this CUDA runs on, by minor version compatibility."""
+        row = self.row or self.facts
+        return row.driver_minimum if row else "0"
 
 
 @dataclass(frozen=True)
 class Cudnn:
-    """The archive that was chosen; `urls` is empty for an archive of the user's own."""
+    """The cuDNN that was chosen; without `sha256` it comes with the wheels."""
 
     version: str
     cuda: str
     sha256: str
     soname: str
-    minimum: str
+    minimum: str = ""
+    origin: str = "archive"
+    tensorflow: str = ""
+    architecture: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,20 +95,32 @@ class Stack:
 
     platform: PlatformRow
     driver: DriverRow
-    cuda: CudaRow
+    cuda: Cuda
     cudnn: Cudnn
     python: str
     tensorflow: str
+    gcc: str
     constraints: tuple[str, ...]
     reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """The name of the stack in lock, tree and receipt; says everything but the packages."""
+        wheels = "wheels" if self.cuda.origin == "wheels" else ""
         return (
-            f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{self.cuda.version}"
+            f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{wheels}{self.cuda.version}"
             f"-cudnn{self.cudnn.version}-driver{self.driver.version}"
         )
+
+    @property
+    def missing(self) -> str:
+        """What of it this version of the program knows but can't install yet; "" for nothing."""
+        if self.cuda.origin not in INSTALLABLE:
+            return f"CUDA {self.cuda.release} from {ORIGINS[self.cuda.origin]}"
+        if self.driver.origin not in INSTALLABLE or not self.driver.userspace:
+            return f"driver {self.driver.branch} from {ORIGINS[self.driver.origin]}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -69,210 +135,864 @@ class Choice:
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     """One choice per different wish and platform that can have it.
 
-    Hosts are not asked what they are, so every platform of the catalog that can satisfy a wish gets
-    a row. UnsatisfiableError when none can.
+    A host that doesn't say what it is may be of any platform, so every one of the catalog that can
+    satisfy its wish gets a row. UnsatisfiableError when none can.
     """
+    solver = Solver(catalog)
     choices = []
     for wish, hosts in fleet.wishes():
-        refusals: list[UnsatisfiableError] = []
         fitting = []
+        known: Stack | None = None
         for platform in catalog.platforms:
-            try:
-                fitting.append(Choice(platform, wish, resolve(catalog, platform, wish)))
-            except UnsatisfiableError as error:
-                refusals.append(error)
+            stack = solver.find(wish, platform)
+            if stack is not None and not stack.missing:
+                fitting.append(Choice(platform, wish, stack))
+            known = known or stack
         if not fitting:
-            first = refusals[0]
+            owner = f"gpu_stack of {_names(hosts)}"
+            if known is None:
+                raise solver.refusal(wish, where=owner)
             raise UnsatisfiableError(
-                first.message,
-                where=f"gpu_stack of {_names(hosts)}",
-                got=first.got,
-                expected=first.expected,
-                hint=first.hint,
+                f"this version can't install {known.missing}",
+                where=owner,
+                got=_literal(wish),
+                expected=" or ".join(solver.installable(wish)),
+                hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
             )
         choices.extend(fitting)
     return choices
 
 
-def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish) -> Stack:
-    """The stack for one platform and wish; UnsatisfiableError with the closest alternatives."""
-    tensorflow, row, why_tensorflow = _tensorflow(catalog, wish)
-    python, why_python = _python(platform, row, wish)
-    cuda, why_cuda = _cuda(catalog, platform, row, wish)
-    driver, why_driver = _driver(catalog, platform, row, cuda, wish)
-    cudnn, why_cudnn = _cudnn(catalog, platform, row, cuda, wish)
-    return Stack(
-        platform=platform,
-        driver=driver,
-        cuda=cuda,
-        cudnn=cudnn,
-        python=python,
-        tensorflow=tensorflow,
-        constraints=tuple(row.constraints),
-        reasons=(
-            Reason("nvidia_driver", why_driver),
-            Reason("cuda", why_cuda),
-            Reason("cudnn", why_cudnn),
-            Reason(
-                "gpu_env",
-                f"XLA looks for libdevice under {cuda.xla_cuda_data_dir} on {platform.title}",
-            ),
-            Reason("tensorflow", f"{why_tensorflow}; {why_python}"),
-        ),
-    )
+def resolve(
+    catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()
+) -> Stack:
+    """The stack for one platform, its GPUs (none: not told) and a wish, or UnsatisfiableError."""
+    return Solver(catalog).resolve(wish, platform, gpus)
 
 
-def _tensorflow(catalog: Catalog, wish: Wish) -> tuple[str, TensorflowRow, str]:
-    rows = sorted(catalog.tensorflow, key=lambda r: Version(r.release))
-    if wish.tensorflow is None:
-        row = rows[-1]
-        newest = max(row.patches, key=Version)
-        return newest, row, f"no TensorFlow was wished, {newest} is the newest in the catalog"
-    wanted = _version(wish.tensorflow, "tensorflow")
-    for row in rows:
-        if wanted == Version(row.release) and len(wanted.release) == 2:
-            newest = max(row.patches, key=Version)
-            return newest, row, f"{newest} is the newest patch of {row.release}"
-        for patch in row.patches:
-            if wanted == Version(patch) and len(wanted.release) == 3:
-                return patch, row, f"{patch} was wished"
-    near = _nearest(wanted, [p for r in rows for p in (r.release, *r.patches)])
-    raise UnsatisfiableError(
-        f"no TensorFlow {wish.tensorflow} in the catalog",
-        got=f'tensorflow: "{wish.tensorflow}"',
-        expected=" or ".join(f'"{v}"' for v in near),
-        hint="`provision explain` lists what there is",
-    )
+class Solver:
+    """The catalog as candidates and rules. Made once, asked for every kind of host."""
 
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._branches = {g.name: g for g in catalog.generations}
+        self._facts = {row.release: row for row in catalog.cuda_releases}
+        self._tensorflows = [
+            Tensorflow(patch, row)
+            for row in sorted(catalog.tensorflow, key=lambda r: Version(r.release), reverse=True)
+            for patch in sorted(row.patches, key=Version, reverse=True)
+        ]
+        self._told: dict[Any, Stack | None] = {}
 
-def _python(platform: PlatformRow, row: TensorflowRow, wish: Wish) -> tuple[str, str]:
-    common = [p for p in platform.pythons if p in row.pythons]
-    if wish.python is not None:
-        wanted = _version(wish.python, "python")
-        for python in common:
-            if Version(python) == wanted:
-                return python, f"Python {python} was wished"
-    elif common:
-        newest = max(common, key=Version)
-        return newest, f"Python {newest} is {platform.title}'s own and has wheels"
-    raise UnsatisfiableError(
-        f"no Python {wish.python or ''} for TensorFlow {row.release} on {platform.title}".replace(
-            "  ", " "
-        ),
-        got=f"{platform.title} has Python {', '.join(platform.pythons)}; TensorFlow {row.release} "
-        f"has wheels for {', '.join(row.pythons)}",
-        expected=" or ".join(f'"{p}"' for p in common) or "a platform with one of those Pythons",
-    )
+    # asking
 
+    def resolve(self, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu] = ()) -> Stack:
+        """As `find`, but UnsatisfiableError where there is none."""
+        stack = self.find(wish, platform, gpus)
+        if stack is None:
+            raise self.refusal(wish, platform, gpus)
+        return stack
 
-def _cuda(
-    catalog: Catalog, platform: PlatformRow, row: TensorflowRow, wish: Wish
-) -> tuple[CudaRow, str]:
-    here = [c for c in catalog.cuda if c.platform == platform.id]
-    fitting = [c for c in here if c.release == row.cuda]
-    if wish.cuda is not None:
-        wanted = _version(wish.cuda, "cuda")
-        fitting = [c for c in fitting if wanted in (Version(c.release), Version(c.version))]
-    if fitting:
-        best = max(fitting, key=lambda c: Version(c.version))
-        return best, f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
-    raise UnsatisfiableError(
-        f"no CUDA {wish.cuda or row.cuda} for TensorFlow {row.release} on {platform.title}",
-        got=f'cuda: "{wish.cuda}"' if wish.cuda else "",
-        expected=" or ".join(
-            f'"{v}"' for c in here if c.release == row.cuda for v in (c.release, c.version)
+    def find(
+        self, wish: Wish, platform: PlatformRow | None = None, gpus: Sequence[Gpu] = ()
+    ) -> Stack | None:
+        """The best stack, or None. Each kind of host is solved once."""
+        key = (json.dumps(_plain(wish.literal), sort_keys=True), platform and platform.id, *gpus)
+        if key not in self._told:
+            problem = self._problem(wish, gpus)
+            found = problem.solve(self._demands(wish, platform, gpus))
+            self._told[key] = None if found is None else self._stack(found, wish)
+        return self._told[key]
+
+    def installable(self, wish: Wish) -> list[str]:
+        """TensorFlow releases near the wished one that some platform can have installed."""
+        near = []
+        for row in self.catalog.tensorflow:
+            other = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
+            stacks = [self.find(other, platform) for platform in self.catalog.platforms]
+            if any(one is not None and not one.missing for one in stacks):
+                near.append(row.release)
+        wanted = wish.tensorflow or DEFAULT_TENSORFLOW
+        return [f'tensorflow: "{v}"' for v in nearest(Version(wanted), near)]
+
+    # the problem
+
+    def _problem(self, wish: Wish, gpus: Sequence[Gpu]) -> Problem:
+        catalog = self.catalog
+        own = self._own_cudnn(wish)
+        wanted = _version(wish.tensorflow, "tensorflow") if wish.tensorflow else None
+
+        def tensorflow_order(value: Tensorflow, _chosen: Mapping[str, Any]) -> Any:
+            release = Version(value.row.release)
+            if wanted is None:
+                return value.row.release != DEFAULT_TENSORFLOW
+            return (_distance(wanted, release), _distance(wanted, Version(value.version)))
+
+        return Problem(
+            {
+                "platform": list(catalog.platforms),
+                "gpus": [(), tuple(gpus)] if gpus else [()],
+                "tensorflow": self._tensorflows,
+                "python": _newest({p for row in catalog.tensorflow for p in row.pythons}),
+                "cuda": self._cudas,
+                "cudnn": [*([own] if own else []), *self._cudnns],
+                "driver": sorted(
+                    catalog.drivers, key=lambda d: Version(d.version), reverse=True
+                ),
+                "gcc": self._gccs,
+            },
+            RULES,
+            {
+                "platform": lambda p, _: p.id not in self._own_platforms,
+                # A redraw for an alternative stays near to what was wished.
+                "tensorflow": tensorflow_order if wanted is None else _same,
+                "cuda": _cuda_order,
+                "cudnn": _cudnn_order,
+                "driver": lambda d, _: (d.origin not in INSTALLABLE, not d.userspace),
+                "gcc": _gcc_order,
+            },
         )
-        or f"a platform whose archives have CUDA {row.cuda}",
-        hint=f"TensorFlow {row.release} was built with CUDA {row.cuda} and opens its sonames",
-    )
 
+    @functools.cached_property
+    def _own_platforms(self) -> set[str]:
+        """Those whose own packages hold a CUDA."""
+        return {row.platform for row in self.catalog.cuda}
 
-def _driver(
-    catalog: Catalog, platform: PlatformRow, row: TensorflowRow, cuda: CudaRow, wish: Wish
-) -> tuple[DriverRow, str]:
-    here = [d for d in catalog.drivers if d.platform == platform.id]
-    needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
-    minimum = Version(needed)
-    fitting = [d for d in here if Version(d.version) >= minimum]
-    if wish.driver_branch is not None:
-        fitting = [d for d in fitting if d.branch == wish.driver_branch]
-    if fitting:
-        best = max(fitting, key=lambda d: Version(d.version))
-        how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
-        return best, f"branch {best.branch} {how}; CUDA {cuda.release} needs {needed} or newer"
-    raise UnsatisfiableError(
-        f"no driver of branch {wish.driver_branch} on {platform.title} for CUDA {cuda.release}"
-        if wish.driver_branch
-        else f"no driver for CUDA {cuda.release} on {platform.title}",
-        got=f'driver_branch: "{wish.driver_branch}"' if wish.driver_branch else "",
-        expected=" or ".join(f'"{d.branch}"' for d in here if Version(d.version) >= minimum)
-        or f"a driver of {needed} or newer",
-    )
+    @functools.cached_property
+    def _gccs(self) -> list[str]:
+        found = {major for row in self.catalog.platforms for major in row.gccs}
+        found |= {row.gcc_maximum for row in self.catalog.cuda_releases}
+        # Last, none at all: nobody compiles on most hosts.
+        return [*_newest(found), ""]
 
-
-def _cudnn(
-    catalog: Catalog, platform: PlatformRow, row: TensorflowRow, cuda: CudaRow, wish: Wish
-) -> tuple[Cudnn, str]:
-    here = [
-        c
-        for c in catalog.cudnn
-        if c.architecture == platform.architecture and c.cuda == cuda.release
-    ]
-    minimum = Version(row.cudnn_minimum)
-    if wish.cudnn is None:
-        for known in here:
-            if known.version == row.cudnn:
-                return (
-                    _known(known, row),
-                    f"TensorFlow {row.release} was built and tested with cuDNN {row.cudnn_minimum}",
+    @functools.cached_property
+    def _cudas(self) -> list[Cuda]:
+        found = []
+        for row in self.catalog.cuda:
+            facts = self._facts.get(row.release)
+            found.append(
+                Cuda(row.release, row.version, "distribution", row.platform, row=row, facts=facts)
+            )
+        for one in self.catalog.tensorflow:
+            if one.cuda_wheels:
+                version = next(
+                    v for n, v in one.cuda_wheels.items() if n.startswith("nvidia-cuda-runtime")
                 )
-    else:
-        wanted = _version(wish.cudnn.version, "cudnn")
-        if wanted.major != minimum.major or wanted < minimum:
-            raise UnsatisfiableError(
-                f"cuDNN {wish.cudnn.version} does not serve TensorFlow {row.release}",
-                got=f'cudnn: "{wish.cudnn.version}"',
-                expected=f"the same major version and at least {row.cudnn_minimum}",
-                hint="a library of another major version has another soname, so it is never found",
+                patch = max(one.patches, key=Version)
+                found.append(
+                    Cuda(one.cuda, version, "wheels", "", patch, facts=self._facts.get(one.cuda))
+                )
+        for source in self.catalog.nvidia_sources:
+            for release, facts in self._facts.items():
+                newest = max(facts.versions, key=Version)
+                if source.kind == "network" and source.carries(release):
+                    found.append(Cuda(release, newest, "network", source.platform, facts=facts))
+                elif source.kind == "local" and source.cuda in facts.versions:
+                    found.append(
+                        Cuda(release, str(source.cuda), "local", source.platform, facts=facts)
+                    )
+        return found
+
+    @functools.cached_property
+    def _cudnns(self) -> list[Cudnn]:
+        found = [
+            Cudnn(row.version, row.cuda, row.sha256, row.soname, architecture=row.architecture)
+            for row in sorted(self.catalog.cudnn, key=lambda c: Version(c.version), reverse=True)
+        ]
+        for one in self.catalog.tensorflow:
+            for name, version in one.cuda_wheels.items():
+                if name.startswith("nvidia-cudnn"):
+                    major = Version(version).major
+                    patch = max(one.patches, key=Version)
+                    found.append(
+                        Cudnn(
+                            version, one.cuda, "", f"libcudnn.so.{major}",
+                            origin="wheels", tensorflow=patch,
+                        )
+                    )  # fmt: skip
+        return found
+
+    def _own_cudnn(self, wish: Wish) -> Cudnn | None:
+        """An archive of the user's own, known by its hash."""
+        if wish.cudnn is None or wish.cudnn.sha256 is None:
+            return None
+        version = _version(wish.cudnn.version, "cudnn")
+        cuda = wish.cudnn.cuda or wish.cuda or ""
+        return Cudnn(
+            wish.cudnn.version, cuda, wish.cudnn.sha256, f"libcudnn.so.{version.major}",
+            origin="own",
+        )  # fmt: skip
+
+    def _demands(
+        self, wish: Wish, platform: PlatformRow | None, gpus: Sequence[Gpu]
+    ) -> list[Demand]:
+        """Wishes first: of several smallest clashes the one that the user can change is told."""
+        found: list[Demand] = []
+
+        def demand(name: str, variable: str, holds: Callable[[Any], bool], text: str) -> None:
+            found.append(Demand(name, variable, holds, text))
+
+        if wish.tensorflow is not None:
+            release = _version(wish.tensorflow, "tensorflow")
+            demand(
+                "tensorflow", "tensorflow",
+                lambda t: _is(release, t.version), f'tensorflow: "{wish.tensorflow}"',
+            )  # fmt: skip
+        if wish.python is not None:
+            python = _version(wish.python, "python")
+            demand("python", "python", lambda p: Version(p) == python, f'python: "{wish.python}"')
+        if wish.cuda is not None:
+            cuda = _version(wish.cuda, "cuda")
+            demand("cuda", "cuda", lambda c: _is(cuda, c.version), f'cuda: "{wish.cuda}"')
+        if wish.cuda_source is not None:
+            demand(
+                "cuda_source", "cuda",
+                lambda c: c.origin == wish.cuda_source, f"cuda_source: {wish.cuda_source}",
+            )  # fmt: skip
+        if wish.cudnn is not None:
+            version = _version(wish.cudnn.version, "cudnn")
+            own = wish.cudnn.sha256 is not None
+            demand(
+                "cudnn", "cudnn",
+                lambda c: Version(c.version) == version and (c.origin == "own") == own
+                and (wish.cudnn is None or wish.cudnn.cuda in (None, c.cuda)),
+                f"cudnn: {json.dumps(_plain(wish.literal.get('cudnn', wish.cudnn.version)))}",
+            )  # fmt: skip
+        if wish.driver_branch is not None:
+            branch = wish.driver_branch
+            demand(
+                "driver_branch", "driver",
+                lambda d: d.branch == branch, f'driver_branch: "{branch}"',
+            )  # fmt: skip
+        if wish.gcc is not None:
+            demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
+        if platform is not None:
+            demand(
+                "platform", "platform", lambda p: p.id == platform.id, f"the host is {platform.title}"
             )
-        if wish.cudnn.cuda is not None and not _serves(wish.cudnn.cuda, cuda.release):
-            raise UnsatisfiableError(
-                f"a cuDNN for CUDA {wish.cudnn.cuda} does not go with CUDA {cuda.release}",
-                got=f'cudnn: {{cuda: "{wish.cudnn.cuda}"}}',
-                expected=f'"{cuda.release}"',
+        if gpus:
+            names = ", ".join(_unique(f"{gpu.name} ({gpu.generation})" for gpu in gpus))
+            demand("gpus", "gpus", lambda g: g == tuple(gpus), f"its GPUs: {names}")
+        return found
+
+    # the answer
+
+    def _stack(self, found: Mapping[str, Any], wish: Wish) -> Stack:
+        platform, tensorflow = found["platform"], found["tensorflow"]
+        cuda, cudnn, driver = found["cuda"], found["cudnn"], found["driver"]
+        row = tensorflow.row
+        if cudnn.origin == "own" and not cudnn.cuda:
+            cudnn = Cudnn(
+                cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own"
             )
-        if wish.cudnn.sha256 is not None:
-            own = Cudnn(
-                version=wish.cudnn.version,
-                cuda=wish.cudnn.cuda or cuda.release,
-                sha256=wish.cudnn.sha256,
-                soname=f"libcudnn.so.{wanted.major}",
-                minimum=row.cudnn_minimum,
+        cudnn = Cudnn(
+            cudnn.version, cudnn.cuda, cudnn.sha256, cudnn.soname, row.cudnn_minimum, cudnn.origin
+        )
+        return Stack(
+            platform=platform,
+            driver=driver,
+            cuda=cuda,
+            cudnn=cudnn,
+            python=found["python"],
+            tensorflow=tensorflow.version,
+            gcc=found["gcc"],
+            constraints=tuple(row.constraints),
+            reasons=tuple(_reasons(found, wish)),
+            warnings=tuple(_warnings(found)),
+        )
+
+    def refusal(
+        self,
+        wish: Wish,
+        platform: PlatformRow | None = None,
+        gpus: Sequence[Gpu] = (),
+        *,
+        where: str = "gpu_stack",
+    ) -> UnsatisfiableError:
+        """Why not: the smallest set of wishes and facts that clash, and what would work."""
+        problem = self._problem(wish, gpus)
+        demands = self._demands(wish, platform, gpus)
+        clash = problem.clash(demands)
+        unknown = self._unknown(wish, clash)
+        if unknown is not None:
+            unknown.where = where
+            return unknown
+        facts = _unique(
+            FACTS[rule.name](self, problem, clash)
+            for rule in problem.reasons(clash)
+            if rule.name in FACTS
+        )
+        instead = self._instead(problem, wish, demands, clash)
+        return UnsatisfiableError(
+            _headline(clash),
+            where=where,
+            got="; ".join(facts) or _literal(wish),
+            expected=" or ".join(instead) or "another wish, or another host",
+            hint=_hint(clash),
+        )
+
+    def _unknown(self, wish: Wish, clash: Sequence[Demand]) -> UnsatisfiableError | None:
+        """A wish for what never existed, with the closest that does."""
+        if len(clash) != 1:
+            return None
+        known: dict[str, list[str]] = {
+            "tensorflow": [v for r in self.catalog.tensorflow for v in (r.release, *r.patches)],
+            "python": _newest({p for r in self.catalog.tensorflow for p in r.pythons}),
+            "cuda": [v for c in self._cudas for v in (c.release, c.version)],
+            "cudnn": [c.version for c in self._cudnns],
+            "driver_branch": [d.branch for d in self.catalog.drivers],
+            "gcc": [g for g in self._gccs if g],
+        }
+        word = clash[0].name
+        if word not in known:
+            return None
+        titles = {
+            "tensorflow": "TensorFlow", "python": "Python", "cuda": "CUDA", "cudnn": "cuDNN",
+            "driver_branch": "driver branch", "gcc": "gcc",
+        }  # fmt: skip
+        asked = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
+        near = nearest(_version(asked, word), known[word])
+        own = ', or {version: "...", cuda: "...", sha256: "<64 hex digits>"} of your own archive'
+        return UnsatisfiableError(
+            f"no {titles[word]} {asked} in the catalog",
+            got=clash[0].text,
+            expected=" or ".join(f'"{v}"' for v in near) + (own if word == "cudnn" else ""),
+            hint="`provision catalog` shows what there is",
+        )
+
+    def _instead(
+        self, problem: Problem, wish: Wish, demands: Sequence[Demand], clash: Sequence[Demand]
+    ) -> list[str]:
+        """For each part of the clash that can be changed: the nearest stack without it."""
+        found = []
+        for one in clash:
+            if one.name == "gpus":
+                continue
+            rest = [demand for demand in demands if demand.name != one.name]
+            near = Problem(
+                problem.candidates,
+                problem.rules,
+                {**problem.order, one.variable: self._near(one, wish, problem)},
             )
-            return own, (
-                f"an archive of {wish.cudnn.version} with its hash was wished; "
-                f"at least {row.cudnn_minimum} is needed"
-            )
-        for known in here:
-            if Version(known.version) == wanted:
-                return _known(known, row), f"cuDNN {known.version} was wished"
-    asked = wish.cudnn.version if wish.cudnn else row.cudnn
-    raise UnsatisfiableError(
-        f"no cuDNN {asked} for CUDA {cuda.release} in the catalog",
-        got=f'cudnn: "{asked}"',
-        expected=" or ".join(f'"{c.version}"' for c in here)
-        or "an archive of your own, with its sha256",
-        hint='for another archive: cudnn: {version: "...", cuda: "...", sha256: "<64 hex digits>"}',
+            solution = near.solve(rest)
+            if solution is not None:
+                found.append(self._paste(wish, one, solution))
+        return _unique(found)
+
+    def _near(self, demand: Demand, wish: Wish, problem: Problem) -> Any:
+        own = problem.order.get(demand.variable)
+        asked = wish.cudnn.version if demand.name == "cudnn" and wish.cudnn else ""
+        asked = asked or str(getattr(wish, demand.name, "") or "")
+        if not asked or not re.fullmatch(r"[\d.]+", asked):
+            return own or _same
+        wanted = Version(asked)
+
+        def order(value: Any, chosen: Mapping[str, Any]) -> Any:
+            text = getattr(value, "branch", None) or getattr(value, "version", None) or value
+            near = _distance(wanted, Version(text)) if text else (99, 99, 99)
+            return (near, own(value, chosen)) if own is not None else (near,)
+
+        return order
+
+    def _paste(self, wish: Wish, dropped: Demand, solution: Mapping[str, Any]) -> str:
+        """The wish with one word changed, as it would stand in an inventory."""
+        literal = {key: value for key, value in _plain(wish.literal).items()}
+        platform = solution["platform"]
+        if dropped.name == "platform":
+            return f"{platform.title} with gpu_stack: {_flow(literal)}"
+        value = {
+            "tensorflow": lambda: solution["tensorflow"].row.release,
+            "python": lambda: solution["python"],
+            "cuda": lambda: solution["cuda"].release,
+            "cuda_source": lambda: solution["cuda"].origin,
+            "cudnn": lambda: solution["cudnn"].version,
+            "driver_branch": lambda: solution["driver"].branch,
+            "gcc": lambda: solution["gcc"],
+        }[dropped.name]()
+        if value:
+            literal[dropped.name] = value
+        else:
+            literal.pop(dropped.name, None)
+        return f"gpu_stack: {_flow(literal)} (on {platform.title})"
+
+
+# The rules. Each is a fact of the catalog; FACTS tells it in words where it is in the way.
+
+
+def _python_of_tensorflow(tensorflow: Tensorflow, python: str) -> bool:
+    return python in tensorflow.row.pythons
+
+
+def _python_of_platform(platform: PlatformRow, python: str) -> bool:
+    return python in platform.pythons
+
+
+def _cuda_of_platform(platform: PlatformRow, cuda: Cuda) -> bool:
+    return cuda.platform in ("", platform.id)
+
+
+def _cuda_of_tensorflow(tensorflow: Tensorflow, cuda: Cuda) -> bool:
+    """Every library that it opens by name is there, in no older a release than it was built with."""
+    row = tensorflow.row
+    if cuda.origin == "wheels":
+        return cuda.tensorflow == tensorflow.version
+    if cuda.release == row.cuda:
+        return True
+    has = set(cuda.facts.sonames if cuda.facts else cuda.row.sonames if cuda.row else ())
+    needed = {name for name in row.sonames if not name.startswith("libcudnn")}
+    return bool(needed) and needed <= has and Version(cuda.release) > Version(row.cuda)
+
+
+def _cudnn_of_tensorflow(tensorflow: Tensorflow, cudnn: Cudnn) -> bool:
+    """The same major version, and no older than what it was built with."""
+    if cudnn.origin == "wheels" and cudnn.tensorflow != tensorflow.version:
+        return False
+    minimum, version = Version(tensorflow.row.cudnn_minimum), Version(cudnn.version)
+    return version.major == minimum.major and version >= minimum
+
+
+def _cudnn_of_cuda(cuda: Cuda, cudnn: Cudnn) -> bool:
+    if (cudnn.origin == "wheels") != (cuda.origin == "wheels"):
+        return False
+    return cudnn.origin == "wheels" or not cudnn.cuda or serves(cudnn.cuda, cuda.release)
+
+
+def _cudnn_of_platform(platform: PlatformRow, cudnn: Cudnn) -> bool:
+    return cudnn.architecture in ("", platform.architecture)
+
+
+def _driver_of_platform(platform: PlatformRow, driver: DriverRow) -> bool:
+    return driver.platform == platform.id
+
+
+def _driver_of_cuda(cuda: Cuda, driver: DriverRow) -> bool:
+    return Version(driver.version) >= Version(cuda.driver_minimum)
+
+
+def _driver_of_tensorflow(tensorflow: Tensorflow, driver: DriverRow) -> bool:
+    return Version(driver.version) >= Version(tensorflow.row.driver_minimum)
+
+
+def _driver_of_gpus(gpus: Sequence[Gpu], driver: DriverRow) -> bool:
+    branch = Version(driver.branch)
+    return all(
+        Version(gpu.driver_first) <= branch
+        and (gpu.driver_last is None or branch <= Version(gpu.driver_last))
+        for gpu in gpus
     )
 
 
-def _known(row: CudnnRow, tensorflow: TensorflowRow) -> Cudnn:
-    return Cudnn(row.version, row.cuda, row.sha256, row.soname, tensorflow.cudnn_minimum)
+def _code_for_gpus(tensorflow: Tensorflow, gpus: Sequence[Gpu]) -> bool:
+    """Machine code of the same major version, or PTX that the driver can translate."""
+    return all(_runs(tensorflow.row, gpu) != "" for gpu in gpus)
 
 
-def _serves(built_for: str, release: str) -> bool:
+def _cuda_for_gpus(cuda: Cuda, gpus: Sequence[Gpu]) -> bool:
+    """A release that has dropped a generation has no libraries for it."""
+    return all(
+        gpu.cuda_last is None or Version(cuda.release) <= Version(gpu.cuda_last) for gpu in gpus
+    )
+
+
+def _gcc_of_platform(platform: PlatformRow, gcc: str) -> bool:
+    return gcc == "" or gcc in platform.gccs
+
+
+def _gcc_of_cuda(cuda: Cuda, gcc: str) -> bool:
+    """nvcc refuses a newer host compiler (host_config.h)."""
+    return gcc == "" or cuda.facts is None or int(gcc) <= int(cuda.facts.gcc_maximum)
+
+
+RULES = (
+    Rule("python-wheels", ("tensorflow", "python"), _python_of_tensorflow),
+    Rule("python-platform", ("platform", "python"), _python_of_platform),
+    Rule("cuda-platform", ("platform", "cuda"), _cuda_of_platform),
+    Rule("cuda-tensorflow", ("tensorflow", "cuda"), _cuda_of_tensorflow),
+    Rule("cuda-gpus", ("cuda", "gpus"), _cuda_for_gpus),
+    Rule("cudnn-tensorflow", ("tensorflow", "cudnn"), _cudnn_of_tensorflow),
+    Rule("cudnn-cuda", ("cuda", "cudnn"), _cudnn_of_cuda),
+    Rule("cudnn-platform", ("platform", "cudnn"), _cudnn_of_platform),
+    Rule("driver-platform", ("platform", "driver"), _driver_of_platform),
+    Rule("driver-cuda", ("cuda", "driver"), _driver_of_cuda),
+    Rule("driver-tensorflow", ("tensorflow", "driver"), _driver_of_tensorflow),
+    Rule("driver-gpus", ("gpus", "driver"), _driver_of_gpus),
+    Rule("code-gpus", ("tensorflow", "gpus"), _code_for_gpus),
+    Rule("gcc-platform", ("platform", "gcc"), _gcc_of_platform),
+    Rule("gcc-cuda", ("cuda", "gcc"), _gcc_of_cuda),
+)
+
+
+def _runs(row: TensorflowRow, gpu: Gpu) -> str:
+    """How TensorFlow's code runs on a GPU: "binary", "translated", or "" for not at all.
+
+    Machine code runs on its own and later minor versions of a compute capability; PTX of an older
+    one is translated by the driver at the first start
+    (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility).
+    """
+    have = Version(gpu.capability)
+    for one in row.capabilities:
+        code = Version(one)
+        if code.major == have.major and code.minor <= have.minor:
+            return "binary"
+    return "translated" if any(Version(one) <= have for one in row.ptx) else ""
+
+
+# Orders of preference
+
+
+def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:
+    return 0
+
+
+def _cuda_order(value: Cuda, chosen: Mapping[str, Any]) -> Any:
+    row = chosen["tensorflow"].row
+    return (
+        value.origin not in INSTALLABLE,
+        value.release != row.cuda,
+        list(ORIGINS).index(value.origin),
+        # The nearest to what was tested, and its newest patch.
+        _distance(Version(row.cuda), Version(value.release)),
+        [-part for part in Version(value.version).release],
+    )
+
+
+def _cudnn_order(value: Cudnn, chosen: Mapping[str, Any]) -> Any:
+    row = chosen["tensorflow"].row
+    tested = value.version == row.cudnn or value.version.startswith(row.cudnn + ".")
+    return (value.origin == "own", not tested, _distance(Version(row.cudnn), Version(value.version)))
+
+
+def _gcc_order(value: str, chosen: Mapping[str, Any]) -> Any:
+    """The platform's own if nvcc takes it, else the newest that it does; none comes last."""
+    return (value == "", value != chosen["platform"].gcc)
+
+
+# In words
+
+
+def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
+    platform, tensorflow, cuda = found["platform"], found["tensorflow"], found["cuda"]
+    cudnn, driver, row = found["cudnn"], found["driver"], found["tensorflow"].row
+    needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
+    how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
+    window = ""
+    for gpu in found["gpus"]:
+        last = f" to {gpu.driver_last}" if gpu.driver_last else " or newer"
+        window += f"; {gpu.name} ({gpu.generation}) is driven by branches {gpu.driver_first}{last}"
+    yield Reason(
+        "nvidia_driver",
+        f"branch {driver.branch} {how}; CUDA {cuda.release} needs {needed} or newer{window}",
+    )
+    tested = f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
+    if cuda.origin == "wheels":
+        tested += f", and tensorflow[and-cuda] brings {cuda.version} as wheels"
+    elif cuda.release != row.cuda:
+        tested += f"; {cuda.release} has the same libraries, and was not tested with it"
+    yield Reason("cuda", tested)
+    if cudnn.origin == "own":
+        text = (
+            f"an archive of {cudnn.version} with its hash was wished; "
+            f"at least {row.cudnn_minimum} is needed"
+        )
+    elif wish.cudnn is not None:
+        text = f"cuDNN {cudnn.version} was wished"
+    elif cudnn.origin == "wheels":
+        text = f"tensorflow[and-cuda] brings cuDNN {cudnn.version} as a wheel"
+    else:
+        text = f"TensorFlow {row.release} was built and tested with cuDNN {row.cudnn_minimum}"
+    yield Reason("cudnn", text)
+    if cuda.row is not None:
+        directory = cuda.row.xla_cuda_data_dir
+        text = f"XLA looks for libdevice under {directory} on {platform.title}"
+    else:
+        text = "each venv finds its own libraries; nothing is set for others"
+    yield Reason("gpu_env", text)
+    if wish.tensorflow is None:
+        why = f"no TensorFlow was wished, {tensorflow.version} is what fits best"
+    elif len(Version(wish.tensorflow).release) == 2:
+        why = f"{tensorflow.version} is the newest patch of {row.release}"
+    else:
+        why = f"{tensorflow.version} was wished"
+    python = found["python"]
+    whose = "was wished" if wish.python else f"is {platform.title}'s own and has wheels"
+    yield Reason("tensorflow", f"{why}; Python {python} {whose}")
+
+
+def _warnings(found: Mapping[str, Any]) -> Iterable[str]:
+    tensorflow, cuda = found["tensorflow"], found["cuda"]
+    for gpu in found["gpus"]:
+        if _runs(tensorflow.row, gpu) == "translated":
+            yield (
+                f"{gpu.name} ({gpu.generation}, compute capability {gpu.capability}): TensorFlow "
+                f"{tensorflow.row.release} has no machine code for it, only PTX; the driver "
+                "translates it at the first start, which takes many minutes, and NVIDIA's "
+                f"libraries of CUDA {cuda.release} were not made for it"
+            )
+    if cuda.release != tensorflow.row.cuda:
+        yield (
+            f"TensorFlow {tensorflow.row.release} was tested with CUDA {tensorflow.row.cuda}, "
+            f"not with {cuda.release}; its libraries have the same names"
+        )
+
+
+def _releases(clash: Sequence[Demand], solver: Solver) -> list[TensorflowRow]:
+    """The TensorFlow releases that the clash leaves, newest first."""
+    held = [one for one in clash if one.variable == "tensorflow"]
+    fitting = [t for t in solver._tensorflows if all(one.holds(t) for one in held)]
+    return _unique_rows(t.row for t in fitting)
+
+
+def _unique_rows(rows: Iterable[TensorflowRow]) -> list[TensorflowRow]:
+    found: dict[str, TensorflowRow] = {}
+    for row in rows:
+        found.setdefault(row.release, row)
+    return list(found.values())
+
+
+def _left(problem: Problem, clash: Sequence[Demand], variable: str) -> list[Any]:
+    """The candidates of a variable that the clash's own demands leave."""
+    held = [one for one in clash if one.variable == variable]
+    return [v for v in problem.candidates[variable] if all(one.holds(v) for one in held)]
+
+
+def _is_asked(clash: Sequence[Demand], variable: str) -> bool:
+    return any(one.variable == variable for one in clash)
+
+
+def _tell_python_wheels(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    if _is_asked(clash, "tensorflow"):
+        row = _releases(clash, solver)[0]
+        return f"TensorFlow {row.release} has wheels for Python {_span(row.pythons)}"
+    pythons = _left(problem, clash, "python")
+    rows = [r for r in _releases(clash, solver) if set(r.pythons) & set(pythons)]
+    which = _span([r.release for r in rows]) if rows else "none"
+    return f"of TensorFlow, {which} has wheels for Python {_span(pythons)}"
+
+
+def _tell_python_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    platforms = _left(problem, clash, "platform")
+    return "; ".join(f"{p.title} has Python {_span(p.pythons)}" for p in platforms)
+
+
+def _tell_cuda_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    told = []
+    for platform in _left(problem, clash, "platform"):
+        here: dict[str, list[str]] = {}
+        for cuda in problem.candidates["cuda"]:
+            if cuda.platform == platform.id:
+                here.setdefault(cuda.origin, []).append(cuda.release)
+        asked = {c.origin for c in _left(problem, clash, "cuda")}
+        parts = [
+            f"CUDA {_span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
+        ]
+        told.append(f"{platform.title} has {' and '.join(parts) or 'no CUDA of its own'}")
+    return "; ".join(told)
+
+
+def _tell_cuda_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    if _is_asked(clash, "tensorflow"):
+        row = _releases(clash, solver)[0]
+        wheels = " or its own wheels" if row.cuda_wheels else ""
+        return (
+            f"TensorFlow {row.release} was built with CUDA {row.cuda} and opens its "
+            f"libraries by name{wheels}"
+        )
+    cudas = _unique(c.release for c in _left(problem, clash, "cuda"))
+    fits = [
+        r.release
+        for r in _releases(clash, solver)
+        if any(
+            _cuda_of_tensorflow(Tensorflow(max(r.patches, key=Version), r), c)
+            for c in _left(problem, clash, "cuda")
+        )
+    ]
+    return f"CUDA {_span(cudas)} serves TensorFlow {_span(fits) if fits else 'of no release'}"
+
+
+def _tell_cuda_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
+    return "; ".join(
+        f"{gpu.name} (compute capability {gpu.capability}) has code in CUDA up to {gpu.cuda_last}"
+        for gpu in problem.candidates["gpus"][-1]
+        if gpu.cuda_last is not None
+    )
+
+
+def _tell_cudnn_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    rows = _releases(clash, solver)
+    if _is_asked(clash, "tensorflow"):
+        row = rows[0]
+        major = Version(row.cudnn_minimum).major
+        return (
+            f"TensorFlow {row.release} takes cuDNN {row.cudnn_minimum} or newer of major version "
+            f"{major}: another one has another name (libcudnn.so.{major})"
+        )
+    versions = _unique(c.version for c in _left(problem, clash, "cudnn"))
+    return f"cuDNN {_span(versions)} serves only some releases of TensorFlow"
+
+
+def _tell_cudnn_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    parts = []
+    for one in _unique((c.version, c.cuda, c.origin) for c in _left(problem, clash, "cudnn")):
+        version, cuda, origin = one
+        where = "comes as wheels" if origin == "wheels" else "is an archive"
+        parts.append(f"cuDNN {version} {where} for CUDA {cuda}")
+    return "; ".join(parts[:4])
+
+
+def _tell_cudnn_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    architectures = _unique(p.architecture for p in _left(problem, clash, "platform"))
+    return f"the host is {' or '.join(architectures)}, and not every cuDNN is there for it"
+
+
+def _tell_driver_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    told = []
+    for platform in _left(problem, clash, "platform"):
+        here = [d for d in problem.candidates["driver"] if d.platform == platform.id]
+        branches = _unique(d.branch for d in here)
+        told.append(f"{platform.title} has driver {_list(branches) or 'of no branch'}")
+    return "; ".join(told)
+
+
+def _tell_driver_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    told: dict[str, list[str]] = {}
+    for cuda in _left(problem, clash, "cuda"):
+        told.setdefault(cuda.driver_minimum, []).append(cuda.release)
+    return "; ".join(
+        f"CUDA {_span(_unique(releases))} needs driver {minimum} or newer"
+        for minimum, releases in sorted(told.items(), key=lambda one: Version(one[0]))
+    )
+
+
+def _tell_driver_tensorflow(solver: Solver, _problem: Problem, clash: Sequence[Demand]) -> str:
+    row = _releases(clash, solver)[0]
+    return f"TensorFlow {row.release} needs driver {row.driver_minimum} or newer"
+
+
+def _tell_driver_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
+    told = []
+    for gpu in problem.candidates["gpus"][-1]:
+        window = f"{gpu.driver_first} or newer"
+        if gpu.driver_last is not None:
+            window = f"up to {gpu.driver_last}, the last that knows it"
+        told.append(f"{gpu.name} ({gpu.generation}) is driven by branches {window}")
+    return "; ".join(_unique(told))
+
+
+def _tell_code_gpus(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    row = _releases(clash, solver)[0]
+    lacking = [g for g in problem.candidates["gpus"][-1] if not _runs(row, g)]
+    names = ", ".join(_unique(f"{g.name} has {g.capability}" for g in lacking))
+    ptx = f", and PTX of {_list(row.ptx)}" if row.ptx else ""
+    return (
+        f"TensorFlow {row.release} carries code for compute capability "
+        f"{_list(row.capabilities)}{ptx}; {names}"
+    )
+
+
+def _tell_gcc_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    return "; ".join(
+        f"{p.title} has gcc {_list(p.gccs)}" for p in _left(problem, clash, "platform")
+    )
+
+
+def _tell_gcc_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    found = _unique(
+        (c.release, c.facts.gcc_maximum) for c in _left(problem, clash, "cuda") if c.facts
+    )
+    return "; ".join(
+        f"nvcc of CUDA {release} takes gcc up to {maximum}" for release, maximum in found[:4]
+    )
+
+
+FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
+    "python-wheels": _tell_python_wheels,
+    "python-platform": _tell_python_platform,
+    "cuda-platform": _tell_cuda_platform,
+    "cuda-tensorflow": _tell_cuda_tensorflow,
+    "cuda-gpus": _tell_cuda_gpus,
+    "cudnn-tensorflow": _tell_cudnn_tensorflow,
+    "cudnn-cuda": _tell_cudnn_cuda,
+    "cudnn-platform": _tell_cudnn_platform,
+    "driver-platform": _tell_driver_platform,
+    "driver-cuda": _tell_driver_cuda,
+    "driver-tensorflow": _tell_driver_tensorflow,
+    "driver-gpus": _tell_driver_gpus,
+    "code-gpus": _tell_code_gpus,
+    "gcc-platform": _tell_gcc_platform,
+    "gcc-cuda": _tell_gcc_cuda,
+}
+
+
+def _headline(clash: Sequence[Demand]) -> str:
+    """ "tensorflow: "2.9" can't be had where the host is Debian 12"."""
+    wishes = [one.text for one in clash if one.name not in ("platform", "gpus")]
+    facts = [one.text for one in clash if one.name in ("platform", "gpus")]
+    if not wishes:
+        return f"no stack fits: {' and '.join(facts)}"
+    what = f"{' with '.join(wishes)} can't be had"
+    return f"{what} where {' and '.join(facts)}" if facts else what
+
+
+def _hint(clash: Sequence[Demand]) -> str:
+    if len(clash) == 1:
+        return "this alone can't be had; nothing else of the wish stands in its way"
+    return "without any one of these the rest can be had; `provision catalog` shows what runs where"
+
+
+def _literal(wish: Wish) -> str:
+    return f"gpu_stack: {_flow(_plain(wish.literal))}"
+
+
+def _flow(literal: Mapping[str, Any]) -> str:
+    """A mapping as one would write it in YAML on one line."""
+    parts = []
+    for key, value in literal.items():
+        if isinstance(value, Mapping):
+            parts.append(f"{key}: {_flow(value)}")
+        elif isinstance(value, str) and re.fullmatch(r"[a-z]+", value):
+            parts.append(f"{key}: {value}")
+        else:
+            parts.append(f"{key}: {json.dumps(value)}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _list(values: Sequence[str]) -> str:
+    """ "470", "470 and 535", "470, 510 and 535"."""
+    if len(values) < 2:
+        return "".join(values)
+    return f"{', '.join(values[:-1])} and {values[-1]}"
+
+
+def _span(values: Iterable[str]) -> str:
+    """The lowest and the highest of many, all of few."""
+    ordered = sorted(set(values), key=Version)
+    return f"{ordered[0]} to {ordered[-1]}" if len(ordered) > 2 else _list(ordered)
+
+
+def _newest(versions: Iterable[str]) -> list[str]:
+    return sorted(versions, key=Version, reverse=True)
+
+
+def serves(built_for: str, release: str) -> bool:
     """cuDNN of 11.2 serves 11.2; from 8.3 on an archive may say just "11" or "11.x"."""
     return built_for == release or built_for.removesuffix(".x") == release.split(".", maxsplit=1)[0]
+
+
+def _is(wanted: Version, text: str) -> bool:
+    """ "2.9" is every 2.9.x, "2.9.1" only itself."""
+    return Version(text).release[: len(wanted.release)] == wanted.release
 
 
 def _version(text: str, key: str) -> Version:
@@ -287,7 +1007,15 @@ def _version(text: str, key: str) -> Version:
         ) from None
 
 
-def _nearest(wanted: Version, known: Iterable[str]) -> Sequence[str]:
+def _distance(wanted: Version, other: Version) -> tuple[int, ...]:
+    return (
+        abs(other.major - wanted.major),
+        abs(other.minor - wanted.minor),
+        abs(other.micro - wanted.micro),
+    )
+
+
+def nearest(wanted: Version, known: Iterable[str]) -> Sequence[str]:
     """At most three known versions, closest first; a release rather than its patches."""
 
     def distance(text: str) -> tuple[int, int, int, str]:

@@ -41,6 +41,22 @@ class CudnnWish:
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """A kind of GPU, with what its generation needs.
+
+    `driver_first` and `driver_last` are the branches that drive it, `cuda_last` the last CUDA with
+    code for it; None where there is no end yet.
+    """
+
+    name: str
+    generation: str
+    capability: str
+    driver_first: str
+    driver_last: str | None = None
+    cuda_last: str | None = None
+
+
+@dataclass(frozen=True)
 class Wish:
     """What a group says it should become. `None` leaves the choice to the resolver.
 
@@ -51,8 +67,10 @@ class Wish:
     tensorflow: str | None = None
     python: str | None = None
     cuda: str | None = None
+    cuda_source: str | None = None
     driver_branch: str | None = None
     cudnn: CudnnWish | None = None
+    gcc: str | None = None
     literal: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 

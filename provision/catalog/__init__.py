@@ -69,7 +69,11 @@ class PlatformRow(Row):
 
 
 class DriverRow(Row):
-    """A driver branch on a platform."""
+    """A driver branch on a platform.
+
+    `origin` says where its packages come from: the distribution itself, or NVIDIA's network
+    repository. Without package lists the driver is known and cannot be installed from here yet.
+    """
 
     platform: str
     branch: str
@@ -79,6 +83,57 @@ class DriverRow(Row):
     kernel: list[str]
     desktop: list[str]
     branch_sources: list[str]
+    origin: str = "distribution"
+
+
+class DriverBranchRow(Row):
+    """A driver branch of NVIDIA's, wherever it is installed from."""
+
+    branch: str
+    kind: str
+    first: str | None
+    newest: str | None
+    end: str | None
+    supports_cuda: str | None
+    modules: list[str]
+
+
+class CudaWindow(BaseModel):
+    """The CUDA releases whose compiler can make code for a compute capability."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    cuda_first: str | None = None
+    cuda_last: str | None = None
+
+
+class GenerationRow(Row):
+    """A GPU generation, and the driver branches that drive it (None: no end yet)."""
+
+    name: str
+    capabilities: dict[str, CudaWindow]
+    driver_first: str
+    driver_last: str | None
+    modules: str
+
+
+class CudaVersion(BaseModel):
+    """A patch of a CUDA release; the driver its notes were written for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    driver_exact: str | None
+
+
+class CudaReleaseRow(Row):
+    """A CUDA release of NVIDIA's, wherever it is installed from."""
+
+    release: str
+    versions: dict[str, CudaVersion]
+    driver_minimum: str
+    gcc_maximum: str
+    capabilities: list[str]
+    sonames: list[str]
 
 
 class PackagedFile(BaseModel):

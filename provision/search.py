@@ -1,0 +1,129 @@
+"""A search over finite choices: the best assignment that every rule allows, or the smallest clash.
+
+Why not resolvelib, which ansible-core brings along: it was made for packages whose requirements are
+found by downloading them, one at a time, and gives up with the requirements at which it happened to
+stop. Here all candidates are known beforehand and few (some tens per variable), rules join any
+variables, and what a person needs is the *smallest* set of wishes that clash, which takes an answer
+to many small questions of the form "and without this one?".
+
+Why a plain search is complete: `solve` tries the candidates of each variable in their order and
+leaves a branch only where a rule whose variables are all chosen says no. Any assignment that breaks
+no rule is on a branch that is never left; so it returns None only if there is none, and what it
+returns is the first in the order of preference. (tests/unit/generator/test_search.py holds it
+against the product of all candidates.)
+
+Pure: no clock, no disk, no randomness; the same problem has the same answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Assignment = Mapping[str, Any]
+Order = Callable[[Any, Assignment], Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must hold between some variables. `holds` takes their values, in this order."""
+
+    name: str
+    variables: tuple[str, ...]
+    holds: Callable[..., bool]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one variable is asked to be: a wish, or a fact of the host. `text` tells it."""
+
+    name: str
+    variable: str
+    holds: Callable[[Any], bool]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Variables in the order in which they are chosen, each with its candidates, best first.
+
+    `order` gives a key by which the candidates of a variable are sorted once those before it are
+    chosen; without one their own order counts. Sorting is stable.
+    """
+
+    candidates: Mapping[str, Sequence[Any]]
+    rules: Sequence[Rule]
+    order: Mapping[str, Order] = field(default_factory=dict)
+
+    def solve(self, demands: Sequence[Demand] = ()) -> dict[str, Any] | None:
+        """The best assignment of all variables that fulfils every rule and demand, or None."""
+        names = list(self.candidates)
+        place = {name: i for i, name in enumerate(names)}
+        # A rule is asked as soon as the last of its variables is chosen.
+        due: dict[str, list[Rule]] = {name: [] for name in names}
+        for rule in self.rules:
+            due[max(rule.variables, key=place.__getitem__)].append(rule)
+        domains = {
+            name: [
+                value
+                for value in self.candidates[name]
+                if all(one.holds(value) for one in demands if one.variable == name)
+            ]
+            for name in names
+        }
+        chosen: dict[str, Any] = {}
+
+        def extend(depth: int) -> bool:
+            if depth == len(names):
+                return True
+            name = names[depth]
+            values: Sequence[Any] = domains[name]
+            if name in self.order:
+                key = self.order[name]
+                values = sorted(values, key=lambda value: key(value, chosen))
+            for value in values:
+                chosen[name] = value
+                if all(
+                    rule.holds(*[chosen[variable] for variable in rule.variables])
+                    for rule in due[name]
+                ) and extend(depth + 1):
+                    return True
+            chosen.pop(name, None)
+            return False
+
+        return chosen if extend(0) else None
+
+    def clash(self, demands: Sequence[Demand]) -> tuple[Demand, ...]:
+        """The smallest set of demands that cannot be fulfilled together; empty if all can.
+
+        Of several smallest sets the first in the order of `demands`. Without any one of its members
+        the rest can be fulfilled (otherwise the rest would have been found before it).
+        """
+        if self.solve(demands) is not None:
+            return ()
+        for size in range(1, len(demands)):
+            for some in itertools.combinations(demands, size):
+                if self.solve(some) is None:
+                    return some
+        return tuple(demands)
+
+    def reasons(self, demands: Sequence[Demand]) -> tuple[Rule, ...]:
+        """Of the rules, a set that makes `demands` clash, with none in it that could be left out.
+
+        ValueError for demands that do not clash.
+        """
+        if self.solve(demands) is not None:
+            raise ValueError("these demands can be fulfilled")
+        needed = list(self.rules)
+        for rule in self.rules:
+            fewer = [one for one in needed if one is not rule]
+            if Problem(self.candidates, fewer, {}).solve(demands) is None:
+                needed = fewer
+        return tuple(needed)
+
+
+def unique(values: Sequence[Hashable]) -> list[Any]:
+    """The values without repetition, in their order."""
+    return list(dict.fromkeys(values))
