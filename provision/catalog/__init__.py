@@ -47,6 +47,8 @@ class Archive(BaseModel):
     label: str
     components: list[str]
     signed_by: list[Fingerprint] = Field(min_length=1)
+    # Where the suite is kept when it has left `url`.
+    mirrors: list[str] = []
 
 
 class PlatformRow(Row):
@@ -61,6 +63,12 @@ class PlatformRow(Row):
     pythons: list[str]
     wheel_platform: str
     archives: list[Archive]
+    # Series of its own kernel, metapackage of the headers, gcc (the default, all majors), apt.
+    kernel: str = ""
+    headers: str = ""
+    gcc: str = ""
+    gccs: list[str] = []
+    apt: str = ""
 
     @property
     def platform(self) -> Platform:
@@ -78,6 +86,8 @@ class DriverRow(Row):
     platform: str
     branch: str
     version: str
+    # The suite that holds this version; a security suite keeps only its newest.
+    suite: str = ""
     supports_cuda: str
     userspace: list[str]
     kernel: list[str]

@@ -11,11 +11,27 @@ from provision.packages import Indices, Package, Source, parse
 from provision.resolve import Choice, resolve_fleet
 
 DATA = Path(__file__).parent / "data"
+# Platform -> {file: origin}; those of 12 and 13 come from `scripts/catalog_debian.py --record`.
 PARTS = {
-    "bullseye-contrib": "bullseye/contrib",
-    "bullseye-non-free": "bullseye/non-free",
-    "bullseye-security-contrib": "bullseye-security/contrib",
-    "bullseye-security-non-free": "bullseye-security/non-free",
+    "debian11": {
+        "bullseye-contrib": "bullseye/contrib",
+        "bullseye-non-free": "bullseye/non-free",
+        "bullseye-security-contrib": "bullseye-security/contrib",
+        "bullseye-security-non-free": "bullseye-security/non-free",
+    },
+    "debian12": {
+        "bookworm-contrib": "bookworm/contrib",
+        "bookworm-non-free": "bookworm/non-free",
+        "bookworm-non-free-firmware": "bookworm/non-free-firmware",
+        "bookworm-security-contrib": "bookworm-security/contrib",
+        "bookworm-security-non-free": "bookworm-security/non-free",
+        "bookworm-security-non-free-firmware": "bookworm-security/non-free-firmware",
+    },
+    "debian13": {
+        "trixie-contrib": "trixie/contrib",
+        "trixie-non-free": "trixie/non-free",
+        "trixie-non-free-firmware": "trixie/non-free-firmware",
+    },
 }
 REQUIREMENTS = """\
 numpy==1.26.4 \\
@@ -27,10 +43,10 @@ tensorflow==2.9.3 \\
 """
 
 
-def packages() -> list[Package]:
-    """Every recorded package."""
+def packages(platform: str = "debian11") -> list[Package]:
+    """Every recorded package of a platform."""
     found: list[Package] = []
-    for file, origin in PARTS.items():
+    for file, origin in PARTS[platform].items():
         text = (DATA / f"{file}.packages").read_text(encoding="utf-8")
         found += parse(text, origin)
     return found

@@ -62,10 +62,16 @@ def test_no_gpgv_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fingerprint(key: bytes) -> str:
-    """Of a key's first packet, its primary key (RFC 4880, 12.2: SHA-1 over 0x99, length, body)."""
-    assert key[0] == 0x99, "an old-format public-key packet with a two-byte length"
-    length = int.from_bytes(key[1:3], "big")
-    return hashlib.sha1(key[: 3 + length]).hexdigest().upper()  # noqa: S324  OpenPGP says so
+    """Of a key's first packet, its primary key (RFC 4880, 12.2: SHA-1 over 0x99, length, body).
+
+    A short key (Ed25519) has its packet's length in one byte, an RSA key in two (RFC 4880, 4.2.1).
+    """
+    assert key[0] in (0x98, 0x99), "an old-format public-key packet"
+    size = 1 if key[0] == 0x98 else 2
+    length = int.from_bytes(key[1 : 1 + size], "big")
+    body = key[1 + size : 1 + size + length]
+    hashed = b"\x99" + length.to_bytes(2, "big") + body
+    return hashlib.sha1(hashed).hexdigest().upper()  # noqa: S324  OpenPGP says so
 
 
 def test_the_shipped_keys_are_the_pinned_ones() -> None:

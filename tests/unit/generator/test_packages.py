@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision.catalog import load
+from provision.catalog import CudaRow, DriverRow, load
 from provision.errors import UnsatisfiableError
 from provision.packages import Branch, Package, Universe, close, compare, satisfies, upstream
 from tests.unit.generator.recorded import packages
@@ -96,6 +96,56 @@ def test_userspace_is_what_apt_installs() -> None:
         "nvidia-support",
         "update-glx",
     ]
+
+
+# The archive's own driver and CUDA of each release, and how many packages apt takes for them beside
+# those of main (`apt-get -s install` against the whole archives, 2026-11-21).
+ROWS = [
+    (driver, cuda)
+    for driver in load().drivers
+    for cuda in load().cuda
+    if driver.platform == cuda.platform and driver.platform in ("debian12", "debian13")
+]
+SETS = {
+    "535.261.03": (15, 5, 13, 8, 35),
+    "535.309.01": (15, 5, 13, 8, 35),
+    "550.163.01": (15, 5, 14, 9, 37),
+}
+
+
+@pytest.mark.parametrize(("driver", "cuda"), ROWS, ids=lambda row: row.version)
+def test_every_set_of_newer_debians_closes(driver: DriverRow, cuda: CudaRow) -> None:
+    """As a lock closes them, one on top of the other; the driver's part stays on its version."""
+    universe = Universe.of(packages(driver.platform))
+    branch = Branch(driver.version, frozenset(driver.branch_sources))
+    counts = []
+    chosen: dict[str, Package] = {}
+    for roots in (driver.userspace, driver.kernel, driver.desktop):
+        more = close(universe, roots, branch, chosen)
+        counts.append(len(more.keys() - chosen.keys()))
+        chosen.update(more)
+    graphics = [p for p in chosen.values() if p.source == "nvidia-graphics-drivers"]
+    assert {(upstream(p.version), p.origin.split("/")[0]) for p in graphics} == {
+        (driver.version, driver.suite)
+    }
+    assert chosen["firmware-nvidia-gsp"].origin == f"{driver.suite}/non-free-firmware"
+    runtime = close(universe, cuda.runtime, branch, chosen)
+    toolkit = close(universe, [*cuda.runtime, *cuda.toolkit], branch, {**chosen, **runtime})
+    counts += [len(runtime.keys() - chosen.keys()), len(toolkit.keys() - chosen.keys())]
+    assert tuple(counts) == SETS[driver.version]
+    assert set(cuda.sonames.values()) <= set(runtime)
+
+
+def test_a_helper_of_a_newer_branch_is_taken_where_the_release_has_no_other() -> None:
+    """trixie has driver 550 and nvidia-modprobe 570: bound to the branch, nothing would be left."""
+    universe = Universe.of(packages("debian13"))
+    row = next(row for row in load().drivers if row.platform == "debian13")
+    chosen = close(universe, row.kernel, Branch(row.version, frozenset(row.branch_sources)))
+    assert chosen["nvidia-modprobe"].version == "570.133.07-1"
+    bound = Branch(row.version, frozenset([*row.branch_sources, "nvidia-modprobe"]))
+    with pytest.raises(UnsatisfiableError, match="nvidia-modprobe") as caught:
+        close(universe, row.kernel, bound)
+    assert caught.value.got == "nvidia-modprobe 570.133.07-1"
 
 
 def test_the_order_of_the_index_plays_no_part() -> None:
