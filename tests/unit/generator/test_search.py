@@ -1,0 +1,96 @@
+"""The search is complete and in order, and a clash is the smallest: held against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provision.search import Demand, Problem, Rule
+
+NAMES = ("a", "b", "c")
+
+
+def forbids(name: str, variables: tuple[str, ...], pairs: set[tuple[int, ...]]) -> Rule:
+    return Rule(name, variables, lambda *values: values not in pairs)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Problem, list[Demand]]:
+    candidates = {name: list(range(draw(st.integers(1, 3)))) for name in NAMES}
+    rules = []
+    for number, pair in enumerate([("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")]):
+        every = list(itertools.product(*(range(3) for _ in pair)))
+        rules.append(forbids(f"r{number}", pair, set(draw(st.lists(st.sampled_from(every))))))
+    demands = []
+    for number, name in enumerate(draw(st.lists(st.sampled_from(NAMES), max_size=4))):
+        allowed = draw(st.sets(st.integers(0, 2)))
+        demands.append(Demand(f"d{number}", name, allowed.__contains__))
+    return Problem(candidates, rules), demands
+
+
+def everything(problem: Problem, demands: list[Demand]) -> list[dict[str, Any]]:
+    """Every assignment that is allowed, best first, by trying all."""
+    found = []
+    for values in itertools.product(*problem.candidates.values()):
+        one = dict(zip(problem.candidates, values, strict=True))
+        if all(rule.holds(*[one[v] for v in rule.variables]) for rule in problem.rules) and all(
+            demand.holds(one[demand.variable]) for demand in demands
+        ):
+            found.append(one)
+    return found
+
+
+@given(problems())
+def test_the_first_of_all_that_are_allowed(case: tuple[Problem, list[Demand]]) -> None:
+    problem, demands = case
+    allowed = everything(problem, demands)
+    assert problem.solve(demands) == (allowed[0] if allowed else None)
+
+
+@given(problems())
+def test_the_smallest_clash(case: tuple[Problem, list[Demand]]) -> None:
+    problem, demands = case
+    if everything(problem, []) == []:
+        return  # a catalog in which nothing fits is no wish's fault
+    clash = problem.clash(demands)
+    if everything(problem, demands):
+        assert clash == ()
+        return
+    assert not everything(problem, list(clash))
+    for one in clash:
+        assert everything(problem, [other for other in clash if other is not one])
+    for size in range(len(clash)):
+        for fewer in itertools.combinations(demands, size):
+            assert everything(problem, list(fewer))
+
+
+@given(problems())
+def test_every_reason_is_needed(case: tuple[Problem, list[Demand]]) -> None:
+    problem, demands = case
+    if everything(problem, demands):
+        with pytest.raises(ValueError, match="can be fulfilled"):
+            problem.reasons(demands)
+        return
+    reasons = problem.reasons(demands)
+    assert not everything(Problem(problem.candidates, reasons), demands)
+    for one in reasons:
+        fewer = [rule for rule in reasons if rule is not one]
+        assert everything(Problem(problem.candidates, fewer), demands)
+
+
+def test_an_order_may_look_at_what_was_chosen_before() -> None:
+    problem = Problem(
+        {"a": [1, 2], "b": [1, 2, 3]},
+        [Rule("differ", ("a", "b"), lambda a, b: a != b)],
+        {"b": lambda value, chosen: abs(value - chosen["a"])},
+    )
+    assert problem.solve() == {"a": 1, "b": 2}
+    assert problem.solve([Demand("two", "a", lambda a: a == 2)]) == {"a": 2, "b": 1}
+
+
+def test_a_variable_without_candidates_has_no_answer() -> None:
+    assert Problem({"a": []}, []).solve() is None
