@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,11 @@ def cuda_tables(universe: Universe, row: CudaRow, driver: DriverRow) -> dict[str
     }
 
 
-def tables(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]:
-    """{role: {variable: table}} of one platform."""
-    rows = catalog.load()
-    universe = Universe.of(indices.read(platform, catalog.keys(), cache=cache).packages)
-    drivers = [row for row in rows.drivers if row.platform == platform.id]
-    cuda = next(row for row in rows.cuda if row.platform == platform.id)
+def tables(
+    packages: Iterable[Package], drivers: Sequence[DriverRow], cuda: CudaRow
+) -> dict[str, dict[str, Any]]:
+    """{role: {variable: table}} of one platform: its packages, and its rows of the catalog."""
+    universe = Universe.of(packages)
     return {
         "nvidia_driver": {
             "__nvidia_driver_packages_by_version": {
@@ -80,6 +79,14 @@ def tables(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]:
         # The release's own driver stays in the archive when the security suite has moved on.
         "cuda": cuda_tables(universe, cuda, drivers[0]),
     }
+
+
+def of_platform(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]:
+    """The tables as the platform's archives have them now."""
+    rows = catalog.load()
+    drivers = [row for row in rows.drivers if row.platform == platform.id]
+    cuda = next(row for row in rows.cuda if row.platform == platform.id)
+    return tables(indices.read(platform, catalog.keys(), cache=cache).packages, drivers, cuda)
 
 
 def lines(table: Mapping[str, Any], depth: int = 1) -> list[str]:
@@ -117,7 +124,7 @@ def main() -> int:
             continue
         if given.platforms and platform.id not in given.platforms:
             continue
-        for role, wanted in tables(platform, given.cache).items():
+        for role, wanted in of_platform(platform, given.cache).items():
             path = ROLES / role / "vars" / f"Debian_{platform.release}.yml"
             for variable, table in wanted.items():
                 text = path.read_text(encoding="utf-8")
