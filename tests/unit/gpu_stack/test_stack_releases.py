@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import cuda, loader, preflight
+from gpu_stack import cuda, cudnn, loader, preflight
 from gpu_stack.context import Context, run_nothing
 
 GIB = 1 << 30
@@ -148,3 +149,46 @@ def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
     row = {"tensorflow": {"version": "2.4.4"}, "cuda": {"release": "11.0"}}
     ((message, _hint),) = preflight.gpu_translated(found, [], {}, row)
     assert "of CUDA 11.0 do not know it" in message
+
+
+CUDNN = "/opt/nvidia/cudnn/8.7.0.84-cuda11"
+CUDNN_ROW = {
+    "version": "8.7.0.84",
+    "cuda": "11",
+    "sha256": "e" * 64,
+    "soname": "libcudnn.so.8",
+}
+
+
+def cudnn_host(root: Path, library: str) -> Any:
+    """A host with cuDNN from an archive that has its libraries in `library`."""
+    here = made.Host(root)
+    header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 7\n#define CUDNN_PATCHLEVEL 0\n"
+    here.write(CUDNN + "/include/cudnn_version.h", header)
+    here.write(f"{CUDNN}/{library}/libcudnn.so.8.7.0", made.ELF)
+    here.link(f"{CUDNN}/{library}/libcudnn.so.8", "libcudnn.so.8.7.0")
+    here.link("/opt/nvidia/cudnn/current", "8.7.0.84-cuda11")
+    here.write("/etc/ld.so.cache", b"cache")
+    files = {
+        "include/cudnn_version.h": {"size": len(header), "mode": "0644"},
+        f"{library}/libcudnn.so.8.7.0": {"size": len(made.ELF), "mode": "0644"},
+        f"{library}/libcudnn.so.8": {"link": "libcudnn.so.8.7.0"},
+    }
+    manifest = {"format": 1, "version": "8.7.0.84", "cuda": "11", "archive_sha256": "e" * 64}
+    here.write(CUDNN + "/.provision-manifest.json", json.dumps({**manifest, "files": files}))
+    current = f"/opt/nvidia/cudnn/current/{library}"
+    here.write(cudnn.LOADER_FILE, current + "\n")
+    context = Context(root=str(root), row={"cudnn": CUDNN_ROW}, runner=run_nothing)
+    context._loader = {"libcudnn.so.8": current + "/libcudnn.so.8"}
+    return here, context
+
+
+def test_cudnn_of_8_3_or_later_is_found_in_lib(tmp_path: Path) -> None:
+    here, context = cudnn_host(tmp_path, "lib")
+    found = cudnn.look(context)
+    assert found["version"] == "8.7.0"
+    assert cudnn.differ(CUDNN_ROW, found, {}) == []
+    # what a role for the older layout would have written
+    here.write(cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib64\n")
+    (change,) = cudnn.differ(CUDNN_ROW, cudnn.look(context), {})
+    assert (change["item"], change["to"]) == (cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib")
