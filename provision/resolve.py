@@ -183,6 +183,7 @@ class Solver:
             for patch in sorted(row.patches, key=Version, reverse=True)
         ]
         self._told: dict[Any, Stack | None] = {}
+        self._answers: dict[Any, Any] = {}
 
     # asking
 
@@ -251,6 +252,7 @@ class Solver:
                 "driver": lambda d, _: (d.origin not in INSTALLABLE, not d.userspace),
                 "gcc": _gcc_order,
             },
+            self._answers,
         )
 
     @functools.cached_property
@@ -413,7 +415,7 @@ class Solver:
         problem = self._problem(wish, gpus)
         demands = self._demands(wish, platform, gpus)
         clash = problem.clash(demands)
-        unknown = self._unknown(wish, clash)
+        unknown = self._unknown(problem, wish, clash)
         if unknown is not None:
             unknown.where = where
             return unknown
@@ -431,9 +433,11 @@ class Solver:
             hint=_hint(clash),
         )
 
-    def _unknown(self, wish: Wish, clash: Sequence[Demand]) -> UnsatisfiableError | None:
+    def _unknown(
+        self, problem: Problem, wish: Wish, clash: Sequence[Demand]
+    ) -> UnsatisfiableError | None:
         """A wish for what never existed, with the closest that does."""
-        if len(clash) != 1:
+        if len(clash) != 1 or _left(problem, clash, clash[0].variable):
             return None
         known: dict[str, list[str]] = {
             "tensorflow": [v for r in self.catalog.tensorflow for v in (r.release, *r.patches)],
@@ -473,8 +477,10 @@ class Solver:
                 problem.candidates,
                 problem.rules,
                 {**problem.order, one.variable: self._near(one, wish, problem)},
+                problem.answers,
             )
-            solution = near.solve(rest)
+            # What can be installed now comes before what is only known.
+            solution = near.solve([*rest, *INSTALLED]) or near.solve(rest)
             if solution is not None:
                 found.append(self._paste(wish, one, solution))
         return _unique(found)
@@ -638,6 +644,11 @@ def _runs(row: TensorflowRow, gpu: Gpu) -> str:
 
 
 # Orders of preference
+
+INSTALLED = (
+    Demand("installed", "cuda", lambda c: c.origin in INSTALLABLE),
+    Demand("installed", "driver", lambda d: d.origin in INSTALLABLE and bool(d.userspace)),
+)
 
 
 def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:

@@ -266,6 +266,15 @@ class NvidiaPackagesRow(Row):
     prefix: str
 
 
+class TransitionalRow(Row):
+    """A package that is named for one driver branch and installs another."""
+
+    platform: str
+    package: str
+    branch: str
+    installs: str
+
+
 class NvidiaKeyRow(Row):
     """A signing key of NVIDIA's, and the platforms whose apt refuses it as it is published."""
 
@@ -284,6 +293,7 @@ class Catalog(BaseModel):
 
     platforms: list[PlatformRow]
     drivers: list[DriverRow]
+    transitional: list[TransitionalRow]
     driver_branches: list[DriverBranchRow]
     generations: list[GenerationRow]
     cuda: list[CudaRow]
