@@ -110,10 +110,11 @@ class DriverBranchRow(Row):
 
 
 class CudaWindow(BaseModel):
-    """The CUDA releases whose compiler can make code for a compute capability."""
+    """A compute capability's first driver branch, and the CUDA releases that make code for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    driver_first: str | None = None
     cuda_first: str | None = None
     cuda_last: str | None = None
 
@@ -188,7 +189,7 @@ class TensorflowRow(Row):
 
     `sonames` are the libraries it opens by name, all of them or no GPU is used; `capabilities` and
     `ptx` the compute capabilities that its machine code and its PTX were made for; `cuda_wheels`
-    the exact wheels that the newest patch's extra `and-cuda` brings (none before 2.14).
+    the wheels that the newest patch's extra `and-cuda` asks for (none before 2.14).
     """
 
     release: str
@@ -202,7 +203,9 @@ class TensorflowRow(Row):
     capabilities: list[str]
     ptx: list[str]
     constraints: list[str]
+    sdists: dict[str, list[str]] = {}
     cuda_wheels: dict[str, str]
+    cuda_wheels_pythons: list[str] = []
 
 
 class Keyring(BaseModel):
