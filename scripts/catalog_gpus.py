@@ -187,8 +187,8 @@ def render(read: str, sources: list[dict[str, Any]], rows: list[dict[str, Any]])
         "name": "NVIDIA's own where supported-gpus.json has one for the id, else that of pci.ids",
         "chip": "pci.ids; generation and capability by chip: see the script",
         "legacy": "the last branch for it as supported-gpus.json says; null: none said",
-        "drivers": "the branches that list it, of those nvidia-detect has lists of; one that does not "
-        "may still drive it (Tesla P4, 1bb3, from 535 on): see generations.yml",
+        "drivers": "the branches that list it, of those nvidia-detect has lists of; one that "
+        "does not may still drive it (Tesla P4, 1bb3, from 535 on): see generations.yml",
         "sources": sources,
     }
     head = json.dumps(about, indent=1).replace("\n", "\n ")
