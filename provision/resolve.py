@@ -141,7 +141,7 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     A host that doesn't say what it is may be of any platform, so every one of the catalog that can
     satisfy its wish gets a row. UnsatisfiableError when none can.
     """
-    solver = Solver(catalog)
+    solver = _solver(catalog)
     choices = []
     for wish, hosts in fleet.wishes():
         fitting = []
@@ -166,11 +166,16 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     return choices
 
 
-def resolve(
-    catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()
-) -> Stack:
+def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:
     """The stack for one platform, its GPUs (none: not told) and a wish, or UnsatisfiableError."""
-    return Solver(catalog).resolve(wish, platform, gpus)
+    return _solver(catalog).resolve(wish, platform, gpus)
+
+
+def _solver(catalog: Catalog) -> Solver:
+    """One per catalog, which it keeps: most programs have one."""
+    if id(catalog) not in _SOLVERS:
+        _SOLVERS[id(catalog)] = Solver(catalog)
+    return _SOLVERS[id(catalog)]
 
 
 class Solver:
@@ -240,9 +245,7 @@ class Solver:
                 "python": _newest({p for row in catalog.tensorflow for p in row.pythons}),
                 "cuda": self._cudas,
                 "cudnn": [*([own] if own else []), *self._cudnns],
-                "driver": sorted(
-                    catalog.drivers, key=lambda d: Version(d.version), reverse=True
-                ),
+                "driver": sorted(catalog.drivers, key=lambda d: Version(d.version), reverse=True),
                 "gcc": self._gccs,
             },
             RULES,
@@ -336,9 +339,7 @@ class Solver:
             found.append(Demand(name, variable, holds, text))
 
         if platform is not None:
-            demand(
-                "platform", "platform", lambda p: p.id == platform.id, platform.title
-            )
+            demand("platform", "platform", lambda p: p.id == platform.id, platform.title)
         if gpus:
             names = ", ".join(_unique(f"{gpu.name} ({gpu.generation})" for gpu in gpus))
             demand("gpus", "gpus", lambda g: g == tuple(gpus), names)
@@ -388,9 +389,7 @@ class Solver:
         if cuda.origin == "wheels":
             constraints += [f"{name}=={v}" for name, v in wheel_versions(row).items()]
         if cudnn.origin == "own" and not cudnn.cuda:
-            cudnn = Cudnn(
-                cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own"
-            )
+            cudnn = Cudnn(cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own")
         cudnn = Cudnn(
             cudnn.version, cudnn.cuda, cudnn.sha256, cudnn.soname, row.cudnn_minimum, cudnn.origin
         )
@@ -425,9 +424,7 @@ class Solver:
             unknown.where = where
             return unknown
         facts = _unique(
-            FACTS[rule.name](self, problem, clash)
-            for rule in problem.reasons(clash)
-            if rule.name in FACTS
+            FACTS[rule.name](self, problem, clash) for rule in self._reasons(problem, clash)
         )
         instead = self._instead(problem, wish, demands)
         return UnsatisfiableError(
@@ -437,6 +434,12 @@ class Solver:
             expected=" or ".join(instead) or "another wish, or another host",
             hint=_hint(clash),
         )
+
+    def _reasons(self, problem: Problem, clash: Sequence[Demand]) -> Sequence[Rule]:
+        """The rules that make it a clash; such of what was asked for rather than of all else."""
+        asked = {one.variable for one in clash}
+        rules = sorted(problem.rules, key=lambda rule: len({*rule.variables} - asked))
+        return Problem(problem.candidates, rules, {}, problem.answers).reasons(clash)
 
     def _unknown(
         self, problem: Problem, wish: Wish, clash: Sequence[Demand]
@@ -528,7 +531,9 @@ class Solver:
             if one.name in instead:
                 literal[one.name] = instead[one.name]
         literal = {key: value for key, value in literal.items() if value}
-        return f"gpu_stack: {_flow(literal)} on {solution['platform'].title}"
+        missing = self._stack(solution, wish).missing
+        known = " (known, and not to be installed by this version)" if missing else ""
+        return f"gpu_stack: {_flow(literal)} on {solution['platform'].title}{known}"
 
 
 # The rules. Each is a fact of the catalog; FACTS tells it in words where it is in the way.
@@ -901,9 +906,17 @@ def _tell_driver_tensorflow(solver: Solver, _problem: Problem, clash: Sequence[D
     return f"TensorFlow {row.release} needs driver {row.driver_minimum} or newer"
 
 
-def _tell_driver_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
+def _tell_driver_gpus(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     told = []
+    here = [
+        driver
+        for driver in problem.candidates["driver"]
+        for platform in _left(problem, clash, "platform")
+        if driver.platform == platform.id
+    ]
     for gpu in problem.candidates["gpus"][-1]:
+        if all(_driver_of_gpus([gpu], driver) for driver in here):
+            continue  # this one is not in the way
         window = f"{gpu.driver_first} or newer"
         if gpu.driver_last is not None:
             window = f"up to {gpu.driver_last}, the last that knows it"
@@ -1080,3 +1093,6 @@ def _number(version: Version) -> int:
 def _names(hosts: Sequence[str]) -> str:
     shown = ", ".join(hosts[:3])
     return shown + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+
+
+_SOLVERS: dict[int, Solver] = {}
