@@ -407,6 +407,14 @@ class Solver:
             warnings=tuple(_warnings(found)),
         )
 
+    def in_the_way(
+        self, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu] = ()
+    ) -> tuple[str, ...]:
+        """The names of the rules that make the smallest clash; () where there is a stack."""
+        problem = self._problem(wish, gpus)
+        clash = problem.clash(self._demands(wish, platform, gpus))
+        return tuple(rule.name for rule in self._reasons(problem, clash)) if clash else ()
+
     def refusal(
         self,
         wish: Wish,
@@ -794,21 +802,21 @@ def _is_asked(clash: Sequence[Demand], variable: str) -> bool:
 def _tell_python_wheels(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     if _is_asked(clash, "tensorflow"):
         row = _releases(clash, solver)[0]
-        return f"TensorFlow {row.release} has wheels for Python {_span(row.pythons)}"
+        return f"TensorFlow {row.release} has wheels for Python {span(row.pythons)}"
     pythons = _left(problem, clash, "python")
     rows = [r for r in _releases(clash, solver) if set(r.pythons) & set(pythons)]
-    which = _span([r.release for r in rows]) if rows else "none"
-    return f"of TensorFlow, {which} has wheels for Python {_span(pythons)}"
+    which = span([r.release for r in rows]) if rows else "none"
+    return f"of TensorFlow, {which} has wheels for Python {span(pythons)}"
 
 
 def _tell_python_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     platforms = _left(problem, clash, "platform")
-    return "; ".join(f"{p.title} has Python {_span(p.pythons)}" for p in platforms)
+    return "; ".join(f"{p.title} has Python {span(p.pythons)}" for p in platforms)
 
 
 def _tell_python_cuda(solver: Solver, _problem: Problem, clash: Sequence[Demand]) -> str:
     row = _releases(clash, solver)[0]
-    pythons = _span(row.cuda_wheels_pythons or row.pythons)
+    pythons = span(row.cuda_wheels_pythons or row.pythons)
     return f"the wheels of tensorflow[and-cuda] {row.release} are there for Python {pythons}"
 
 
@@ -821,7 +829,7 @@ def _tell_cuda_platform(_solver: Solver, problem: Problem, clash: Sequence[Deman
                 here.setdefault(cuda.origin, []).append(cuda.release)
         asked = {c.origin for c in _left(problem, clash, "cuda")}
         parts = [
-            f"CUDA {_span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
+            f"CUDA {span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
         ]
         told.append(f"{platform.title} has {' and '.join(parts) or 'no CUDA of its own'}")
     return "; ".join(told)
@@ -844,7 +852,7 @@ def _tell_cuda_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Dema
             for c in _left(problem, clash, "cuda")
         )
     ]
-    return f"CUDA {_span(cudas)} serves TensorFlow {_span(fits) if fits else 'of no release'}"
+    return f"CUDA {span(cudas)} serves TensorFlow {span(fits) if fits else 'of no release'}"
 
 
 def _tell_cuda_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
@@ -865,7 +873,7 @@ def _tell_cudnn_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Dem
             f"{major}: another one has another name (libcudnn.so.{major})"
         )
     versions = _unique(c.version for c in _left(problem, clash, "cudnn"))
-    return f"cuDNN {_span(versions)} serves only some releases of TensorFlow"
+    return f"cuDNN {span(versions)} serves only some releases of TensorFlow"
 
 
 def _tell_cudnn_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
@@ -896,7 +904,7 @@ def _tell_driver_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]
     for cuda in _left(problem, clash, "cuda"):
         told.setdefault(cuda.driver_minimum, []).append(cuda.release)
     return "; ".join(
-        f"CUDA {_span(_unique(releases))} needs driver {minimum} or newer"
+        f"CUDA {span(_unique(releases))} needs driver {minimum} or newer"
         for minimum, releases in sorted(told.items(), key=lambda one: Version(one[0]))
     )
 
@@ -1023,7 +1031,7 @@ def _list(values: Sequence[str]) -> str:
     return f"{', '.join(values[:-1])} and {values[-1]}"
 
 
-def _span(values: Iterable[str]) -> str:
+def span(values: Iterable[str]) -> str:
     """The lowest and the highest of many, all of few."""
     ordered = sorted(set(values), key=Version)
     return f"{ordered[0]} to {ordered[-1]}" if len(ordered) > 2 else _list(ordered)

@@ -230,7 +230,9 @@ def test_the_refusal_names_the_hosts() -> None:
 
 def test_what_is_known_and_cannot_be_installed_yet_is_said_so() -> None:
     wish = parse_wish({"tensorflow": "2.9", "cuda_source": "local"}, where="x")
-    with pytest.raises(UnsatisfiableError, match="this version can't install CUDA 11.8") as caught:
+    with pytest.raises(
+        UnsatisfiableError, match=r"this version can't install CUDA 11\.8"
+    ) as caught:
         resolve_fleet(CATALOG, Fleet({"a": wish}))
     assert 'tensorflow: "2.9"' in caught.value.expected
     assert "Debian 11" in caught.value.hint
@@ -297,8 +299,7 @@ def test_a_stack_satisfies_every_rule_or_the_clash_is_minimal(
     gpus = tuple(gpu(name) for name in names)
     try:
         stack = stack_of(wish, platform, *names)
-    except UnsatisfiableError as error:
-        assert error.exit_code == 3
+    except UnsatisfiableError:
         minimal(wish, platform, tuple(names))
         return
     holds(stack, gpus)
