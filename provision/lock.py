@@ -125,17 +125,7 @@ def _stack(
     both = {**userspace, **kernel}
     desktop = minus(close(universe, stack.driver.desktop, branch, both), both)
     driver = {**both, **desktop}
-    # The driver's libraries are the driver's to install: CUDA only names what is its own.
-    runtime = minus(close(universe, stack.cuda.runtime, branch, driver), driver)
-    toolkit = minus(
-        close(universe, [*stack.cuda.runtime, *stack.cuda.toolkit], branch, {**driver, **runtime}),
-        driver,
-    )
-    for soname, package in stack.cuda.sonames.items():
-        if package not in runtime:
-            raise UnsatisfiableError(
-                f"{soname} should come from {package}, which is not in the set"
-            )
+    cuda, toolkit = _cuda(stack, universe, branch, driver)
     part: dict[str, Any] = {
         "nvidia_driver": {
             "branch": stack.driver.branch,
@@ -146,14 +136,41 @@ def _stack(
                 "desktop": _versions(desktop),
             },
         },
+        **cuda,
+        "gpu_env": _gpu_env(stack),
+        "tensorflow": _tensorflow(stack, requirements),
+    }
+    packages = {**driver, **toolkit}
+    return part, {name: packages[name] for name in sorted(packages)}
+
+
+def _cuda(
+    stack: Stack, universe: Universe, branch: Branch, driver: Mapping[str, Package]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The parts `cuda` and `cudnn`, and CUDA's packages; neither where they come as wheels."""
+    row = stack.cuda.row
+    if stack.cuda.origin == "wheels":
+        return {}, {}
+    if row is None:
+        raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
+    # The driver's libraries are the driver's to install: CUDA only names what is its own.
+    runtime = minus(close(universe, row.runtime, branch, driver), driver)
+    toolkit = minus(
+        close(universe, [*row.runtime, *row.toolkit], branch, {**driver, **runtime}), driver
+    )
+    for soname, package in row.sonames.items():
+        if package not in runtime:
+            raise UnsatisfiableError(
+                f"{soname} should come from {package}, which is not in the set"
+            )
+    part: dict[str, Any] = {
         "cuda": {
             "release": stack.cuda.release,
             "version": stack.cuda.version,
             "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
-            "sonames": dict(stack.cuda.sonames),
+            "sonames": dict(row.sonames),
             "files": {
-                key: {"path": file.path, "package": file.package}
-                for key, file in stack.cuda.files.items()
+                key: {"path": file.path, "package": file.package} for key, file in row.files.items()
             },
         },
         "cudnn": {
@@ -163,20 +180,80 @@ def _stack(
             "soname": stack.cudnn.soname,
             "minimum": stack.cudnn.minimum,
         },
-        "gpu_env": {
-            "xla_cuda_data_dir": stack.cuda.xla_cuda_data_dir,
-            "path": list(stack.cuda.path),
-            "library": list(stack.cuda.library),
-        },
-        "tensorflow": {
-            "version": stack.tensorflow,
-            "python": stack.python,
-            "wheels": wheels(requirements),
-            "requirements_sha256": hashlib.sha256(requirements.encode()).hexdigest(),
-        },
     }
-    packages = {**driver, **toolkit}
-    return part, {name: packages[name] for name in sorted(packages)}
+    return part, toolkit
+
+
+def _gpu_env(stack: Stack) -> dict[str, Any]:
+    """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
+
+    Libraries by the RUNPATH of its own; libdevice and ptxas in ../nvidia/cuda_nvcc (CandidateCudaRoots
+    in xla/tsl/platform/default/cuda_root_path.cc), which XLA_FLAGS would hide.
+    """
+    row = stack.cuda.row
+    return {
+        "xla_cuda_data_dir": row.xla_cuda_data_dir if row else "",
+        "path": list(row.path) if row else [],
+        "library": list(row.library) if row else [],
+    }
+
+
+def _tensorflow(stack: Stack, requirements: str) -> dict[str, Any]:
+    """The part `tensorflow`; with CUDA as wheels, the wheel of each library that it opens too."""
+    locked = wheels(requirements)
+    part: dict[str, Any] = {"version": stack.tensorflow, "python": stack.python}
+    if stack.cuda.origin == "wheels":
+        part["cuda_source"] = "wheels"
+        part["sonames"] = _wheels_of(stack.row.sonames if stack.row else [], locked)
+    part["wheels"] = locked
+    part["requirements_sha256"] = hashlib.sha256(requirements.encode()).hexdigest()
+    return part
+
+
+# Library -> the word in its wheel's name: libcublasLt.so.12 is in nvidia-cublas-cu12.
+_WHEELS = {
+    "libcudart": "cuda-runtime",
+    "libcublas": "cublas",
+    "libcublasLt": "cublas",
+    "libcufft": "cufft",
+    "libcurand": "curand",
+    "libcusolver": "cusolver",
+    "libcusparse": "cusparse",
+    "libcudnn": "cudnn",
+    "libcupti": "cuda-cupti",
+    "libnccl": "nccl",
+    "libnvJitLink": "nvjitlink",
+    "libnvrtc": "cuda-nvrtc",
+}
+
+
+def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, str]:
+    """Library -> its wheel. UnsatisfiableError for one that no locked wheel brings."""
+    found = {}
+    for soname in sonames:
+        word = _WHEELS.get(soname.partition(".so")[0])
+        names = [name for name in locked if re.fullmatch(rf"nvidia-{word}(-cu\d+)?", name)]
+        if word is None or len(names) != 1:
+            raise UnsatisfiableError(
+                f"no wheel brings {soname}",
+                got=", ".join(name for name in locked if name.startswith("nvidia-")) or "none",
+                expected=f"nvidia-{word}-cu..." if word else "a library of CUDA's or cuDNN's",
+            )
+        found[soname] = names[0]
+    return found
+
+
+def wanted(stack: Stack) -> list[str]:
+    """What the venv is asked to hold, for the index to say the rest.
+
+    With CUDA as wheels these are named one by one and not as tensorflow[and-cuda]: from 2.20 on the
+    extra is a list of ranges, of which pip takes what is newest that day, and up to 2.14 it names
+    TensorRT, which has no wheel for every Python.
+    """
+    names = [f"tensorflow=={stack.tensorflow}"]
+    if stack.cuda.origin == "wheels" and stack.row is not None:
+        names += [f"{name}=={version}" for name, version in stack.row.cuda_pins.items()]
+    return names
 
 
 def _versions(packages: Mapping[str, Package]) -> dict[str, str]:

@@ -103,6 +103,7 @@ class Stack:
     constraints: tuple[str, ...]
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
+    row: TensorflowRow | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
@@ -274,9 +275,9 @@ class Solver:
                 Cuda(row.release, row.version, "distribution", row.platform, row=row, facts=facts)
             )
         for one in self.catalog.tensorflow:
-            if one.cuda_wheels:
+            if one.cuda_pins:
                 version = next(
-                    v for n, v in one.cuda_wheels.items() if n.startswith("nvidia-cuda-runtime")
+                    v for n, v in one.cuda_pins.items() if n.startswith("nvidia-cuda-runtime")
                 )
                 patch = max(one.patches, key=Version)
                 found.append(
@@ -300,7 +301,7 @@ class Solver:
             for row in sorted(self.catalog.cudnn, key=lambda c: Version(c.version), reverse=True)
         ]
         for one in self.catalog.tensorflow:
-            for name, version in one.cuda_wheels.items():
+            for name, version in one.cuda_pins.items():
                 if name.startswith("nvidia-cudnn"):
                     major = Version(version).major
                     patch = max(one.patches, key=Version)
@@ -399,6 +400,7 @@ class Solver:
             constraints=tuple(row.constraints),
             reasons=tuple(_reasons(found, wish)),
             warnings=tuple(_warnings(found)),
+            row=row,
         )
 
     def refusal(

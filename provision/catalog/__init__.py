@@ -204,6 +204,19 @@ class TensorflowRow(Row):
     constraints: list[str]
     cuda_wheels: dict[str, str]
 
+    @property
+    def cuda_pins(self) -> dict[str, str]:
+        """One exact version of each of NVIDIA's wheels: the extra's own, or a range's lower bound.
+
+        Ranges (from 2.20 on) begin at what the release was built with. What the extra names beside
+        them, TensorRT up to 2.14, TensorFlow runs without.
+        """
+        return {
+            name: wanted.split(",")[0].strip(" >=")
+            for name, wanted in self.cuda_wheels.items()
+            if name.startswith("nvidia-")
+        }
+
 
 class Keyring(BaseModel):
     """The package that brings a repository's key."""
