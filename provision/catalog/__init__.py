@@ -224,7 +224,7 @@ class Keyring(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     file: str
-    sha256: Sha256
+    sha256: Sha256 | None
 
 
 class NvidiaSourceRow(Row):
