@@ -146,8 +146,12 @@ def _proofs() -> list[dict[str, Any]]:
         "['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'])"
         " | join(':') }}"
     )
+    # Where CUDA comes as wheels there is no such directory, and XLA looks beside TensorFlow.
     xla = (
-        "--xla_gpu_cuda_data_dir={{ gpu_env_xla_cuda_data_dir | default('', true)"
+        "{{ {'XLA_FLAGS': '--xla_gpu_cuda_data_dir=' ~ __gpu_xla} if __gpu_xla else {} }}"
+    )
+    xla_directory = (
+        "{{ gpu_env_xla_cuda_data_dir | default('', true)"
         " or gpu_lock.stacks[gpu_plan.stack].gpu_env.xla_cuda_data_dir }}"
     )
     always = {"tags": ["always"]}
@@ -191,7 +195,11 @@ def _proofs() -> list[dict[str, Any]]:
             "register": "__gpu_nvcc",
             "changed_when": False,
             "failed_when": False,
-            "when": ["cuda_profile | default('toolkit') == 'toolkit'", *_selected("cuda")],
+            "when": [
+                "'cuda' in gpu_lock.stacks[gpu_plan.stack]",
+                "cuda_profile | default('toolkit') == 'toolkit'",
+                *_selected("cuda"),
+            ],
             **always,
         },
         {
@@ -212,11 +220,12 @@ def _proofs() -> list[dict[str, Any]]:
         {
             "name": "Proof | Ask TensorFlow for its GPUs",
             "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", DEVICES_SCRIPT]},
-            "environment": {"XLA_FLAGS": xla},
+            "environment": xla,
             "register": "__gpu_tensorflow",
             "changed_when": False,
             "failed_when": False,
             "when": _selected("nvidia_driver", "cuda", "cudnn", "tensorflow"),
+            "vars": {"__gpu_xla": xla_directory},
             **always,
         },
         {

@@ -252,7 +252,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not run.hosts:
         source = metafunc.config.getoption("--provision-hosts")
         run.hosts = recorded_hosts(source) if source else connected_hosts(metafunc.config)
-    cases = [(host, check) for host in run.hosts for check in checks.CHECKS]
+    cases = [
+        (host, check)
+        for host, seen in run.hosts.items()
+        for check in checks.CHECKS
+        if check.only(seen)
+    ]
     metafunc.parametrize(
         ("machine", "check"), cases, ids=[f"{host}: {check.title}" for host, check in cases]
     )

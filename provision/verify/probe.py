@@ -89,6 +89,30 @@ except BaseException as error:
 print("PROVISION " + json.dumps(out))
 """
 
+# CUDA that came as wheels lies in nvidia/*/lib beside TensorFlow, whose own files name these places
+# (RUNPATH). Each library is loaded from there; one that needs others of them is tried again once
+# those are loaded, since TensorFlow too finds it then by its name.
+CUDA_WHEELS = r"""
+import ctypes, glob, json, os, sys, sysconfig
+site = sysconfig.get_paths()["purelib"]
+out, left = {}, json.loads(sys.argv[1])
+while left:
+    failed = []
+    for name in left:
+        paths = sorted(glob.glob(os.path.join(glob.escape(site), "nvidia", "*", "lib", name)))
+        out[name] = {"path": paths[0] if paths else None, "error": None}
+        try:
+            if paths:
+                ctypes.CDLL(paths[0])
+        except OSError as error:
+            out[name]["error"] = str(error)
+            failed.append(name)
+    if len(failed) == len(left):
+        break
+    left = failed
+print("PROVISION " + json.dumps(out))
+"""
+
 
 def read(path: str) -> str | None:
     """A file's text, or None where it can't be read."""
@@ -332,8 +356,11 @@ def wheels(venv: str) -> dict[str, list[str]]:
     return found
 
 
-def tensorflow(root: str) -> dict[str, Any]:
-    """Both TensorFlow questions at once, each in a process of its own (the second has no GPU)."""
+def tensorflow(root: str, sonames: list[str]) -> dict[str, Any]:
+    """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
+
+    `sonames` are the libraries of CUDA that should be in the environment itself.
+    """
     python = os.path.join(root, "current", "bin", "python")
     if not os.path.exists(python):
         return {"python": python, "missing": True}
@@ -341,12 +368,15 @@ def tensorflow(root: str) -> dict[str, Any]:
     base = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", PYTHONNOUSERSITE="1")
     base.pop("PYTHONPATH", None)
     jobs = {}
-    for name, source, extra in (
-        ("gpus", TENSORFLOW_GPUS, {}),
-        ("trains", TENSORFLOW_TRAINS, {"CUDA_VISIBLE_DEVICES": "-1"}),
-    ):
+    asked: list[tuple[str, list[str], dict[str, str]]] = [
+        ("gpus", [TENSORFLOW_GPUS], {}),
+        ("trains", [TENSORFLOW_TRAINS], {"CUDA_VISIBLE_DEVICES": "-1"}),
+    ]
+    if sonames:
+        asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(sonames)], {}))
+    for name, arguments, extra in asked:
         jobs[name] = subprocess.Popen(
-            [python, "-c", source],
+            [python, "-c", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -370,6 +400,8 @@ def tensorflow(root: str) -> dict[str, Any]:
         for line in text(out).splitlines():
             if line.startswith("PROVISION "):
                 answer = json.loads(line[len("PROVISION ") :])
+        if name == "cuda_wheels":
+            answer = {"libraries": answer}
         answer.update({"rc": job.returncode, "log": text(log)})
         found[name] = answer
     found["seconds"] = round(time.time() - started, 1)
@@ -437,7 +469,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
         found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
     if row.get("tensorflow"):
-        found["tensorflow"] = tensorflow(options["tensorflow_root"])
+        sonames = sorted(row["tensorflow"].get("sonames") or {})
+        found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
     return found
 
 

@@ -11,7 +11,7 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_driver, receipt, running
+from . import dpkg, nvidia_driver, receipt, running, tensorflow
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
@@ -31,6 +31,8 @@ NEEDS = {
     "tensorflow": {"tensorflow_root": 5 * GIB // 2},
 }
 CUDA_RUNTIME = {"/usr": 5 * GIB // 4, "/var/cache/apt": GIB // 2}
+# With CUDA and cuDNN among the wheels; pip holds them packed and unpacked for a while (estimated).
+CUDA_WHEELS = {"tensorflow_root": 19 * GIB // 2}
 ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
 
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
@@ -349,7 +351,7 @@ def avx_missing(found, _changes, _options, _row):
     ]
 
 
-def disk_full(found, changes, options, _row):
+def disk_full(found, changes, options, row):
     spaces = found["preflight"].get("disk") or {}
     needed = {}
     for component in sorted({one["component"] for one in changes}):
@@ -359,6 +361,8 @@ def disk_full(found, changes, options, _row):
         needs = NEEDS.get(component, {})
         if component == "cuda" and options.get("cuda_profile") == "runtime":
             needs = CUDA_RUNTIME
+        if component == "tensorflow" and tensorflow.cuda_as_wheels(row):
+            needs = CUDA_WHEELS
         for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:

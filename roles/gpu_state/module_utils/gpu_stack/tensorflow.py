@@ -27,6 +27,11 @@ def directory(row):
     return "{0}-{1}".format(row["version"], row["requirements_sha256"][:8])
 
 
+def cuda_as_wheels(row):
+    """True for a stack whose CUDA and cuDNN are wheels in TensorFlow's venv."""
+    return ((row or {}).get(NAME) or {}).get("cuda_source") == "wheels"
+
+
 def normalise(name):
     """PEP 503: one spelling per project."""
     return re.sub(r"[-_.]+", "-", name).lower()
