@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 # Importing TensorFlow from a cold disk can take minutes; a hang must not hold the run for ever.
@@ -356,7 +357,7 @@ def wheels(venv: str) -> dict[str, list[str]]:
     return found
 
 
-def tensorflow(root: str, sonames: list[str]) -> dict[str, Any]:
+def tensorflow(root: str, sonames: Sequence[str] = ()) -> dict[str, Any]:
     """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
 
     `sonames` are the libraries of CUDA that should be in the environment itself.
@@ -373,7 +374,7 @@ def tensorflow(root: str, sonames: list[str]) -> dict[str, Any]:
         ("trains", [TENSORFLOW_TRAINS], {"CUDA_VISIBLE_DEVICES": "-1"}),
     ]
     if sonames:
-        asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(sonames)], {}))
+        asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(list(sonames))], {}))
     for name, arguments, extra in asked:
         jobs[name] = subprocess.Popen(
             [python, "-c", *arguments],

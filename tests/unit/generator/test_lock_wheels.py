@@ -1,4 +1,4 @@
-"""Stacks whose CUDA and cuDNN come as wheels of TensorFlow: what is locked of them, and rendered."""
+"""Stacks whose CUDA and cuDNN come as wheels of TensorFlow: what is locked and rendered."""
 
 from __future__ import annotations
 
