@@ -167,7 +167,7 @@ def _make_lock(fleet: inventory.Fleet) -> locks.Lock:
             stack = choice.stack
             progress(f"wheels of TensorFlow {stack.tensorflow}")
             texts[stack.id] = indices.requirements(
-                locks.wanted(stack),
+                [locks.wanted(stack)],
                 stack.constraints,
                 python=stack.python,
                 wheel_platform=choice.platform.wheel_platform,

@@ -243,17 +243,10 @@ def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, s
     return found
 
 
-def wanted(stack: Stack) -> list[str]:
-    """What the venv is asked to hold, for the index to say the rest.
-
-    With CUDA as wheels these are named one by one and not as tensorflow[and-cuda]: from 2.20 on the
-    extra is a list of ranges, of which pip takes what is newest that day, and up to 2.14 it names
-    TensorRT, which has no wheel for every Python.
-    """
-    names = [f"tensorflow=={stack.tensorflow}"]
-    if stack.cuda.origin == "wheels" and stack.row is not None:
-        names += [f"{name}=={version}" for name, version in stack.row.cuda_pins.items()]
-    return names
+def wanted(stack: Stack) -> str:
+    """What the venv is asked to hold; the stack's constraints say the exact wheels of its extra."""
+    extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
+    return f"tensorflow{extra}=={stack.tensorflow}"
 
 
 def _versions(packages: Mapping[str, Package]) -> dict[str, str]:

@@ -13,6 +13,7 @@ Pure: the same catalog, host and wish give the same stack.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ from provision.catalog import (
     Catalog,
     CudaReleaseRow,
     CudaRow,
-    CudnnRow,
     DriverRow,
     PlatformRow,
     TensorflowRow,
@@ -101,6 +101,7 @@ class Stack:
     tensorflow: str
     gcc: str
     constraints: tuple[str, ...]
+    sdists: tuple[str, ...]
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
     row: TensorflowRow | None = field(default=None, compare=False)
@@ -119,8 +120,10 @@ class Stack:
         """What of it this version of the program knows but can't install yet; "" for nothing."""
         if self.cuda.origin not in INSTALLABLE:
             return f"CUDA {self.cuda.release} from {ORIGINS[self.cuda.origin]}"
-        if self.driver.origin not in INSTALLABLE or not self.driver.userspace:
-            return f"driver {self.driver.branch} from {ORIGINS[self.driver.origin]}"
+        if self.platform.distribution != "debian":
+            return f"anything on {self.platform.title}"
+        if self.sdists:
+            return f"{_list(self.sdists)} from source, and TensorFlow {self.tensorflow} needs it"
         return ""
 
 
@@ -184,6 +187,7 @@ class Solver:
             for patch in sorted(row.patches, key=Version, reverse=True)
         ]
         self._told: dict[Any, Stack | None] = {}
+        self._answers: dict[Any, Any] = {}
 
     # asking
 
@@ -252,6 +256,7 @@ class Solver:
                 "driver": lambda d, _: (d.origin not in INSTALLABLE, not d.userspace),
                 "gcc": _gcc_order,
             },
+            self._answers,
         )
 
     @functools.cached_property
@@ -275,10 +280,8 @@ class Solver:
                 Cuda(row.release, row.version, "distribution", row.platform, row=row, facts=facts)
             )
         for one in self.catalog.tensorflow:
-            if one.cuda_pins:
-                version = next(
-                    v for n, v in one.cuda_pins.items() if n.startswith("nvidia-cuda-runtime")
-                )
+            if one.cuda_wheels:
+                version = wheel_versions(one)[f"nvidia-cuda-runtime-cu{one.cuda.split('.')[0]}"]
                 patch = max(one.patches, key=Version)
                 found.append(
                     Cuda(one.cuda, version, "wheels", "", patch, facts=self._facts.get(one.cuda))
@@ -301,7 +304,7 @@ class Solver:
             for row in sorted(self.catalog.cudnn, key=lambda c: Version(c.version), reverse=True)
         ]
         for one in self.catalog.tensorflow:
-            for name, version in one.cuda_pins.items():
+            for name, version in wheel_versions(one).items():
                 if name.startswith("nvidia-cudnn"):
                     major = Version(version).major
                     patch = max(one.patches, key=Version)
@@ -327,12 +330,19 @@ class Solver:
     def _demands(
         self, wish: Wish, platform: PlatformRow | None, gpus: Sequence[Gpu]
     ) -> list[Demand]:
-        """Wishes first: of several smallest clashes the one that the user can change is told."""
+        """The host first: of several smallest clashes the one with the host itself is told."""
         found: list[Demand] = []
 
         def demand(name: str, variable: str, holds: Callable[[Any], bool], text: str) -> None:
             found.append(Demand(name, variable, holds, text))
 
+        if platform is not None:
+            demand(
+                "platform", "platform", lambda p: p.id == platform.id, platform.title
+            )
+        if gpus:
+            names = ", ".join(_unique(f"{gpu.name} ({gpu.generation})" for gpu in gpus))
+            demand("gpus", "gpus", lambda g: g == tuple(gpus), names)
         if wish.tensorflow is not None:
             release = _version(wish.tensorflow, "tensorflow")
             demand(
@@ -367,13 +377,6 @@ class Solver:
             )  # fmt: skip
         if wish.gcc is not None:
             demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
-        if platform is not None:
-            demand(
-                "platform", "platform", lambda p: p.id == platform.id, f"the host is {platform.title}"
-            )
-        if gpus:
-            names = ", ".join(_unique(f"{gpu.name} ({gpu.generation})" for gpu in gpus))
-            demand("gpus", "gpus", lambda g: g == tuple(gpus), f"its GPUs: {names}")
         return found
 
     # the answer
@@ -382,6 +385,9 @@ class Solver:
         platform, tensorflow = found["platform"], found["tensorflow"]
         cuda, cudnn, driver = found["cuda"], found["cudnn"], found["driver"]
         row = tensorflow.row
+        constraints = list(row.constraints)
+        if cuda.origin == "wheels":
+            constraints += [f"{name}=={v}" for name, v in wheel_versions(row).items()]
         if cudnn.origin == "own" and not cudnn.cuda:
             cudnn = Cudnn(
                 cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own"
@@ -397,7 +403,8 @@ class Solver:
             python=found["python"],
             tensorflow=tensorflow.version,
             gcc=found["gcc"],
-            constraints=tuple(row.constraints),
+            constraints=tuple(constraints),
+            sdists=tuple(n for n, p in row.sdists.items() if not p or found["python"] in p),
             reasons=tuple(_reasons(found, wish)),
             warnings=tuple(_warnings(found)),
             row=row,
@@ -415,7 +422,7 @@ class Solver:
         problem = self._problem(wish, gpus)
         demands = self._demands(wish, platform, gpus)
         clash = problem.clash(demands)
-        unknown = self._unknown(wish, clash)
+        unknown = self._unknown(problem, wish, clash)
         if unknown is not None:
             unknown.where = where
             return unknown
@@ -424,7 +431,7 @@ class Solver:
             for rule in problem.reasons(clash)
             if rule.name in FACTS
         )
-        instead = self._instead(problem, wish, demands, clash)
+        instead = self._instead(problem, wish, demands)
         return UnsatisfiableError(
             _headline(clash),
             where=where,
@@ -433,9 +440,11 @@ class Solver:
             hint=_hint(clash),
         )
 
-    def _unknown(self, wish: Wish, clash: Sequence[Demand]) -> UnsatisfiableError | None:
+    def _unknown(
+        self, problem: Problem, wish: Wish, clash: Sequence[Demand]
+    ) -> UnsatisfiableError | None:
         """A wish for what never existed, with the closest that does."""
-        if len(clash) != 1:
+        if len(clash) != 1 or _left(problem, clash, clash[0].variable):
             return None
         known: dict[str, list[str]] = {
             "tensorflow": [v for r in self.catalog.tensorflow for v in (r.release, *r.patches)],
@@ -462,24 +471,33 @@ class Solver:
             hint="`provision catalog` shows what there is",
         )
 
-    def _instead(
-        self, problem: Problem, wish: Wish, demands: Sequence[Demand], clash: Sequence[Demand]
-    ) -> list[str]:
-        """For each part of the clash that can be changed: the nearest stack without it."""
-        found = []
-        for one in clash:
-            if one.name == "gpus":
-                continue
-            rest = [demand for demand in demands if demand.name != one.name]
-            near = Problem(
-                problem.candidates,
-                problem.rules,
-                {**problem.order, one.variable: self._near(one, wish, problem)},
-            )
-            solution = near.solve(rest)
-            if solution is not None:
-                found.append(self._paste(wish, one, solution))
-        return _unique(found)
+    def _instead(self, problem: Problem, wish: Wish, demands: Sequence[Demand]) -> list[str]:
+        """The nearest stacks: of the demands as few as possible are given up, the host's last.
+
+        Nobody changes a GPU for a wish, so they stay.
+        """
+        given = [one for one in demands if one.name != "gpus"]
+        given.sort(key=lambda one: one.name == "platform")
+        for size in range(1, len(given) + 1):
+            found = []
+            for dropped in itertools.combinations(given, size):
+                rest = [one for one in demands if one not in dropped]
+                near = Problem(
+                    problem.candidates,
+                    problem.rules,
+                    {
+                        **problem.order,
+                        **{d.variable: self._near(d, wish, problem) for d in dropped},
+                    },
+                    problem.answers,
+                )
+                # What can be installed now comes before what is only known.
+                solution = near.solve([*rest, *INSTALLED]) or near.solve(rest)
+                if solution is not None:
+                    found.append(self._paste(wish, dropped, solution))
+            if found:
+                return _unique(found)[:3]
+        return []
 
     def _near(self, demand: Demand, wish: Wish, problem: Problem) -> Any:
         own = problem.order.get(demand.variable)
@@ -491,31 +509,28 @@ class Solver:
 
         def order(value: Any, chosen: Mapping[str, Any]) -> Any:
             text = getattr(value, "branch", None) or getattr(value, "version", None) or value
-            near = _distance(wanted, Version(text)) if text else (99, 99, 99)
+            near = _distance(wanted, Version(text)) if text else 1 << 60
             return (near, own(value, chosen)) if own is not None else (near,)
 
         return order
 
-    def _paste(self, wish: Wish, dropped: Demand, solution: Mapping[str, Any]) -> str:
-        """The wish with one word changed, as it would stand in an inventory."""
-        literal = {key: value for key, value in _plain(wish.literal).items()}
-        platform = solution["platform"]
-        if dropped.name == "platform":
-            return f"{platform.title} with gpu_stack: {_flow(literal)}"
-        value = {
-            "tensorflow": lambda: solution["tensorflow"].row.release,
-            "python": lambda: solution["python"],
-            "cuda": lambda: solution["cuda"].release,
-            "cuda_source": lambda: solution["cuda"].origin,
-            "cudnn": lambda: solution["cudnn"].version,
-            "driver_branch": lambda: solution["driver"].branch,
-            "gcc": lambda: solution["gcc"],
-        }[dropped.name]()
-        if value:
-            literal[dropped.name] = value
-        else:
-            literal.pop(dropped.name, None)
-        return f"gpu_stack: {_flow(literal)} (on {platform.title})"
+    def _paste(self, wish: Wish, dropped: Sequence[Demand], solution: Mapping[str, Any]) -> str:
+        """The wish with other words in place of those given up, as it stands in an inventory."""
+        literal = dict(_plain(wish.literal))
+        instead = {
+            "tensorflow": solution["tensorflow"].row.release,
+            "python": solution["python"],
+            "cuda": solution["cuda"].release,
+            "cuda_source": solution["cuda"].origin,
+            "cudnn": solution["cudnn"].version,
+            "driver_branch": solution["driver"].branch,
+            "gcc": solution["gcc"],
+        }
+        for one in dropped:
+            if one.name in instead:
+                literal[one.name] = instead[one.name]
+        literal = {key: value for key, value in literal.items() if value}
+        return f"gpu_stack: {_flow(literal)} on {solution['platform'].title}"
 
 
 # The rules. Each is a fact of the catalog; FACTS tells it in words where it is in the way.
@@ -523,6 +538,11 @@ class Solver:
 
 def _python_of_tensorflow(tensorflow: Tensorflow, python: str) -> bool:
     return python in tensorflow.row.pythons
+
+
+def _python_of_cuda(tensorflow: Tensorflow, cuda: Cuda, python: str) -> bool:
+    pythons = tensorflow.row.cuda_wheels_pythons
+    return cuda.origin != "wheels" or not pythons or python in pythons
 
 
 def _python_of_platform(platform: PlatformRow, python: str) -> bool:
@@ -534,7 +554,7 @@ def _cuda_of_platform(platform: PlatformRow, cuda: Cuda) -> bool:
 
 
 def _cuda_of_tensorflow(tensorflow: Tensorflow, cuda: Cuda) -> bool:
-    """Every library that it opens by name is there, in no older a release than it was built with."""
+    """It has every library that TensorFlow opens by name, of no older a release than built with."""
     row = tensorflow.row
     if cuda.origin == "wheels":
         return cuda.tensorflow == tensorflow.version
@@ -610,6 +630,7 @@ RULES = (
     Rule("python-platform", ("platform", "python"), _python_of_platform),
     Rule("cuda-platform", ("platform", "cuda"), _cuda_of_platform),
     Rule("cuda-tensorflow", ("tensorflow", "cuda"), _cuda_of_tensorflow),
+    Rule("python-cuda", ("tensorflow", "cuda", "python"), _python_of_cuda),
     Rule("cuda-gpus", ("cuda", "gpus"), _cuda_for_gpus),
     Rule("cudnn-tensorflow", ("tensorflow", "cudnn"), _cudnn_of_tensorflow),
     Rule("cudnn-cuda", ("cuda", "cudnn"), _cudnn_of_cuda),
@@ -641,6 +662,11 @@ def _runs(row: TensorflowRow, gpu: Gpu) -> str:
 
 # Orders of preference
 
+INSTALLED = (
+    Demand("installed", "cuda", lambda c: c.origin in INSTALLABLE),
+    Demand("installed", "driver", lambda d: d.origin in INSTALLABLE and bool(d.userspace)),
+)
+
 
 def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:
     return 0
@@ -661,7 +687,8 @@ def _cuda_order(value: Cuda, chosen: Mapping[str, Any]) -> Any:
 def _cudnn_order(value: Cudnn, chosen: Mapping[str, Any]) -> Any:
     row = chosen["tensorflow"].row
     tested = value.version == row.cudnn or value.version.startswith(row.cudnn + ".")
-    return (value.origin == "own", not tested, _distance(Version(row.cudnn), Version(value.version)))
+    distance = _distance(Version(row.cudnn), Version(value.version))
+    return (value.origin == "own", not tested, distance)
 
 
 def _gcc_order(value: str, chosen: Mapping[str, Any]) -> Any:
@@ -774,6 +801,12 @@ def _tell_python_wheels(solver: Solver, problem: Problem, clash: Sequence[Demand
 def _tell_python_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     platforms = _left(problem, clash, "platform")
     return "; ".join(f"{p.title} has Python {_span(p.pythons)}" for p in platforms)
+
+
+def _tell_python_cuda(solver: Solver, _problem: Problem, clash: Sequence[Demand]) -> str:
+    row = _releases(clash, solver)[0]
+    pythons = _span(row.cuda_wheels_pythons or row.pythons)
+    return f"the wheels of tensorflow[and-cuda] {row.release} are there for Python {pythons}"
 
 
 def _tell_cuda_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
@@ -909,6 +942,7 @@ def _tell_gcc_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -
 FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
     "python-wheels": _tell_python_wheels,
     "python-platform": _tell_python_platform,
+    "python-cuda": _tell_python_cuda,
     "cuda-platform": _tell_cuda_platform,
     "cuda-tensorflow": _tell_cuda_tensorflow,
     "cuda-gpus": _tell_cuda_gpus,
@@ -926,18 +960,19 @@ FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
 
 
 def _headline(clash: Sequence[Demand]) -> str:
-    """ "tensorflow: "2.9" can't be had where the host is Debian 12"."""
+    """ "tensorflow: "2.9" can't be had on Debian 12 (bookworm) with Tesla K80 (Kepler)"."""
     wishes = [one.text for one in clash if one.name not in ("platform", "gpus")]
-    facts = [one.text for one in clash if one.name in ("platform", "gpus")]
-    if not wishes:
-        return f"no stack fits: {' and '.join(facts)}"
-    what = f"{' with '.join(wishes)} can't be had"
-    return f"{what} where {' and '.join(facts)}" if facts else what
+    on = "".join(f" on {one.text}" for one in clash if one.name == "platform")
+    with_ = "".join(f" with {one.text}" for one in clash if one.name == "gpus")
+    what = f"{' and '.join(wishes)} can't be had" if wishes else "no stack is known"
+    if len(wishes) > 1:
+        what += " together"
+    return f"{what}{on}{with_}"
 
 
 def _hint(clash: Sequence[Demand]) -> str:
     if len(clash) == 1:
-        return "this alone can't be had; nothing else of the wish stands in its way"
+        return "this alone can't be had, whatever else is wished"
     return "without any one of these the rest can be had; `provision catalog` shows what runs where"
 
 
@@ -987,6 +1022,18 @@ def _newest(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=Version, reverse=True)
 
 
+def wheel_versions(row: TensorflowRow) -> dict[str, str]:
+    """The versions of the wheels that bring CUDA: what is asked for, of a range its lowest.
+
+    From 2.20 on TensorFlow asks for ranges that reach into CUDA releases it was not tested with.
+    """
+    found = {}
+    for name, asked in row.cuda_wheels.items():
+        lowest = re.match(r"(?:==|>=)?([\d.]+)", asked)
+        found[name] = lowest.group(1) if lowest else asked
+    return found
+
+
 def serves(built_for: str, release: str) -> bool:
     """cuDNN of 11.2 serves 11.2; from 8.3 on an archive may say just "11" or "11.x"."""
     return built_for == release or built_for.removesuffix(".x") == release.split(".", maxsplit=1)[0]
@@ -1009,27 +1056,27 @@ def _version(text: str, key: str) -> Version:
         ) from None
 
 
-def _distance(wanted: Version, other: Version) -> tuple[int, ...]:
-    return (
-        abs(other.major - wanted.major),
-        abs(other.minor - wanted.minor),
-        abs(other.micro - wanted.micro),
-    )
+def _distance(wanted: Version, other: Version) -> int:
+    return abs(_number(other) - _number(wanted))
 
 
 def nearest(wanted: Version, known: Iterable[str]) -> Sequence[str]:
     """At most three known versions, closest first; a release rather than its patches."""
 
-    def distance(text: str) -> tuple[int, int, int, str]:
+    def distance(text: str) -> tuple[int, int, str]:
         v = Version(text)
         return (
-            abs(v.major - wanted.major),
-            abs(v.minor - wanted.minor),
+            abs(_number(v) - _number(wanted)),
             0 if len(v.release) == len(wanted.release) else 1,
             text,
         )
 
     return sorted(dict.fromkeys(known), key=distance)[:3]
+
+
+def _number(version: Version) -> int:
+    """A version as a number, to tell which of two is the nearer: 8.9 is nearer to 9.3 than 8.2."""
+    return (version.major * 1000 + version.minor) * 1000 + version.micro
 
 
 def _names(hosts: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ stop. Here all candidates are known beforehand and few (some tens per variable),
 variables, and what a person needs is the *smallest* set of wishes that clash, which takes an answer
 to many small questions of the form "and without this one?".
 
-Why a plain search is complete: `solve` tries the candidates of each variable in their order and
-leaves a branch only where a rule whose variables are all chosen says no. Any assignment that breaks
-no rule is on a branch that is never left; so it returns None only if there is none, and what it
-returns is the first in the order of preference. (tests/unit/generator/test_search.py holds it
+Why a plain search is complete: `solve` tries the candidates of each variable in their order, and
+leaves out only what a rule forbids together with those already chosen (forward checking). Any
+assignment that breaks no rule is never left out; so it returns None only if there is none, and what
+it returns is the first in the order of preference. (tests/unit/generator/test_search.py holds it
 against the product of all candidates.)
 
 Pure: no clock, no disk, no randomness; the same problem has the same answer.
@@ -28,7 +28,7 @@ Order = Callable[[Any, Assignment], Any]
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold between some variables. `holds` takes their values, in this order."""
+    """What must hold between two or more variables. `holds` takes their values, in this order."""
 
     name: str
     variables: tuple[str, ...]
@@ -56,16 +56,14 @@ class Problem:
     candidates: Mapping[str, Sequence[Any]]
     rules: Sequence[Rule]
     order: Mapping[str, Order] = field(default_factory=dict)
+    # What rules have answered for which candidates (kept alive, for they are known by identity);
+    # may be shared by problems of the same rules.
+    answers: dict[Any, tuple[bool, list[Any]]] = field(default_factory=dict, repr=False)
 
     def solve(self, demands: Sequence[Demand] = ()) -> dict[str, Any] | None:
         """The best assignment of all variables that fulfils every rule and demand, or None."""
         names = list(self.candidates)
-        place = {name: i for i, name in enumerate(names)}
-        # A rule is asked as soon as the last of its variables is chosen.
-        due: dict[str, list[Rule]] = {name: [] for name in names}
-        for rule in self.rules:
-            due[max(rule.variables, key=place.__getitem__)].append(rule)
-        domains = {
+        left = {
             name: [
                 value
                 for value in self.candidates[name]
@@ -73,27 +71,59 @@ class Problem:
             ]
             for name in names
         }
-        chosen: dict[str, Any] = {}
+        return self._extend(names, {}, left)
 
-        def extend(depth: int) -> bool:
-            if depth == len(names):
-                return True
-            name = names[depth]
-            values: Sequence[Any] = domains[name]
-            if name in self.order:
-                key = self.order[name]
-                values = sorted(values, key=lambda value: key(value, chosen))
-            for value in values:
-                chosen[name] = value
-                if all(
-                    rule.holds(*[chosen[variable] for variable in rule.variables])
-                    for rule in due[name]
-                ) and extend(depth + 1):
-                    return True
-            chosen.pop(name, None)
-            return False
+    def _extend(
+        self, names: Sequence[str], chosen: dict[str, Any], left: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Any] | None:
+        """The best way to choose the variables `names` too; `left` are their candidates still."""
+        if any(not left[name] for name in names):
+            return None
+        if not names:
+            return dict(chosen)
+        name, rest = names[0], names[1:]
+        values = left[name]
+        if name in self.order:
+            key = self.order[name]
+            values = sorted(values, key=lambda value: key(value, chosen))
+        for value in values:
+            chosen[name] = value
+            found = self._extend(rest, chosen, self._narrowed(name, rest, chosen, left))
+            if found is not None:
+                return found
+        chosen.pop(name, None)
+        return None
 
-        return chosen if extend(0) else None
+    def _narrowed(
+        self,
+        name: str,
+        rest: Sequence[str],
+        chosen: Mapping[str, Any],
+        left: Mapping[str, Sequence[Any]],
+    ) -> dict[str, Sequence[Any]]:
+        """What `name`, chosen just now, leaves of the others: by each rule that lacks just one.
+
+        So a rule has been asked before the last of its variables is chosen.
+        """
+        narrowed = {other: left[other] for other in rest}
+        for rule in self.rules:
+            lacking = [one for one in rule.variables if one not in chosen]
+            if name in rule.variables and len(lacking) == 1:
+                (other,) = lacking
+                narrowed[other] = [
+                    value
+                    for value in narrowed[other]
+                    if self._allows(rule, {**chosen, other: value})
+                ]
+        return narrowed
+
+    def _allows(self, rule: Rule, values: Assignment) -> bool:
+        """`rule.holds`, asked once for the same candidates."""
+        asked = [values[variable] for variable in rule.variables]
+        key = (rule.name, *map(id, asked))
+        if key not in self.answers:
+            self.answers[key] = (rule.holds(*asked), asked)
+        return self.answers[key][0]
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Demand, ...]:
         """The smallest set of demands that cannot be fulfilled together; empty if all can.
@@ -119,7 +149,7 @@ class Problem:
         needed = list(self.rules)
         for rule in self.rules:
             fewer = [one for one in needed if one is not rule]
-            if Problem(self.candidates, fewer, {}).solve(demands) is None:
+            if Problem(self.candidates, fewer, {}, self.answers).solve(demands) is None:
                 needed = fewer
         return tuple(needed)
 

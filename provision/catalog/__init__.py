@@ -110,10 +110,11 @@ class DriverBranchRow(Row):
 
 
 class CudaWindow(BaseModel):
-    """The CUDA releases whose compiler can make code for a compute capability."""
+    """A compute capability's first driver branch, and the CUDA releases that make code for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    driver_first: str | None = None
     cuda_first: str | None = None
     cuda_last: str | None = None
 
@@ -188,7 +189,7 @@ class TensorflowRow(Row):
 
     `sonames` are the libraries it opens by name, all of them or no GPU is used; `capabilities` and
     `ptx` the compute capabilities that its machine code and its PTX were made for; `cuda_wheels`
-    the exact wheels that the newest patch's extra `and-cuda` brings (none before 2.14).
+    the wheels that the newest patch's extra `and-cuda` asks for (none before 2.14).
     """
 
     release: str
@@ -202,20 +203,9 @@ class TensorflowRow(Row):
     capabilities: list[str]
     ptx: list[str]
     constraints: list[str]
+    sdists: dict[str, list[str]] = {}
     cuda_wheels: dict[str, str]
-
-    @property
-    def cuda_pins(self) -> dict[str, str]:
-        """One exact version of each of NVIDIA's wheels: the extra's own, or a range's lower bound.
-
-        Ranges (from 2.20 on) begin at what the release was built with. What the extra names beside
-        them, TensorRT up to 2.14, TensorFlow runs without.
-        """
-        return {
-            name: wanted.split(",")[0].strip(" >=")
-            for name, wanted in self.cuda_wheels.items()
-            if name.startswith("nvidia-")
-        }
+    cuda_wheels_pythons: list[str] = []
 
 
 class Keyring(BaseModel):
@@ -279,6 +269,15 @@ class NvidiaPackagesRow(Row):
     prefix: str
 
 
+class TransitionalRow(Row):
+    """A package that is named for one driver branch and installs another."""
+
+    platform: str
+    package: str
+    branch: str
+    installs: str
+
+
 class NvidiaKeyRow(Row):
     """A signing key of NVIDIA's, and the platforms whose apt refuses it as it is published."""
 
@@ -297,6 +296,7 @@ class Catalog(BaseModel):
 
     platforms: list[PlatformRow]
     drivers: list[DriverRow]
+    transitional: list[TransitionalRow]
     driver_branches: list[DriverBranchRow]
     generations: list[GenerationRow]
     cuda: list[CudaRow]

@@ -1,0 +1,83 @@
+"""The catalog's tables against each other and against what was published."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOG = ROOT / "provision" / "catalog"
+TESTED = ROOT / "tests" / "unit" / "data" / "tensorflow_tested.yml"
+
+# Pythons of the published table for which the release's newest patch has no wheel.
+WITHOUT_WHEEL = {"2.5": {"3.6"}, "2.6": {"3.6"}, "2.11": {"3.7"}}
+
+
+def read(file: Path) -> Any:
+    text = file.read_text(encoding="utf-8")
+    return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+
+
+def pythons(published: str) -> set[str]:
+    """ "3.7-3.10" -> 3.7, 3.8, 3.9, 3.10."""
+    first, last = (int(part.split(".")[1]) for part in published.split("-"))
+    return {f"3.{minor}" for minor in range(first, last + 1)}
+
+
+def test_tensorflow_is_as_published() -> None:
+    rows = {row["release"]: row for row in read(CATALOG / "tensorflow.yml")["tensorflow"]}
+    published = {
+        re.sub(r"tensorflow-(\d+\.\d+)\.\d+", r"\1", row["version"]): row
+        for row in read(TESTED)["tested"]
+    }
+    assert rows.keys() == published.keys()
+    for release, row in rows.items():
+        theirs = published[release]
+        assert (row["cuda"], row["cudnn"]) == (theirs["cuda"], theirs["cudnn"]), release
+        missing = pythons(theirs["python"]) - set(row["pythons"])
+        assert missing == WITHOUT_WHEEL.get(release, set()), release
+        assert set(row["pythons"]) <= pythons(theirs["python"]), release
+
+
+def test_tensorflow_rows_agree_with_themselves() -> None:
+    for row in read(CATALOG / "tensorflow.yml")["tensorflow"]:
+        release = row["release"]
+        majors = {s.rsplit(".so.")[0]: s.rsplit(".so.")[1] for s in row["sonames"]}
+        assert majors["libcudnn"] == row["cudnn"].split(".")[0], release
+        assert majors["libcudart"].split(".")[0] == row["cuda"].split(".")[0], release
+        assert Version(row["cudnn_minimum"]).release[:2] == Version(row["cudnn"]).release, release
+        assert set(row["ptx"]) <= set(row["capabilities"]), release
+        assert bool(row["cuda_wheels"]) == (Version(release) >= Version("2.14")), release
+
+
+def test_every_gpu_has_its_generation() -> None:
+    generations = {g["name"]: g for g in read(CATALOG / "generations.yml")["generations"]}
+    devices = read(CATALOG / "gpus.json")["devices"]
+    assert [d["id"] for d in devices] == sorted({d["id"] for d in devices})
+    for device in devices:
+        generation = generations[device["generation"]]
+        assert device["capability"] in generation["capabilities"], device
+        branches = [int(branch) for branch in device["drivers"]]
+        assert all(branch >= int(generation["driver_first"]) for branch in branches), device
+        if generation["driver_last"]:
+            assert all(branch <= int(generation["driver_last"]) for branch in branches), device
+
+
+def test_known_gpus() -> None:
+    found = {d["id"]: d for d in read(CATALOG / "gpus.json")["devices"]}
+    assert [
+        (found[i]["name"], found[i]["generation"], found[i]["capability"])
+        for i in ("102d", "1db4", "1eb8", "20b1", "2330", "2901")
+    ] == [
+        ("Tesla K80", "Kepler", "3.7"),
+        ("Tesla V100-PCIE-16GB", "Volta", "7.0"),
+        ("Tesla T4", "Turing", "7.5"),
+        ("A100-PCIE-40GB", "Ampere", "8.0"),
+        ("H100 80GB HBM3", "Hopper", "9.0"),
+        ("B200", "Blackwell", "10.0"),
+    ]
