@@ -171,3 +171,62 @@ def test_a_refusal_refuses_what_it_should(messages: list[str], number: int) -> N
         assert words in messages[number]
     else:
         assert messages[number] == ""
+
+
+ASKED = ("Proof | Ask nvcc for its release", "Proof | Ask TensorFlow for its GPUs")
+
+
+def asked(tmp_path: Path, stack: dict[str, Any], **variables: Any) -> list[Any]:
+    """What the two proofs of CUDA do on this stack, with `printenv` in the programs' place."""
+    by_name = {task["name"]: task for task in site.site()[0]["tasks"] if "name" in task}
+    tasks = []
+    for name in ASKED:
+        task = dict(by_name[name], **{"ansible.builtin.command": {"argv": ["env"]}})
+        tasks.append({k: v for k, v in task.items() if k not in ("tags",)})
+    tasks.append(
+        {
+            "ansible.builtin.copy": {
+                "dest": str(tmp_path / "out.json"),
+                "content": "{{ [__gpu_nvcc.skipped | default(false),"
+                " __gpu_tensorflow.stdout_lines | select('match', 'XLA') | list] | to_json }}",
+                "mode": "0600",
+            }
+        }
+    )
+    given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": {"stacks": {"s": stack}}, **variables}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": given, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
+    options = [
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+    ]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), *options, "play.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={k: v for k, v in os.environ.items() if k != "XLA_FLAGS"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: list[Any] = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_stack_with_cuda_of_the_platform_is_asked_for_nvcc_and_told_of_libdevice(
+    tmp_path: Path,
+) -> None:
+    flags = "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda"
+    assert asked(tmp_path, LOCK["stacks"]["s"]) == [False, [flags]]
+
+
+def test_a_stack_with_cuda_of_wheels_is_not(tmp_path: Path) -> None:
+    stack = {k: v for k, v in LOCK["stacks"]["s"].items() if k != "cuda"}
+    stack["gpu_env"] = {"path": [], "xla_cuda_data_dir": ""}
+    assert asked(tmp_path, stack) == [True, []]
+    own = asked(tmp_path, stack, gpu_env_xla_cuda_data_dir="/opt/cuda")
+    assert own == [True, ["XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda"]]
