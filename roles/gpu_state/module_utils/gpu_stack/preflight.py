@@ -351,18 +351,35 @@ def avx_missing(found, _changes, _options, _row):
     ]
 
 
+def _needs(found, changes, options, row):
+    """[(component, {place: bytes})] of what is absent and will be installed."""
+    needs = []
+    for component in sorted({one["component"] for one in changes}):
+        # A component that is there and only changed needs little; one that is absent all of it.
+        if found["state"].get(component, {}).get("version") is None:
+            needs.append((component, _size(component, options, row.get(component) or {})))
+        if component != tensorflow.NAME:
+            continue
+        for part in row.get("beside") or []:
+            seen = found["state"][component]["beside"][tensorflow.directory(part)]
+            if not tensorflow.finished(part, seen):
+                name = "{0} {1}".format(component, part["version"])
+                needs.append((name, _size(component, options, part)))
+    return needs
+
+
+def _size(component, options, part):
+    if component == "cuda" and options.get("cuda_profile") == "runtime":
+        return CUDA_RUNTIME
+    if component == tensorflow.NAME and part.get("cuda_source") == "wheels":
+        return CUDA_WHEELS
+    return NEEDS.get(component, {})
+
+
 def disk_full(found, changes, options, row):
     spaces = found["preflight"].get("disk") or {}
     needed = {}
-    for component in sorted({one["component"] for one in changes}):
-        # A component that is there and only changed needs little; one that is absent all of it.
-        if found["state"].get(component, {}).get("version") is not None:
-            continue
-        needs = NEEDS.get(component, {})
-        if component == "cuda" and options.get("cuda_profile") == "runtime":
-            needs = CUDA_RUNTIME
-        if component == "tensorflow" and tensorflow.cuda_as_wheels(row):
-            needs = CUDA_WHEELS
+    for name, needs in _needs(found, changes, options, row):
         for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:
@@ -371,7 +388,7 @@ def disk_full(found, changes, options, row):
                     space["device"], {"size": 0, "free": space["free"], "for": []}
                 )
                 entry["size"] += size
-                entry["for"].append("{0} in {1}".format(component, path))
+                entry["for"].append("{0} in {1}".format(name, path))
     return [
         (
             "the disk is too full: {0:.1f} GB are free where {1:.1f} GB are needed ({2})".format(
