@@ -58,9 +58,7 @@ class TensorflowOptions(Options):
         "where tensorflow_keep_old is false.",
         internal=True,
     )
-    tensorflow_switch: bool = option(
-        True, "Make this environment the current one.", internal=True
-    )
+    tensorflow_switch: bool = option(True, "Make this environment the current one.", internal=True)
     tensorflow_reinstall: bool = option(
         False,
         "Make the environment anew though it is there; the plan says so where files are damaged.",
