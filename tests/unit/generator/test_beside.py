@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,10 +11,13 @@ import yaml
 
 from provision import lock as locks
 from provision import shipped
+from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import parse_wish
 from provision.render import render, site
+from provision.resolve import Stack, _side_by_side
 from provision.roles import ROLES
+from provision.values import Wish
 from tests.unit.generator import recorded
 
 # What the wheels of 2.14 are called, beside those of 2.20.
@@ -101,3 +106,49 @@ def test_the_same_role_makes_each_of_them() -> None:
     assert identity <= set(beside["vars"])
     (first,) = [task for task in tasks if task["name"] == "Apply | Bring tensorflow to its lock"]
     assert "gpu_plan.beside" in first["vars"]["tensorflow_beside"]
+
+
+class Told:
+    """A solver that answers by TensorFlow and wished branch: (driver's version, ...) or nothing."""
+
+    def __init__(self, answers: dict[tuple[str, str], str]) -> None:
+        drivers = load().drivers
+        self.driver = next(one for one in drivers if one.platform == "debian12")
+        rows = [self.driver.model_copy(update={"branch": one}) for one in ("535", "580")]
+        self.catalog = SimpleNamespace(drivers=rows)
+        self.answers = answers
+
+    def find(self, wish: Wish, _platform: Any) -> Stack | None:
+        version = self.answers.get((str(wish.tensorflow), wish.driver_branch or ""))
+        if version is None:
+            return None
+        (chosen,) = [c for c in recorded.choices({"tensorflow": "2.17"}) if c.platform.id == DEBIAN]
+        branch = version.split(".", maxsplit=1)[0]
+        driver = self.driver.model_copy(update={"branch": branch, "version": version})
+        return dataclasses.replace(chosen.stack, tensorflow=str(wish.tensorflow), driver=driver)
+
+
+DEBIAN = "debian12"
+TWO = parse_wish({"tensorflow": "2.9", "beside": [{"tensorflow": "2.17"}]}, where="x")
+PLATFORM = next(one for one in load().platforms if one.id == DEBIAN)
+
+
+def side_by_side(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
+    return _side_by_side(Told(answers), wish, PLATFORM)  # type: ignore[arg-type]
+
+
+def test_another_driver_is_taken_where_the_first_ones_own_does_not_serve() -> None:
+    answers = {("2.9", ""): "535.1", ("2.9", "535"): "535.1", ("2.9", "580"): "580.1"}
+    first, beside = side_by_side(answers | {("2.17", "580"): "580.1"})
+    assert (first.driver.branch, [one.driver.branch for one in beside]) == ("580", ["580"])
+    # A branch that was wished for is not changed.
+    wish = dataclasses.replace(TWO, driver_branch="535")
+    assert side_by_side(answers | {("2.17", "580"): "580.1"}, wish)[1] is None
+
+
+def test_two_drivers_of_one_branch_are_two_drivers() -> None:
+    """A host has one; the branch's newer version is not the one that was chosen."""
+    answers = {("2.9", ""): "535.1", ("2.17", "535"): "535.2"}
+    first, beside = side_by_side(answers)
+    assert first.driver.version == "535.1"
+    assert beside is None
