@@ -149,6 +149,20 @@ def _flaws(context, site, names, row, since):
     return found
 
 
+def _links(context, site, row):
+    """Libraries of CUDA's wheels that are there and lie not beside TensorFlow, where it looks.
+
+    A library that is gone is told by its wheel's RECORD.
+    """
+    found = []
+    for soname in sorted(row.get("sonames") or {}):
+        paths = context.glob("{0}/nvidia/*/lib/{1}".format(site, soname))
+        beside = context.resolve("{0}/tensorflow/{1}".format(site, soname))
+        if paths and beside not in [context.resolve(path) for path in paths]:
+            found.append(soname)
+    return found
+
+
 def _closed(context, paths):
     """Directories that not everybody may enter and list."""
     found = []
@@ -195,6 +209,7 @@ def _look(context, row):
         "wheels": wheels(names),
         "requirements": dpkg.digest(context, venv + "/requirements.txt", "sha256"),
         "closed": _closed(context, ways),
+        "links": _links(context, site, row) if site else [],
         "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
     }
 
@@ -228,6 +243,10 @@ def _content_changes(row, found):
             reason = "the lock's requirements say so"
             repair = anew if len(versions) > 1 else None
             changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
+    for soname in found.get("links") or []:
+        reason = "TensorFlow opens it by name, and looks beside itself"
+        to = "link to {0}'s".format(row["sonames"][soname])
+        changes.append(change(NAME, "tensorflow/" + soname, "missing", to, reason))
     changes.extend(_flaw_changes(row, found.get("flaws") or [], anew))
     return changes
 
