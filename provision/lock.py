@@ -200,7 +200,7 @@ def _cuda(
 def _gpu_env(stack: Stack) -> dict[str, Any]:
     """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
 
-    Libraries by the RUNPATH of its own; libdevice and ptxas in ../nvidia/cuda_nvcc, which XLA looks
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc, which XLA looks
     into by itself (CandidateCudaRoots in xla/tsl/platform/default/cuda_root_path.cc).
     """
     row = stack.cuda.row
