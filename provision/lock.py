@@ -200,8 +200,8 @@ def _cuda(
 def _gpu_env(stack: Stack) -> dict[str, Any]:
     """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
 
-    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc, which XLA looks
-    into by itself (CandidateCudaRoots in xla/tsl/platform/default/cuda_root_path.cc).
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
+    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
     """
     row = stack.cuda.row
     return {

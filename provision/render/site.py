@@ -175,9 +175,7 @@ def _proofs() -> list[dict[str, Any]]:
         " | join(':') }}"
     )
     # Where CUDA comes as wheels there is no such directory, and XLA looks beside TensorFlow.
-    xla = (
-        "{{ {'XLA_FLAGS': '--xla_gpu_cuda_data_dir=' ~ __gpu_xla} if __gpu_xla else {} }}"
-    )
+    xla = "{{ {'XLA_FLAGS': '--xla_gpu_cuda_data_dir=' ~ __gpu_xla} if __gpu_xla else {} }}"
     xla_directory = (
         "{{ gpu_env_xla_cuda_data_dir | default('', true)"
         " or gpu_lock.stacks[gpu_plan.stack].gpu_env.xla_cuda_data_dir }}"
