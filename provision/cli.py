@@ -167,14 +167,13 @@ def _make_lock(fleet: inventory.Fleet) -> locks.Lock:
                     choice.platform, keys, cache=indices.cache_directory(), progress=progress
                 )
         texts = {}
-        for choice in choices:
-            stack = choice.stack
+        for stack in (one for choice in choices for one in (choice.stack, *choice.beside)):
             progress(f"wheels of TensorFlow {stack.tensorflow}")
             texts[stack.id] = indices.requirements(
-                [f"tensorflow=={stack.tensorflow}"],
+                [locks.wanted(stack)],
                 stack.constraints,
                 python=stack.python,
-                wheel_platform=choice.platform.wheel_platform,
+                wheel_platform=stack.platform.wheel_platform,
             )
     return locks.make(choices, found, texts)
 

@@ -70,48 +70,61 @@ def make(
         "sources": {},
     }
     for choice in choices:
-        stack = choice.stack
-        name = stack.id
-        part, packages = _stack(stack, indices[choice.platform.id], requirements[name])
-        for taken, other in stacks.items():
-            if taken == name and other != part:
-                # Two archives of one version with different hashes: tell them apart by the hash.
-                name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
-        rows.append(
-            {
-                "platform": choice.platform.platform.as_data(),
-                "wish": plain(choice.wish.literal),
-                "stack": name,
-            }
-        )
-        stacks[name] = part
-        details["packages"][name] = {
-            package.name: {
-                "version": package.version,
-                "sha256": package.sha256,
-                "size": package.size,
-                "source": package.origin,
-            }
-            for package in packages.values()
-        }
-        details["requirements"][name] = requirements[stack.id]
-        details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
-        details["sources"][name] = [
-            {
-                "url": source.url,
-                "suite": source.suite,
-                "components": list(source.components),
-                "signed_by": list(source.signed_by),
-                "date": source.date,
-                "sha256": source.sha256,
-            }
-            for source in indices[choice.platform.id].sources
+        names = [
+            _add(stack, indices[choice.platform.id], requirements[stack.id], stacks, details)
+            for stack in (choice.stack, *choice.beside)
         ]
+        row = {
+            "platform": choice.platform.platform.as_data(),
+            "wish": plain(choice.wish.literal),
+            "stack": names[0],
+        }
+        rows.append(row | ({"beside": names[1:]} if choice.beside else {}))
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
     digest = digest_of(rows, stacks, details)
     return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
+
+
+def _add(
+    stack: Stack,
+    indices: Indices,
+    requirements: str,
+    stacks: dict[str, Any],
+    details: dict[str, dict[str, Any]],
+) -> str:
+    """Puts a stack into the lock, and tells its name there."""
+    name = stack.id
+    part, packages = _stack(stack, indices, requirements)
+    for taken, other in stacks.items():
+        if taken == name and other != part:
+            # Two archives of one version with different hashes: tell them apart by the hash.
+            name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+    stacks[name] = part
+    details["packages"][name] = {
+        package.name: {
+            "version": package.version,
+            "sha256": package.sha256,
+            "size": package.size,
+            "source": package.origin,
+        }
+        for package in packages.values()
+    }
+    details["requirements"][name] = requirements
+    details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
+    details["sources"][name] = [
+        {
+            "url": source.url,
+            "suite": source.suite,
+            "components": list(source.components),
+            "signed_by": list(source.signed_by),
+            "date": source.date,
+            "sha256": source.sha256,
+        }
+        for source in indices.sources
+    ]
+    return name
 
 
 def _stack(
@@ -125,17 +138,7 @@ def _stack(
     both = {**userspace, **kernel}
     desktop = minus(close(universe, stack.driver.desktop, branch, both), both)
     driver = {**both, **desktop}
-    # The driver's libraries are the driver's to install: CUDA only names what is its own.
-    runtime = minus(close(universe, stack.cuda.runtime, branch, driver), driver)
-    toolkit = minus(
-        close(universe, [*stack.cuda.runtime, *stack.cuda.toolkit], branch, {**driver, **runtime}),
-        driver,
-    )
-    for soname, package in stack.cuda.sonames.items():
-        if package not in runtime:
-            raise UnsatisfiableError(
-                f"{soname} should come from {package}, which is not in the set"
-            )
+    cuda, toolkit = _cuda(stack, universe, branch, driver)
     part: dict[str, Any] = {
         "nvidia_driver": {
             "branch": stack.driver.branch,
@@ -146,14 +149,41 @@ def _stack(
                 "desktop": _versions(desktop),
             },
         },
+        **cuda,
+        "gpu_env": _gpu_env(stack),
+        "tensorflow": _tensorflow(stack, requirements),
+    }
+    packages = {**driver, **toolkit}
+    return part, {name: packages[name] for name in sorted(packages)}
+
+
+def _cuda(
+    stack: Stack, universe: Universe, branch: Branch, driver: Mapping[str, Package]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The parts `cuda` and `cudnn`, and CUDA's packages; neither where they come as wheels."""
+    row = stack.cuda.row
+    if stack.cuda.origin == "wheels":
+        return {}, {}
+    if row is None:
+        raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
+    # The driver's libraries are the driver's to install: CUDA only names what is its own.
+    runtime = minus(close(universe, row.runtime, branch, driver), driver)
+    toolkit = minus(
+        close(universe, [*row.runtime, *row.toolkit], branch, {**driver, **runtime}), driver
+    )
+    for soname, package in row.sonames.items():
+        if package not in runtime:
+            raise UnsatisfiableError(
+                f"{soname} should come from {package}, which is not in the set"
+            )
+    part: dict[str, Any] = {
         "cuda": {
             "release": stack.cuda.release,
             "version": stack.cuda.version,
             "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
-            "sonames": dict(stack.cuda.sonames),
+            "sonames": dict(row.sonames),
             "files": {
-                key: {"path": file.path, "package": file.package}
-                for key, file in stack.cuda.files.items()
+                key: {"path": file.path, "package": file.package} for key, file in row.files.items()
             },
         },
         "cudnn": {
@@ -163,20 +193,73 @@ def _stack(
             "soname": stack.cudnn.soname,
             "minimum": stack.cudnn.minimum,
         },
-        "gpu_env": {
-            "xla_cuda_data_dir": stack.cuda.xla_cuda_data_dir,
-            "path": list(stack.cuda.path),
-            "library": list(stack.cuda.library),
-        },
-        "tensorflow": {
-            "version": stack.tensorflow,
-            "python": stack.python,
-            "wheels": wheels(requirements),
-            "requirements_sha256": hashlib.sha256(requirements.encode()).hexdigest(),
-        },
     }
-    packages = {**driver, **toolkit}
-    return part, {name: packages[name] for name in sorted(packages)}
+    return part, toolkit
+
+
+def _gpu_env(stack: Stack) -> dict[str, Any]:
+    """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
+
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
+    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
+    """
+    row = stack.cuda.row
+    return {
+        "xla_cuda_data_dir": row.xla_cuda_data_dir if row else "",
+        "path": list(row.path) if row else [],
+        "library": list(row.library) if row else [],
+    }
+
+
+def _tensorflow(stack: Stack, requirements: str) -> dict[str, Any]:
+    """The part `tensorflow`; with CUDA as wheels, the wheel of each library that it opens too."""
+    locked = wheels(requirements)
+    part: dict[str, Any] = {"version": stack.tensorflow, "python": stack.python}
+    if stack.cuda.origin == "wheels":
+        part["cuda_source"] = "wheels"
+        part["sonames"] = _wheels_of(stack.row.sonames if stack.row else [], locked)
+    part["wheels"] = locked
+    part["requirements_sha256"] = hashlib.sha256(requirements.encode()).hexdigest()
+    return part
+
+
+# Library -> the word in its wheel's name: libcublasLt.so.12 is in nvidia-cublas-cu12.
+_WHEELS = {
+    "libcudart": "cuda-runtime",
+    "libcublas": "cublas",
+    "libcublasLt": "cublas",
+    "libcufft": "cufft",
+    "libcurand": "curand",
+    "libcusolver": "cusolver",
+    "libcusparse": "cusparse",
+    "libcudnn": "cudnn",
+    "libcupti": "cuda-cupti",
+    "libnccl": "nccl",
+    "libnvJitLink": "nvjitlink",
+    "libnvrtc": "cuda-nvrtc",
+}
+
+
+def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, str]:
+    """Library -> its wheel. UnsatisfiableError for one that no locked wheel brings."""
+    found = {}
+    for soname in sonames:
+        word = _WHEELS.get(soname.partition(".so")[0])
+        names = [name for name in locked if re.fullmatch(rf"nvidia-{word}(-cu\d+)?", name)]
+        if word is None or len(names) != 1:
+            raise UnsatisfiableError(
+                f"no wheel brings {soname}",
+                got=", ".join(name for name in locked if name.startswith("nvidia-")) or "none",
+                expected=f"nvidia-{word}-cu..." if word else "a library of CUDA's or cuDNN's",
+            )
+        found[soname] = names[0]
+    return found
+
+
+def wanted(stack: Stack) -> str:
+    """What the venv is asked to hold; the stack's constraints say the exact wheels of its extra."""
+    extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
+    return f"tensorflow{extra}=={stack.tensorflow}"
 
 
 def _versions(packages: Mapping[str, Package]) -> dict[str, str]:

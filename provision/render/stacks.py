@@ -19,13 +19,15 @@ SLIM = "stacks/gpu_lock.yml"
 
 
 def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
-    """All identity variables of one stack, in the order of the components."""
+    """All identity variables of one stack, in the order of the components that it has."""
     row = lock.stacks[stack]
     checksums = {
         name: package["sha256"] for name, package in lock.details["packages"][stack].items()
     }
     variables: dict[str, Any] = {}
     for role in ROLES:
+        if role.name not in row:
+            continue
         variables |= role.variables(stack, row)
         packages = row[role.name].get("packages")
         if packages is not None:

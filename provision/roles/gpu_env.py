@@ -17,7 +17,10 @@ class GpuEnvOptions(Options):
         [], "Directories of libraries that the stack brings.", identity=True
     )
     gpu_env_stack_xla_cuda_data_dir: str = option(
-        "", "Where the stack keeps nvvm/libdevice.", identity=True
+        "auto",
+        "Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: "
+        "nowhere for all; TensorFlow finds a CUDA that came as its wheels by itself.",
+        identity=True,
     )
     gpu_env_path: list[str] = option([], "Further directories for PATH.", looked_at=True)
     gpu_env_library: list[str] = option(

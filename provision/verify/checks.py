@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import diagnose
@@ -77,6 +77,8 @@ class Check:
     id: str
     title: str
     judge: Callable[[Seen], Verdict] = field(repr=False)
+    # Of hosts with another kind of stack it is not asked: to say so would be no news there.
+    only: Callable[[Seen], bool] = field(default=lambda _seen: True, repr=False)
 
     def __call__(self, seen: Seen) -> Verdict:
         """The verdict; without a probe only the first check says so, once."""
@@ -84,6 +86,8 @@ class Check:
             return not_applicable("the host did not answer")
         component = self.id.partition(".")[0]
         if component not in ("host", "receipt") and not seen.row.get(component):
+            if component in ("cuda", "cudnn") and cuda_as_wheels(seen):
+                return not_applicable("CUDA comes with TensorFlow's wheels")
             return not_applicable(f"the stack has no {component}")
         return self.judge(seen)
 
@@ -91,15 +95,46 @@ class Check:
 CHECKS: list[Check] = []
 
 
-def check(identifier: str, title: str) -> Callable[[Callable[[Seen], Verdict]], Check]:
+def beside(seen: Seen) -> list[Check]:
+    """TensorFlow's checks once more for each environment beside the current one."""
+    made = []
+    for index, part in enumerate(seen.row.get("beside") or []):
+        row = {name: value for name, value in seen.row.items() if name != "beside"}
+        if part.get("cuda_source") == "wheels":
+            row = {name: value for name, value in row.items() if name not in ("cuda", "cudnn")}
+        row["tensorflow"] = part
+        for one in CHECKS:
+            if one.id.startswith("tensorflow.") and one.only(replace(seen, row=row)):
+                identifier = f"{one.id}@{part['version']}"
+                title = f"{one.title} ({part['version']})"
+                made.append(Check(identifier, title, _of_beside(one, index, row)))
+    return made
+
+
+def _of_beside(one: Check, index: int, row: dict[str, Any]) -> Callable[[Seen], Verdict]:
+    def judge(seen: Seen) -> Verdict:
+        probe = {**seen.probe, "tensorflow": seen.probe["beside"][index]}
+        return one(replace(seen, row=row, probe=probe))
+
+    return judge
+
+
+def check(
+    identifier: str, title: str, only: Callable[[Seen], bool] = lambda _seen: True
+) -> Callable[[Callable[[Seen], Verdict]], Check]:
     """Adds a function to CHECKS, in the order in which they are read."""
 
     def register(judge: Callable[[Seen], Verdict]) -> Check:
-        made = Check(identifier, title, judge)
+        made = Check(identifier, title, judge, only)
         CHECKS.append(made)
         return made
 
     return register
+
+
+def cuda_as_wheels(seen: Seen) -> bool:
+    """Do CUDA and cuDNN lie in TensorFlow's own environment?"""
+    return (seen.row.get("tensorflow") or {}).get("cuda_source") == "wheels"
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -408,9 +443,11 @@ PLACES = {
 def environment_is_everywhere(seen: Seen) -> Verdict:
     row, options = seen.row["gpu_env"], seen.options
     directory = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
-    wanted = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"}
+    wanted = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"} if directory else {}
     wanted.update(options.get("gpu_env_variables") or {})
     paths = [*row["path"], *(options.get("gpu_env_path") or [])]
+    if not wanted and not paths:
+        return not_applicable("nothing is set for all: TensorFlow finds its CUDA by itself")
     wrong, judged = [], []
     for place, title in PLACES.items():
         found = seen.probe["environment"].get(place)
@@ -475,6 +512,36 @@ def tensorflow_wheels(seen: Seen) -> Verdict:
     if wrong:
         return failed(some_of(wrong), AGAIN, "; ".join(wrong))
     return passed(f"{len(wanted)} wheels")
+
+
+@check(
+    "tensorflow.cuda_wheels",
+    "The CUDA libraries in TensorFlow's environment can be loaded",
+    cuda_as_wheels,
+)
+def tensorflow_cuda_wheels(seen: Seen) -> Verdict:
+    if not cuda_as_wheels(seen):
+        return not_applicable("CUDA does not come with TensorFlow's wheels")
+    wanted = seen.row["tensorflow"].get("sonames")
+    if seen.probe["tensorflow"].get("missing"):
+        return not_applicable("there is no TensorFlow environment")
+    if not wanted:
+        return not_applicable("the lock names no libraries")
+    answer = seen.probe["tensorflow"]["cuda_wheels"]
+    if not answer["libraries"]:
+        said = diagnose.last_line(answer["log"]) or f"its process ended with {answer['rc']}"
+        return failed(f"the environment's Python can't load libraries: {said}", AGAIN)
+    wrong = []
+    for soname, wheel in sorted(wanted.items()):
+        library = answer["libraries"].get(soname) or {}
+        if library.get("error"):
+            said = library["error"].removeprefix(f"{soname}: ")
+            wrong.append(f"{soname} (wheel {wheel}) can't be loaded: {said}")
+        elif not library.get("path"):
+            wrong.append(f"{soname} (wheel {wheel}) is missing")
+    if wrong:
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
+    return passed(f"{len(wanted)} libraries")
 
 
 @check("tensorflow.built_with_cuda", "TensorFlow was built for this CUDA and cuDNN")

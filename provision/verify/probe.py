@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 # Importing TensorFlow from a cold disk can take minutes; a hang must not hold the run for ever.
@@ -86,6 +87,30 @@ except BaseException as error:
     out["error"] = "%s: %s" % (type(error).__name__, error)
     import traceback
     traceback.print_exc()
+print("PROVISION " + json.dumps(out))
+"""
+
+# CUDA that came as wheels lies in nvidia/*/lib beside TensorFlow, whose own files name these places
+# (RUNPATH). Each library is loaded from there; one that needs others of them is tried again once
+# those are loaded, since TensorFlow too finds it then by its name.
+CUDA_WHEELS = r"""
+import ctypes, glob, json, os, sys, sysconfig
+site = sysconfig.get_paths()["purelib"]
+out, left = {}, json.loads(sys.argv[1])
+while left:
+    failed = []
+    for name in left:
+        paths = sorted(glob.glob(os.path.join(glob.escape(site), "nvidia", "*", "lib", name)))
+        out[name] = {"path": paths[0] if paths else None, "error": None}
+        try:
+            if paths:
+                ctypes.CDLL(paths[0])
+        except OSError as error:
+            out[name]["error"] = str(error)
+            failed.append(name)
+    if len(failed) == len(left):
+        break
+    left = failed
 print("PROVISION " + json.dumps(out))
 """
 
@@ -332,21 +357,29 @@ def wheels(venv: str) -> dict[str, list[str]]:
     return found
 
 
-def tensorflow(root: str) -> dict[str, Any]:
-    """Both TensorFlow questions at once, each in a process of its own (the second has no GPU)."""
-    python = os.path.join(root, "current", "bin", "python")
+def tensorflow(
+    root: str, sonames: Sequence[str] = (), directory: str = "current"
+) -> dict[str, Any]:
+    """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
+
+    `sonames` are the libraries of CUDA that should be in the environment itself.
+    """
+    python = os.path.join(root, directory, "bin", "python")
     if not os.path.exists(python):
         return {"python": python, "missing": True}
     started = time.time()
     base = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", PYTHONNOUSERSITE="1")
     base.pop("PYTHONPATH", None)
     jobs = {}
-    for name, source, extra in (
-        ("gpus", TENSORFLOW_GPUS, {}),
-        ("trains", TENSORFLOW_TRAINS, {"CUDA_VISIBLE_DEVICES": "-1"}),
-    ):
+    asked: list[tuple[str, list[str], dict[str, str]]] = [
+        ("gpus", [TENSORFLOW_GPUS], {}),
+        ("trains", [TENSORFLOW_TRAINS], {"CUDA_VISIBLE_DEVICES": "-1"}),
+    ]
+    if sonames:
+        asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(list(sonames))], {}))
+    for name, arguments, extra in asked:
         jobs[name] = subprocess.Popen(
-            [python, "-c", source],
+            [python, "-c", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -356,7 +389,7 @@ def tensorflow(root: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": python,
         "real": os.path.realpath(os.path.dirname(os.path.dirname(python))),
-        "wheels": wheels(os.path.join(root, "current")),
+        "wheels": wheels(os.path.join(root, directory)),
     }
     for name, job in jobs.items():
         try:
@@ -370,6 +403,8 @@ def tensorflow(root: str) -> dict[str, Any]:
         for line in text(out).splitlines():
             if line.startswith("PROVISION "):
                 answer = json.loads(line[len("PROVISION ") :])
+        if name == "cuda_wheels":
+            answer = {"libraries": answer}
         answer.update({"rc": job.returncode, "log": text(log)})
         found[name] = answer
     found["seconds"] = round(time.time() - started, 1)
@@ -437,7 +472,17 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
         found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
     if row.get("tensorflow"):
-        found["tensorflow"] = tensorflow(options["tensorflow_root"])
+        sonames = sorted(row["tensorflow"].get("sonames") or {})
+        found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
+    if row.get("beside"):
+        found["beside"] = [
+            tensorflow(
+                options["tensorflow_root"],
+                sorted(part.get("sonames") or {}),
+                f"{part['version']}-{part['requirements_sha256'][:8]}",
+            )
+            for part in row["beside"]
+        ]
     return found
 
 

@@ -26,6 +26,8 @@ HERE = Path(__file__).resolve().parent
 BY_ID: dict[str, Check] = {check.id: check for check in CHECKS}
 # What the recorded host, a container with a simulated GPU, can't show.
 NOT_RECORDED = ("nvidia_driver.version", "nvidia_driver.module", "nvidia_driver.library")
+# What is asked of another kind of stack than the recorded host's.
+OTHER_STACK = ("tensorflow.cuda_wheels",)
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 PROC_VERSION = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024
@@ -66,6 +68,24 @@ def machine() -> dict[str, Any]:
         probe["packages"][name] = {"version": version, "status": "hi"}
     # A display card has an audio function, which is no GPU.
     probe["pci"].append({"address": "0000:3c:00.1", "class": "0x040300", "device": "0x10f8"})
+    return data
+
+
+@fresh
+def wheels() -> dict[str, Any]:
+    """The machine with a stack whose CUDA and cuDNN are wheels; made up, not recorded."""
+    data = machine()
+    row, probe = data["row"], data["probe"]
+    for part in ("cuda", "cudnn"):
+        del row[part]
+    row["gpu_env"] = {"xla_cuda_data_dir": "", "path": [], "library": []}
+    sonames = {f"lib{name}.so.12": f"nvidia-{name}-cu12" for name in ("cublas", "cufft")}
+    row["tensorflow"] |= {"cuda_source": "wheels", "sonames": sonames}
+    probe["tensorflow"]["cuda_wheels"] = {
+        "rc": 0,
+        "log": "",
+        "libraries": {name: {"path": f"/venv/{name}", "error": None} for name in sonames},
+    }
     return data
 
 
@@ -149,7 +169,7 @@ def seen_of(data: dict[str, Any]) -> Seen:
 
 def verdicts(seen: Seen) -> dict[str, Verdict]:
     """What every check says of a host."""
-    return {check.id: check(seen) for check in CHECKS}
+    return {check.id: check(seen) for check in CHECKS if check.only(seen)}
 
 
 @functools.cache
@@ -804,9 +824,40 @@ def tensorflow_states() -> Iterator[State]:
     )
 
 
+def wheels_states() -> Iterator[State]:
+    check, answer = "tensorflow.cuda_wheels", "probe/tensorflow/cuda_wheels"
+    cufft = f"{answer}/libraries/libcufft.so.12"
+    named = "libcufft.so.12 (wheel nvidia-cufft-cu12)"
+    for fact, changes, words in (
+        ("a library of a wheel is gone", {cufft: {"path": None, "error": None}}, "is missing"),
+        ("the probe says nothing of a library", {cufft: GONE}, "is missing"),
+        (
+            "a library of a wheel is cut short",
+            {cufft: {"path": "/venv/x", "error": "/venv/x: file too short"}},
+            "can't be loaded: /venv/x: file too short",
+        ),
+    ):
+        yield State(check, fact, changes, (f"{named} {words}",), base=wheels, machine_only=True)
+    for fact, changes, words in (
+        (
+            "the environment's Python tells why it can load nothing",
+            {f"{answer}/libraries": {}, f"{answer}/log": "Traceback\nOSError: no\n"},
+            "can't load libraries: OSError: no",
+        ),
+        (
+            "the environment's Python was ended",
+            {f"{answer}/libraries": {}, f"{answer}/rc": -9},
+            "its process ended with -9",
+        ),
+    ):
+        yield State(check, fact, changes, (words,), base=wheels, machine_only=True)
+
+
 def other_states() -> Iterator[State]:
     refused = "ssh: connect to host gpu01 port 22: Connection refused"
-    everything = tuple(check.id for check in CHECKS if check.id != "host.answers")
+    everything = tuple(
+        check.id for check in CHECKS if check.id not in ("host.answers", *OTHER_STACK)
+    )
     yield State(
         "host.answers",
         "there is no answer",
@@ -851,6 +902,7 @@ def states() -> tuple[State, ...]:
         *cudnn_states(),
         *environment_states(),
         *tensorflow_states(),
+        *wheels_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.check)))
 

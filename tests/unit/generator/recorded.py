@@ -41,6 +41,31 @@ protobuf==3.19.6 \\
 tensorflow==2.9.3 \\
     --hash=sha256:3333333333333333333333333333333333333333333333333333333333333333
 """
+# As `uv pip compile` answered for TensorFlow 2.20.0 with the wheels of CUDA on Python 3.13, cut to
+# what matters here; hashes are made up.
+WHEELS = "".join(
+    f"{pin} \\\n    --hash=sha256:{number:064x}\n"
+    for number, pin in enumerate(
+        [
+            "numpy==2.5.5",
+            "nvidia-cublas-cu12==12.5.3.2",
+            "nvidia-cuda-cupti-cu12==12.5.82",
+            "nvidia-cuda-nvcc-cu12==12.5.82",
+            "nvidia-cuda-nvrtc-cu12==12.5.82",
+            "nvidia-cuda-runtime-cu12==12.5.82",
+            "nvidia-cudnn-cu12==9.3.0.75",
+            "nvidia-cufft-cu12==11.2.3.61",
+            "nvidia-curand-cu12==10.3.6.82",
+            "nvidia-cusolver-cu12==11.6.3.83",
+            "nvidia-cusparse-cu12==12.5.1.3",
+            "nvidia-nccl-cu12==2.25.1",
+            "nvidia-nvjitlink-cu12==12.5.82",
+            "protobuf==7.36.2",
+            "tensorflow==2.20.0",
+        ]
+    )
+)
+SUITES = {"debian11": "bullseye", "debian12": "bookworm", "debian13": "trixie"}
 
 
 def packages(platform: str = "debian11") -> list[Package]:
@@ -52,17 +77,17 @@ def packages(platform: str = "debian11") -> list[Package]:
     return found
 
 
-def indices(found: list[Package] | None = None) -> Indices:
-    """The recorded indices of Debian 11."""
+def indices(found: list[Package] | None = None, platform: str = "debian11") -> Indices:
+    """The recorded indices of a platform."""
     source = Source(
         "http://deb.debian.org/debian",
-        "bullseye",
+        SUITES[platform],
         ("contrib", "non-free"),
         ("1F89983E0081FDE018F3CC9673A4F27B8DD47936",),
         "Sat, 09 Aug 2025 09:16:30 UTC",
         "0" * 64,
     )
-    return Indices(tuple(packages() if found is None else found), (source,))
+    return Indices(tuple(packages(platform) if found is None else found), (source,))
 
 
 def choices(wish: object = None) -> list[Choice]:
@@ -75,5 +100,10 @@ def lock(wish: object = None) -> Lock:
     """A lock from recorded data alone."""
     chosen = choices(wish)
     return make(
-        chosen, {"debian11": indices()}, {choice.stack.id: REQUIREMENTS for choice in chosen}
+        chosen,
+        {choice.platform.id: indices(platform=choice.platform.id) for choice in chosen},
+        {
+            choice.stack.id: WHEELS if choice.stack.cuda.origin == "wheels" else REQUIREMENTS
+            for choice in chosen
+        },
     )

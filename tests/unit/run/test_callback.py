@@ -68,6 +68,16 @@ def test_a_host_without_changes_is_converged_and_keeps_its_last_proof(record: An
     assert made["seconds"] == 12.5
 
 
+def test_what_the_stack_does_not_have_is_not_what_was_found(callback: ModuleType) -> None:
+    """CUDA of a former stack, where the host's TensorFlow brings its own."""
+    stack = {k: v for k, v in GPU_LOCK["stacks"]["s1"].items() if k != "cuda"}
+    record = callback.Record("run", 1000.0, GPU_LOCK | {"stacks": {"s1": stack}}, "0.1.0")
+    record.looked("gpu01", plan())
+    host = report(record)["hosts"]["gpu01"]
+    assert host["found"] == {}
+    assert "cuda" not in host["wanted"]
+
+
 def test_preflights_notices_are_told_and_ansibles_warnings_are_not(record: Any) -> None:
     """A module's own warnings are bare text, which no reader of a report expects."""
     notice = {"id": "conda", "component": "tensorflow", "message": "conda first", "hint": ""}

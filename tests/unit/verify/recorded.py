@@ -159,3 +159,62 @@ def host(changes: dict[str, Any] | None = None, **more: Any) -> Seen:
         place[last] = value
     options = {"row": ROW, "options": {}, "probe": probe, "lock_digest": "sha256:abc"}
     return Seen(**(options | more))
+
+
+# The same host with a stack whose CUDA and cuDNN are wheels of TensorFlow's.
+WHEELS_ROW: dict[str, Any] = {
+    "nvidia_driver": ROW["nvidia_driver"],
+    "gpu_env": {"xla_cuda_data_dir": "", "path": [], "library": []},
+    "tensorflow": {
+        "version": "2.20.0",
+        "python": "3.13",
+        "cuda_source": "wheels",
+        "sonames": {
+            "libcudart.so.12": "nvidia-cuda-runtime-cu12",
+            "libcudnn.so.9": "nvidia-cudnn-cu12",
+            "libcusolver.so.11": "nvidia-cusolver-cu12",
+        },
+        "wheels": {"nvidia-cudnn-cu12": "9.3.0.75", "tensorflow": "2.20.0"},
+    },
+}
+NVIDIA = "/opt/tensorflow/current/lib/python3.13/site-packages/nvidia/"
+
+
+def wheels_host(changes: dict[str, Any] | None = None, **more: Any) -> Seen:
+    """The good host of that stack, changed as in `host`."""
+    seen = host()
+    probe = seen.probe
+    for part in ("cudnn", "libraries", "files"):
+        del probe[part]
+    for where in probe["nvcc"]:
+        probe["nvcc"][where] = said("", "nvcc: command not found", 127)
+        probe["environment"][where] = {"PATH": "/usr/bin:/bin", "XLA_FLAGS": None}
+    tensorflow = probe["tensorflow"]
+    tensorflow["wheels"] = {"nvidia-cudnn-cu12": ["9.3.0.75"], "tensorflow": ["2.20.0"]}
+    tensorflow["gpus"] |= {
+        "python": "3.13.5",
+        "version": "2.20.0",
+        "build": {"cuda_version": "12.5.1", "cudnn_version": "9"},
+    }
+    tensorflow["cuda_wheels"] = {
+        "rc": 0,
+        "log": "",
+        "libraries": {
+            soname: {"path": f"{NVIDIA}{folder}/lib/{soname}", "error": None}
+            for soname, folder in (
+                ("libcudart.so.12", "cuda_runtime"),
+                ("libcudnn.so.9", "cudnn"),
+                ("libcusolver.so.11", "cusolver"),
+            )
+        },
+    }
+    for path, value in (changes or {}).items():
+        *parents, last = path.split("/")
+        place = probe
+        for name in parents:
+            place = place[name]
+        if last not in place and last != "missing":
+            raise KeyError(path)
+        place[last] = value
+    options = {"row": WHEELS_ROW, "options": {}, "probe": probe, "lock_digest": "sha256:abc"}
+    return Seen(**(options | more))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,8 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     program(folder, "dpkg-query", prints(shape, 1))
     program(folder, "ldconfig", prints("\tlibz.so.1 (libc6,x86-64) => /somewhere/libz.so.1\n"))
     program(tmp_path / "tensorflow", "current/bin/python", TENSORFLOW)
+    other = TENSORFLOW.replace("2.9.3", "2.14.1")
+    program(tmp_path / "tensorflow", "2.14.1-eeeeeeee/bin/python", other)
     site = tmp_path / "tensorflow" / "current" / "lib" / "python3.9" / "site-packages"
     for name in ("absl_py-2.3.1", "numpy-1.26.4", "numpy-2.0.2", "Keras_Preprocessing-1.1.2"):
         (site / f"{name}.dist-info").mkdir(parents=True)
@@ -70,6 +73,10 @@ def answer(tmp_path: Path) -> dict[str, Any]:
         },
         "cudnn": {"soname": "libcudnn.so.8"},
         "tensorflow": {"version": "2.9.3"},
+        "beside": [
+            {"version": "2.14.1", "requirements_sha256": "e" * 64},
+            {"version": "2.8.4", "requirements_sha256": "d" * 64},
+        ],
     }
     options = {
         "cudnn_root": str(tmp_path / "cudnn"),
@@ -122,6 +129,16 @@ def test_tensorflow_is_asked_twice_and_its_log_kept(answer: dict[str, Any]) -> N
     assert tensorflow["trains"]["last"] == 0.1
 
 
+def test_each_environment_beside_is_asked_by_itself(answer: dict[str, Any], tmp_path: Path) -> None:
+    there, gone = answer["beside"]
+    assert there["gpus"]["version"] == "2.14.1"
+    assert there["python"] == f"{tmp_path}/tensorflow/2.14.1-eeeeeeee/bin/python"
+    assert there["wheels"] == {}
+    python = f"{tmp_path}/tensorflow/2.8.4-dddddddd/bin/python"
+    assert gone == {"python": python, "missing": True}
+    assert answer["tensorflow"]["gpus"]["version"] == "2.9.3"
+
+
 def test_wheels_are_named_as_in_the_lock(answer: dict[str, Any]) -> None:
     assert answer["tensorflow"]["wheels"] == {
         "absl-py": ["2.3.1"],
@@ -160,6 +177,60 @@ def test_no_tensorflow_is_no_crash(tmp_path: Path) -> None:
     assert probe.tensorflow(str(tmp_path))["missing"] is True
 
 
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """A root with a real environment that holds two libraries, the one in need of the other."""
+    venv = tmp_path / "current"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    (venv / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    nvidia = venv / "lib" / version / "site-packages" / "nvidia"
+    (nvidia / "cublas" / "lib").mkdir(parents=True)
+    (nvidia / "cusolver" / "lib").mkdir(parents=True)
+    for folder, name, more in (
+        ("cublas", "libcublas.so.12", []),
+        ("cusolver", "libacusolver.so.11", [str(nvidia / "cublas" / "lib" / "libcublas.so.12")]),
+    ):
+        target = str(nvidia / folder / "lib" / name)
+        options = ["-shared", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", "-nostdlib"]
+        command = ["gcc", *options, "-o", target, "-x", "c", "/dev/null", "-x", "none", *more]
+        subprocess.run(command, check=True)
+    return tmp_path
+
+
+NEEDED = ["libacusolver.so.11", "libcublas.so.12"]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_libraries_of_wheels_are_loaded_from_the_environment(environment: Path) -> None:
+    """The one in need of the other comes first by name, and is found by the second try."""
+    found = probe.tensorflow(str(environment), NEEDED)["cuda_wheels"]
+    assert found["rc"] == 0, found
+    assert {name: one["error"] for name, one in found["libraries"].items()} == {
+        "libacusolver.so.11": None,
+        "libcublas.so.12": None,
+    }
+    path = found["libraries"]["libcublas.so.12"]["path"]
+    assert path.endswith("/site-packages/nvidia/cublas/lib/libcublas.so.12")
+    assert path.startswith(str(environment))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_a_library_of_a_wheel_that_is_gone_is_named(environment: Path) -> None:
+    """And so is the one that needs it; neither is looked for elsewhere on the host."""
+    (gone,) = environment.rglob("libcublas.so.12")
+    gone.unlink()
+    found = probe.tensorflow(str(environment), [*NEEDED, "libz.so.1"])["cuda_wheels"]["libraries"]
+    assert found["libcublas.so.12"] == {"path": None, "error": None}
+    assert found["libz.so.1"] == {"path": None, "error": None}
+    assert "libcublas.so.12: cannot open" in found["libacusolver.so.11"]["error"]
+
+
+def test_a_stack_without_wheels_of_cuda_is_not_asked(answer: dict[str, Any]) -> None:
+    assert "cuda_wheels" not in answer["tensorflow"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -196,5 +267,10 @@ def test_it_is_python_3_7_and_standard_library_alone() -> None:
         for alias in node.names
     }
     assert names <= set(sys.stdlib_module_names)
-    for source in (probe.LOADER, probe.TENSORFLOW_GPUS, probe.TENSORFLOW_TRAINS):
+    for source in (
+        probe.LOADER,
+        probe.TENSORFLOW_GPUS,
+        probe.TENSORFLOW_TRAINS,
+        probe.CUDA_WHEELS,
+    ):
         ast.parse(source, feature_version=(3, 6))

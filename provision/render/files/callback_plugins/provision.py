@@ -253,10 +253,12 @@ class Record:
         changes = plan.get("changes") or []
         selected = [change for change in changes if change.get("selected", True)]
         status, failure = self._status(name, selected, changes, left, summary, interrupted)
+        row = (self.lock.get("stacks") or {}).get(plan.get("stack") or "")
         found = {
             component: state["version"]
             for component, state in (now.get("state") or {}).items()
-            if isinstance(state, dict) and state.get("version")
+            # A CUDA on the host of a stack that brings its own with TensorFlow is not the stack's.
+            if isinstance(state, dict) and state.get("version") and (not row or component in row)
         }
         found.update((checked or {}).get("found") or {})
         return {

@@ -41,9 +41,12 @@ def _sorted(variables):
 
 
 def variables(options, row):
-    """[(name, value)] that a shell exports."""
+    """[(name, value)] that a shell exports.
+
+    A stack whose CUDA came as TensorFlow's wheels names no directory: XLA finds them by itself.
+    """
     xla = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
-    found = {"XLA_FLAGS": "--xla_gpu_cuda_data_dir={0}".format(xla)}
+    found = {"XLA_FLAGS": "--xla_gpu_cuda_data_dir={0}".format(xla)} if xla else {}
     found.update(options.get("gpu_env_variables") or {})
     return _sorted(found)
 
@@ -161,7 +164,9 @@ def differ(row, found, options):
         reason = "users could not read what is in it"
         changes.append(change(NAME, os.path.dirname(UNITS), "closed", "readable by all", reason))
     fault = (found.get("written") or {}).get(PAM)
-    old = written.complaint(found["block"], block(options, row), fault)
+    lines = block(options, row)
+    # Where there is no line to write, no block is as good as an empty one.
+    old = written.complaint(found["block"] if lines else found["block"] or "", lines, fault)
     if old is not None:
         changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
     for user in sorted(options.get("gpu_env_bashrc_users") or []):

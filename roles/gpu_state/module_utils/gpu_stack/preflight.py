@@ -11,7 +11,7 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_driver, receipt, running
+from . import dpkg, nvidia_driver, receipt, running, tensorflow
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
@@ -48,6 +48,8 @@ CUDA_NEEDS = {
     },
 }
 CUDA_RUNTIME = {"/usr": 13 * GIB // 8, "/var/cache/apt": 3 * GIB // 4}
+# With CUDA and cuDNN among the wheels; pip holds them packed and unpacked for a while (estimated).
+CUDA_WHEELS = {"tensorflow_root": 19 * GIB // 2}
 ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
 
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
@@ -395,16 +397,35 @@ def cuda_needs(platform, profile):
     return largest if sizes is None else sizes[profile]
 
 
-def disk_full(found, changes, options, _row):
-    spaces = found["preflight"].get("disk") or {}
-    needed = {}
+def _needs(found, changes, options, row):
+    """[(component, {place: bytes})] of what is absent and will be installed."""
+    needs = []
     for component in sorted({one["component"] for one in changes}):
         # A component that is there and only changed needs little; one that is absent all of it.
-        if found["state"].get(component, {}).get("version") is not None:
+        if found["state"].get(component, {}).get("version") is None:
+            needs.append((component, _size(found, component, options, row.get(component) or {})))
+        if component != tensorflow.NAME:
             continue
-        needs = NEEDS.get(component, {})
-        if component == "cuda":
-            needs = cuda_needs(found["platform"], options.get("cuda_profile"))
+        for part in row.get("beside") or []:
+            seen = found["state"][component]["beside"][tensorflow.directory(part)]
+            if not tensorflow.finished(part, seen):
+                name = "{0} {1}".format(component, part["version"])
+                needs.append((name, _size(found, component, options, part)))
+    return needs
+
+
+def _size(found, component, options, part):
+    if component == "cuda":
+        return cuda_needs(found["platform"], options.get("cuda_profile"))
+    if component == tensorflow.NAME and part.get("cuda_source") == "wheels":
+        return CUDA_WHEELS
+    return NEEDS.get(component, {})
+
+
+def disk_full(found, changes, options, row):
+    spaces = found["preflight"].get("disk") or {}
+    needed = {}
+    for name, needs in _needs(found, changes, options, row):
         for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:
@@ -413,7 +434,7 @@ def disk_full(found, changes, options, _row):
                     space["device"], {"size": 0, "free": space["free"], "for": []}
                 )
                 entry["size"] += size
-                entry["for"].append("{0} in {1}".format(component, path))
+                entry["for"].append("{0} in {1}".format(name, path))
     return [
         (
             "the disk is too full: {0:.1f} GB are free where {1:.1f} GB are needed ({2})".format(

@@ -1,0 +1,164 @@
+"""A stack whose CUDA and cuDNN are wheels of TensorFlow's: nothing of them is planned or set."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import gpu_stack
+import pytest
+import yaml
+from gpu_stack import gpu_env, preflight
+from jinja2.nativetypes import NativeEnvironment
+
+ROLES = Path(__file__).parents[3] / "roles"
+GIB = 1 << 30
+
+
+def lock() -> dict[str, Any]:
+    """The small lock, with CUDA and cuDNN in TensorFlow's venv."""
+    changed: dict[str, Any] = copy.deepcopy(made.LOCK)
+    stack = changed["stacks"]["debian11-small"]
+    del stack["cuda"], stack["cudnn"]
+    stack["gpu_env"] = {"xla_cuda_data_dir": "", "path": [], "library": []}
+    stack["tensorflow"]["cuda_source"] = "wheels"
+    return changed
+
+
+def found(lock_: dict[str, Any]) -> dict[str, Any]:
+    """What is found on a host that has nothing."""
+    seen: dict[str, Any] = gpu_stack.look(
+        lock_, made.WISH, root="/nonexistent", runner=gpu_stack.context.run_nothing
+    )
+    seen["platform"].update(distribution="debian", release="11", architecture="x86_64")
+    return seen
+
+
+def test_a_bare_host_is_planned_without_them() -> None:
+    result = gpu_stack.plan(lock(), made.WISH, {}, found(lock()))
+    assert result["components"] == ["gpu_env", "tensorflow", "receipt"]
+    assert result["blockers"] == []
+
+
+def test_what_a_former_stack_left_is_not_touched(tmp_path: Path) -> None:
+    """CUDA's packages and cuDNN's directory may serve others; damage to them is nobody's here."""
+    host = made.make(tmp_path)
+    host.remove("/usr/bin/ptxas")
+    host.link("/opt/nvidia/cudnn/current", "elsewhere")
+    items = {(component, item) for component, item, _old in host.items(lock=lock())}
+    assert items == {
+        ("gpu_env", "/etc/environment"),
+        ("gpu_env", gpu_env.MANAGER),
+        ("gpu_env", gpu_env.PROFILE),
+        ("gpu_env", gpu_env.UNITS),
+    }
+
+
+def test_a_host_that_is_as_wished_has_no_xla_flags(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    row = lock()["stacks"]["debian11-small"]["gpu_env"]
+    for path, text in gpu_env.files({}, row).items():
+        if text is not None:
+            assert "XLA" not in text
+            host.write(path, text)
+    for environment in ("LANG=C\n", f"LANG=C\n{gpu_env.BEGIN}\n{gpu_env.END}\n"):
+        host.write("/etc/environment", environment)
+        assert host.items(lock=lock()) == []
+
+
+def test_the_users_own_directory_and_variables_are_still_set() -> None:
+    row = lock()["stacks"]["debian11-small"]["gpu_env"]
+    options = {"gpu_env_xla_cuda_data_dir": "/opt/cuda", "gpu_env_variables": {"A": "1"}}
+    assert gpu_env.block(options, row) == 'A="1"\nXLA_FLAGS="--xla_gpu_cuda_data_dir=/opt/cuda"\n'
+
+
+def test_the_receipt_tells_versions_of_what_is_there(tmp_path: Path) -> None:
+    """The state has all components, so that a receipt can be compared with an older one."""
+    state = made.make(tmp_path).plan(lock=lock())["state"]
+    assert set(state) == {"nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"}
+
+
+@pytest.mark.parametrize(("source", "free", "fits"), [
+    ("wheels", 9 * GIB, False),
+    ("wheels", 10 * GIB, True),
+    (None, 3 * GIB, True),
+])  # fmt: skip
+def test_the_disk_must_hold_the_wheels(source: str | None, free: int, fits: bool) -> None:
+    row = {"tensorflow": {"cuda_source": source} if source else {}}
+    seen = {
+        "preflight": {"disk": {"/opt/tensorflow": {"free": free, "device": 1}}},
+        "state": {"tensorflow": {"version": None}},
+    }
+    changes = [{"component": "tensorflow"}]
+    assert (preflight.disk_full(seen, changes, {}, row) == []) is fits
+
+
+def role_variables(**given: Any) -> dict[str, str]:
+    """What the role gpu_env exports, by the expressions of its vars."""
+    texts = yaml.safe_load((ROLES / "gpu_env/vars/main.yml").read_text(encoding="utf-8"))
+    environment = NativeEnvironment()
+    environment.filters["combine"] = lambda one, other: {**one, **other}
+    values = {
+        "gpu_env_xla_cuda_data_dir": "",
+        "gpu_env_stack_xla_cuda_data_dir": "auto",
+        "gpu_env_variables": {},
+        "__gpu_env_platform_xla_cuda_data_dir": "/usr/lib/cuda",
+        **given,
+    }
+    values["__gpu_env_xla"] = environment.from_string(texts["__gpu_env_xla"]).render(values)
+    found: dict[str, str] = environment.from_string(texts["__gpu_env_variables"]).render(values)
+    return found
+
+
+@pytest.mark.parametrize(("stack", "own", "directory"), [
+    ("auto", "", "/usr/lib/cuda"),
+    ("/usr/local/cuda-11.2", "", "/usr/local/cuda-11.2"),
+    ("", "", None),
+    ("", "/opt/cuda", "/opt/cuda"),
+])  # fmt: skip
+def test_the_role_sets_what_the_look_wants(stack: str, own: str, directory: str | None) -> None:
+    exported = role_variables(
+        gpu_env_stack_xla_cuda_data_dir=stack,
+        gpu_env_xla_cuda_data_dir=own,
+        gpu_env_variables={"A": "1"},
+    )
+    # Where the role stands alone there is no lock; the platform's own directory is meant.
+    row = {"xla_cuda_data_dir": "/usr/lib/cuda" if stack == "auto" else stack}
+    options = {"gpu_env_xla_cuda_data_dir": own, "gpu_env_variables": {"A": "1"}}
+    assert exported == dict(gpu_env.variables(options, row))
+    assert exported.get("XLA_FLAGS") == (
+        None if directory is None else f"--xla_gpu_cuda_data_dir={directory}"
+    )
+
+
+CUSOLVER = made.SITE + "/nvidia/cusolver/lib/libcusolver.so.11"
+LINK = made.SITE + "/tensorflow/libcusolver.so.11"
+
+
+def link(site: Path) -> str:
+    """What the role's task prints, run in this directory."""
+    text = (ROLES / "tensorflow/tasks/links.yml").read_text(encoding="utf-8")
+    argv = yaml.safe_load(text)[0]["ansible.builtin.command"]["argv"]
+    return subprocess.run(argv, cwd=site, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_libraries_lie_beside_tensorflow(tmp_path: Path) -> None:
+    """The plan names what does not, and the role's own task puts it right."""
+    host = made.make(tmp_path)
+    wanted = lock()
+    part = wanted["stacks"]["debian11-small"]["tensorflow"]
+    part["sonames"] = {"libcusolver.so.11": "nvidia-cusolver-cu12", "libgone.so.1": "nvidia-gone"}
+    wanted["stacks"]["debian11-small"].pop("gpu_env")
+    host.write(CUSOLVER, made.ELF)
+    expected = [("tensorflow", "tensorflow/libcusolver.so.11", "missing")]
+    assert host.items(lock=wanted) == expected
+    for elsewhere in ("../nvidia/cusolver/lib/elsewhere.so.11", "/usr/bin/ptxas"):
+        host.link(LINK, elsewhere)
+        assert host.items(lock=wanted) == expected
+    assert link(host.path(made.SITE)) == "tensorflow/libcusolver.so.11\n"
+    assert host.items(lock=wanted) == []
+    assert link(host.path(made.SITE)) == ""
+    assert host.path(LINK).readlink() == Path("../nvidia/cusolver/lib/libcusolver.so.11")
