@@ -853,9 +853,24 @@ def _unique_rows(rows: Iterable[TensorflowRow]) -> list[TensorflowRow]:
 
 
 def _left(problem: Problem, clash: Sequence[Demand], variable: str) -> list[Any]:
-    """The candidates of a variable that the clash's own demands leave."""
+    """The candidates of a variable that the clash's own demands leave.
+
+    Of platforms, where none was asked for, those that could have all but one of the demands.
+    """
     held = [one for one in clash if one.variable == variable]
-    return [v for v in problem.candidates[variable] if all(one.holds(v) for one in held)]
+    left = [v for v in problem.candidates[variable] if all(one.holds(v) for one in held)]
+    if variable != "platform" or held:
+        return left
+    for more in (INSTALLED, ()):
+        near = []
+        for platform in left:
+            here = Demand("platform", "platform", platform.__eq__)
+            fewer = ([one for one in clash if one is not other] for other in clash)
+            if any(problem.solve([*rest, here, *more]) for rest in fewer):
+                near.append(platform)
+        if near:
+            return near
+    return left
 
 
 def _is_asked(clash: Sequence[Demand], variable: str) -> bool:
