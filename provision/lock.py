@@ -77,13 +77,16 @@ def make(
             if taken == name and other != part:
                 # Two archives of one version with different hashes: tell them apart by the hash.
                 name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
-        rows.append(
-            {
-                "platform": choice.platform.platform.as_data(),
-                "wish": plain(choice.wish.literal),
-                "stack": name,
-            }
-        )
+        row: dict[str, Any] = {
+            "platform": choice.platform.platform.as_data(),
+            "wish": plain(choice.wish.literal),
+            "stack": name,
+        }
+        if choice.generations:
+            row["generations"] = list(choice.generations)
+        if choice.models:
+            row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
+        rows.append(row)
         stacks[name] = part
         details["packages"][name] = {
             package.name: {
@@ -354,9 +357,14 @@ def parse(data: bytes, *, where: str) -> Lock:
 
 
 def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
-    """Every wish of the inventory must have a row. InputError names the hosts that have none."""
-    for wish, hosts in fleet.wishes():
-        if not any(row["wish"] == plain(wish.literal) for row in lock.slim["rows"]):
+    """Every wish of the inventory must have a row. InputError names the hosts that have none.
+
+    And every GPU that the inventory names must be in it, for the run compares by that.
+    """
+    for wish, kinds in fleet.kinds():
+        hosts = [host for _, names in kinds for host in names]
+        rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
+        if not rows:
             names = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
             raise InputError(
                 f"the lock has no row for the gpu_stack of {names}",
@@ -365,3 +373,13 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
                 hint="the inventory changed since: `provision lock`",
             )
+        known = {word for row in rows for word in row.get("models", {})}
+        for facts, names in kinds:
+            lacking = [word for word in facts.models if word not in known]
+            if lacking:
+                raise InputError(
+                    f"the lock doesn't know the gpu_models of {names[0]}",
+                    where=where,
+                    got=", ".join(lacking),
+                    hint="the inventory changed since: `provision lock`",
+                )

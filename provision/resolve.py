@@ -12,6 +12,7 @@ Pure: the same catalog, host and wish give the same stack.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -30,10 +31,11 @@ from provision.catalog import (
     PlatformRow,
     TensorflowRow,
 )
+from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.search import Demand, Problem, Rule
-from provision.values import Gpu, Reason, Wish
+from provision.values import Gpu, HostFacts, Reason, Wish
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"
@@ -129,42 +131,159 @@ class Stack:
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of the lock to be: hosts of this platform with this wish get this stack."""
+    """A row of the lock to be: hosts of this platform with this wish get this stack.
+
+    With `generations` only those whose GPUs are of just these, for others of the same platform and
+    wish get another stack. `models`: the GPUs that the inventory names for such hosts, each with
+    the PCI device ids that it can mean.
+    """
 
     platform: PlatformRow
     wish: Wish
     stack: Stack
+    generations: tuple[str, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
-    """One choice per different wish and platform that can have it.
+    """One choice per different wish and platform, and per GPU generations where these differ.
 
-    A host that doesn't say what it is may be of any platform, so every one of the catalog that can
-    satisfy its wish gets a row. UnsatisfiableError when none can.
+    A host of which no platform is known may be of any, so every one of the catalog that can satisfy
+    its wish gets a row; a known host must be satisfied on what it is. UnsatisfiableError otherwise.
     """
     solver = _solver(catalog)
-    choices = []
-    for wish, hosts in fleet.wishes():
-        fitting = []
-        known: Stack | None = None
-        for platform in catalog.platforms:
-            stack = solver.find(wish, platform)
-            if stack is not None and not stack.missing:
-                fitting.append(Choice(platform, wish, stack))
-            known = known or stack
-        if not fitting:
-            owner = f"gpu_stack of {_names(hosts)}"
-            if known is None:
-                raise solver.refusal(wish, where=owner)
-            raise UnsatisfiableError(
-                f"this version can't install {known.missing}",
-                where=owner,
-                got=_literal(wish),
-                expected=" or ".join(solver.installable(wish)),
-                hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
-            )
-        choices.extend(fitting)
+    choices: list[Choice] = []
+    for wish, kinds in fleet.kinds():
+        choices.extend(_choices(solver, wish, kinds))
     return choices
+
+
+@dataclass
+class _Slot:
+    """Hosts of one platform and wish whose GPUs are of the same generations."""
+
+    gpus: dict[Gpu, None] = field(default_factory=dict)
+    hosts: list[str] = field(default_factory=list)
+    models: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Is one of them known to be of this platform? Then it must get a stack.
+    known: bool = False
+
+
+def _choices(
+    solver: Solver, wish: Wish, kinds: Sequence[tuple[HostFacts, list[str]]]
+) -> list[Choice]:
+    """The rows for one wish. What tells two rows apart on a host is the generations of its GPUs."""
+    platforms = {row.id: row for row in solver.catalog.platforms}
+    slots: dict[str, dict[tuple[str, ...], _Slot]] = {name: {} for name in platforms}
+    for facts, hosts in kinds:
+        gpus = gpus_of(facts, solver.catalog)
+        models = {word: known_gpus.ids(word) for word in facts.models}
+        for platform in _platforms_for(solver, wish, facts, gpus, hosts):
+            slot = slots[platform].setdefault(_generations(gpus), _Slot())
+            slot.gpus |= dict.fromkeys(gpus)
+            slot.hosts += hosts
+            slot.models |= models
+            slot.known = slot.known or facts.platform is not None
+    choices = []
+    for name, found in slots.items():
+        choices += _choices_here(solver, wish, platforms[name], found)
+    if not choices:
+        hosts = [host for _, names in kinds for host in names]
+        raise solver.refusal(wish, where=f"gpu_stack of {_names(hosts)}")
+    return choices
+
+
+def _platforms_for(
+    solver: Solver, wish: Wish, facts: HostFacts, gpus: Sequence[Gpu], hosts: Sequence[str]
+) -> list[str]:
+    """The ids of the platforms on which one kind of host can have its wish; at least one."""
+    owner = f"gpu_stack of {_names(hosts)}"
+    if facts.platform is None and facts.system:
+        raise UnsatisfiableError(
+            f"nothing is known of {facts.system}",
+            where=owner,
+            expected=" or ".join(row.title for row in solver.catalog.platforms),
+            hint="take these hosts out of the group, or write gpu_platform where that is wrong",
+        )
+    candidates = [row for row in solver.catalog.platforms if facts.platform in (None, row.id)]
+    known: Stack | None = None
+    fitting = []
+    for platform in candidates:
+        stack = solver.find(wish, platform, gpus)
+        if stack is not None and not stack.missing:
+            fitting.append(platform.id)
+        known = known or stack
+    if fitting:
+        return fitting
+    only = candidates[0] if facts.platform is not None else None
+    raise _refused(solver, wish, known, only, gpus, owner)
+
+
+def _refused(
+    solver: Solver,
+    wish: Wish,
+    known: Stack | None,
+    platform: PlatformRow | None,
+    gpus: Sequence[Gpu],
+    owner: str,
+) -> UnsatisfiableError:
+    """Why a wish has no row: there is no stack, or (`known`) none that can be installed yet."""
+    if known is None:
+        return solver.refusal(wish, platform, gpus, where=owner)
+    return UnsatisfiableError(
+        f"this version can't install {known.missing}",
+        where=owner,
+        got=_literal(wish),
+        expected=" or ".join(solver.installable(wish)),
+        hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
+    )
+
+
+def _choices_here(
+    solver: Solver,
+    wish: Wish,
+    platform: PlatformRow,
+    slots: Mapping[tuple[str, ...], _Slot],
+) -> list[Choice]:
+    """One row where one stack serves all; else one per generations.
+
+    Two GPUs of one generation can need different stacks, and look the same to the lock: they get
+    the one that serves both.
+    """
+    stacks: dict[tuple[str, ...], Stack] = {}
+    for generations, slot in slots.items():
+        stack = solver.find(wish, platform, tuple(slot.gpus))
+        if stack is not None and not stack.missing:
+            stacks[generations] = stack
+        elif slot.known:
+            owner = f"gpu_stack of {_names(slot.hosts)}"
+            raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
+    if not stacks:
+        return []
+    models = {word: ids for slot in slots.values() for word, ids in slot.models.items()}
+    first, *others = stacks.values()
+    if all(same(first, other) for other in others):
+        every = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
+        # The best for each is the best for all; asked again for its reasons.
+        stack = solver.find(wish, platform, tuple(every)) or first
+        return [Choice(platform, wish, stack, (), models)]
+    return [Choice(platform, wish, stack, of, models) for of, stack in sorted(stacks.items())]
+
+
+def same(one: Stack, other: Stack) -> bool:
+    """Do both install the same? Why, and what to compile with, is not part of a lock's stack."""
+    blank: dict[str, Any] = {"reasons": (), "warnings": (), "gcc": ""}
+    return dataclasses.replace(one, **blank) == dataclasses.replace(other, **blank)
+
+
+def gpus_of(facts: HostFacts, catalog: Catalog) -> tuple[Gpu, ...]:
+    """The different kinds of GPU of a host, in one order whatever theirs was."""
+    found = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
+    return tuple(sorted(found, key=lambda gpu: (gpu.generation, gpu.name)))
+
+
+def _generations(gpus: Iterable[Gpu]) -> tuple[str, ...]:
+    return tuple(sorted({gpu.generation for gpu in gpus}))
 
 
 def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:
