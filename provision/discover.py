@@ -1,8 +1,8 @@
 """Asks hosts what they are, and keeps the answers in discovered.yml for the lock.
 
-A host is asked over Ansible's own connection with a line of shell, so it needs no Python, and
-nothing is changed on it. What it answers is its system's own name for itself and NVIDIA's devices on
-its PCI bus: enough to choose a platform's packages and a driver for its GPUs.
+A host is asked over Ansible's own connection with a few lines of shell, so it needs no Python, and
+nothing is changed on it. It answers with its system's own name for itself and with NVIDIA's GPUs on
+its PCI bus: enough to choose a platform's packages and a driver.
 
 The file is per project, written whole and in a fixed order without dates: the same hosts give the
 same bytes. What the inventory declares must agree with it.

@@ -2,8 +2,8 @@
 
 It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic
 inventories, plugins and group_vars mean here what they mean in a run. The export may hold unlocked
-secrets: it stays in memory, and no value of it but `gpu_stack`, what it says hosts are, and the misuse of
-our own words is ever shown.
+secrets: it stays in memory, and no value of it but `gpu_stack`, `gpu_platform`, `gpu_models` and the
+misuse of our own words is ever shown.
 
 Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
 silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
@@ -356,9 +356,10 @@ class _Groups:
         if word in own:
             return own[word], host
         direct = self._direct.get(host, ())
-        if (word, *direct) not in self._said:
-            self._said[(word, *direct)] = self._said_by_groups(word, direct, host, sources)
-        return self._said[(word, *direct)]
+        key = (word, *direct)
+        if key not in self._said:
+            self._said[key] = self._said_by_groups(word, direct, host, sources)
+        return self._said[key]
 
     def _said_by_groups(
         self, word: str, direct: tuple[str, ...], host: str, sources: Sources

@@ -374,11 +374,11 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                 hint="the inventory changed since: `provision lock`",
             )
         known = {word for row in rows for word in row.get("models", {})}
-        for facts, names in kinds:
+        for facts, some in kinds:
             lacking = [word for word in facts.models if word not in known]
             if lacking:
                 raise InputError(
-                    f"the lock doesn't know the gpu_models of {names[0]}",
+                    f"the lock doesn't know the gpu_models of {some[0]}",
                     where=where,
                     got=", ".join(lacking),
                     hint="the inventory changed since: `provision lock`",

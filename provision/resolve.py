@@ -270,6 +270,47 @@ def _choices_here(
     return [Choice(platform, wish, stack, of, models) for of, stack in sorted(stacks.items())]
 
 
+@dataclass(frozen=True)
+class Explained:
+    """A row for a host, with the reasons and warnings for this host alone."""
+
+    choice: Choice
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...]
+
+
+def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
+    """What a host gets: one row, or one per platform where its own is not known.
+
+    UnsatisfiableError where it can't have its wish, whatever the others of the fleet can have.
+    """
+    solver = _solver(catalog)
+    wish, facts = fleet.hosts[host], fleet.facts.get(host, HostFacts())
+    gpus = gpus_of(facts, catalog)
+    _platforms_for(solver, wish, facts, gpus, [host])
+    alike = [kinds for other, kinds in fleet.kinds() if other.literal == wish.literal]
+    try:
+        choices = _choices(solver, wish, alike[0])
+    except UnsatisfiableError:
+        # It is another host that can't have it.
+        choices = _choices(solver, wish, [(facts, [host])])
+    found = []
+    for choice in choices:
+        if facts.platform not in (None, choice.platform.id):
+            continue
+        if choice.generations not in ((), _generations(gpus)):
+            continue
+        own = solver.find(wish, choice.platform, gpus)
+        if own is None:
+            continue
+        stack = own if same(own, choice.stack) else choice.stack
+        found.append(Explained(choice, stack.reasons, stack.warnings))
+    # The row for its generations comes before the one for all others.
+    best = {one.choice.platform.id: one for one in found if not one.choice.generations}
+    best |= {one.choice.platform.id: one for one in found if one.choice.generations}
+    return list(best.values())
+
+
 def same(one: Stack, other: Stack) -> bool:
     """Do both install the same? Why, and what to compile with, is not part of a lock's stack."""
     blank: dict[str, Any] = {"reasons": (), "warnings": (), "gcc": ""}
