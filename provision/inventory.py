@@ -2,8 +2,8 @@
 
 It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic
 inventories, plugins and group_vars mean here what they mean in a run. The export may hold unlocked
-secrets: it stays in memory, and no value of it but `gpu_stack`, `gpu_platform`, `gpu_models` and the
-misuse of our own words is ever shown.
+secrets: it stays in memory, and no value of it is ever shown but `gpu_stack`, `gpu_platform`,
+`gpu_models` and the misuse of our own words.
 
 Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
 silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
