@@ -201,11 +201,17 @@ def _counted(devices: Iterable[str]) -> tuple[SeenGpu, ...]:
 
 # the file
 
+# Several times as fast, and the same bytes; where PyYAML was built without them, slower.
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
 
 def dump(seen: Mapping[str, Seen]) -> bytes:
     """discovered.yml's bytes."""
     hosts = {host: _plain(seen[host]) for host in sorted(seen)}
-    text = yaml.safe_dump({"hosts": hosts}, sort_keys=False, width=100, allow_unicode=True)
+    text = yaml.dump(
+        {"hosts": hosts}, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
+    )
     return (HEADER + "---\n" + text).encode()
 
 
@@ -215,9 +221,6 @@ def _plain(seen: Seen) -> dict[str, Any]:
         "system": seen.system,
         "gpus": [dataclasses.asdict(gpu) for gpu in seen.gpus],
     }
-
-
-_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse(data: bytes, *, where: str) -> dict[str, Seen]:

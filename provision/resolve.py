@@ -287,7 +287,6 @@ def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
     solver = _solver(catalog)
     wish, facts = fleet.hosts[host], fleet.facts.get(host, HostFacts())
     gpus = gpus_of(facts, catalog)
-    _platforms_for(solver, wish, facts, gpus, [host])
     alike = [kinds for other, kinds in fleet.kinds() if other.literal == wish.literal]
     try:
         choices = _choices(solver, wish, alike[0])

@@ -107,6 +107,7 @@ def test_ansible_leaves_the_script_as_it_is() -> None:
         (answer(release="ID='ubuntu'\nVERSION_ID='20.04'"),
          Seen("ubuntu2004", "ubuntu 20.04 x86_64", ())),
         (answer(release="ID=arch"), Seen(None, "arch x86_64", ())),
+        ("VERSION_ID=9\n" + answer(release="ID=arch"), Seen(None, "arch x86_64", ())),
         (answer(release=""), Seen(None, "unknown x86_64", ())),
         (answer("0xfffe"),
          Seen("debian12", "debian 12 x86_64", (SeenGpu("10de:fffe", None, 1),))),

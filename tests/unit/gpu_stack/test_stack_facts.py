@@ -105,6 +105,7 @@ def test_the_look_and_the_plan_choose_the_same_row(monkeypatch: pytest.MonkeyPat
     result = gpu_stack.look(rows, WISH, runner=gpu_stack.context.run_nothing)
     assert seen == [{"name": "stack1"}]
     assert result["gpus"] == host["gpus"]
+    assert gpu_stack.plan(rows, WISH, {}, host)["stack"] == "stack1"
 
 
 def test_the_table_of_generations_is_the_catalogs() -> None:
