@@ -184,14 +184,13 @@ def _make_lock(fleet: inventory.Fleet) -> locks.Lock:
                     choice.platform, keys, cache=indices.cache_directory(), progress=progress
                 )
         texts = {}
-        for choice in choices:
-            stack = choice.stack
+        for stack in (one for choice in choices for one in (choice.stack, *choice.beside)):
             progress(f"wheels of TensorFlow {stack.tensorflow}")
             texts[stack.id] = indices.requirements(
                 [locks.wanted(stack)],
                 stack.constraints,
                 python=stack.python,
-                wheel_platform=choice.platform.wheel_platform,
+                wheel_platform=stack.platform.wheel_platform,
             )
     return locks.make(choices, found, texts)
 
@@ -996,9 +995,13 @@ def lab_up(
         typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
     ] = None,
     driver_version: Annotated[
-        str,
-        typer.Option("--driver-version", metavar="VERSION", help="What the simulated driver says."),
-    ] = "470.256.02",
+        str | None,
+        typer.Option(
+            "--driver-version",
+            metavar="VERSION",
+            help="What the simulated driver says; by default the platform's.",
+        ),
+    ] = None,
     platform: Annotated[
         str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
     ] = "debian11",

@@ -71,51 +71,67 @@ def make(
         "sources": {},
     }
     for choice in choices:
-        stack = choice.stack
-        name = stack.id
-        part, packages = _stack(stack, indices[choice.platform.id], requirements[name])
-        for taken, other in stacks.items():
-            if taken == name and other != part:
-                # Two archives of one version with different hashes: tell them apart by the hash.
-                name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+        names = [
+            _add(stack, indices[choice.platform.id], requirements[stack.id], stacks, details)
+            for stack in (choice.stack, *choice.beside)
+        ]
         row: dict[str, Any] = {
             "platform": choice.platform.platform.as_data(),
             "wish": plain(choice.wish.literal),
-            "stack": name,
+            "stack": names[0],
         }
+        if choice.beside:
+            row["beside"] = names[1:]
         if choice.generations:
             row["generations"] = list(choice.generations)
         if choice.models:
             row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
         rows.append(row)
-        stacks[name] = part
-        details["packages"][name] = {
-            package.name: {
-                "version": package.version,
-                "sha256": package.sha256,
-                "size": package.size,
-                "source": package.origin,
-            }
-            for package in packages.values()
-        }
-        details["requirements"][name] = requirements[stack.id]
-        details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
-        details["sources"][name] = [
-            {
-                "url": source.url,
-                "suite": source.suite,
-                "components": list(source.components),
-                "signed_by": list(source.signed_by),
-                "date": source.date,
-                "sha256": source.sha256,
-            }
-            for source in indices[choice.platform.id].sources
-        ]
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
     digest = digest_of(rows, stacks, details)
     return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
+
+
+def _add(
+    stack: Stack,
+    indices: Indices,
+    requirements: str,
+    stacks: dict[str, Any],
+    details: dict[str, dict[str, Any]],
+) -> str:
+    """Puts a stack into the lock, and tells its name there."""
+    name = stack.id
+    part, packages = _stack(stack, indices, requirements)
+    for taken, other in stacks.items():
+        if taken == name and other != part:
+            # Two archives of one version with different hashes: tell them apart by the hash.
+            name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+    stacks[name] = part
+    details["packages"][name] = {
+        package.name: {
+            "version": package.version,
+            "sha256": package.sha256,
+            "size": package.size,
+            "source": package.origin,
+        }
+        for package in packages.values()
+    }
+    details["requirements"][name] = requirements
+    details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
+    details["sources"][name] = [
+        {
+            "url": source.url,
+            "suite": source.suite,
+            "components": list(source.components),
+            "signed_by": list(source.signed_by),
+            "date": source.date,
+            "sha256": source.sha256,
+        }
+        for source in indices.sources
+    ]
+    return name
 
 
 def _stack(
@@ -191,8 +207,8 @@ def _cuda(
 def _gpu_env(stack: Stack) -> dict[str, Any]:
     """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
 
-    Libraries by the RUNPATH of its own; libdevice and ptxas in ../nvidia/cuda_nvcc (CandidateCudaRoots
-    in xla/tsl/platform/default/cuda_root_path.cc), which XLA_FLAGS would hide.
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
+    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
     """
     row = stack.cuda.row
     return {

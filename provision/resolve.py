@@ -35,7 +35,7 @@ from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.search import Demand, Problem, Rule
-from provision.values import Gpu, HostFacts, Reason, Wish
+from provision.values import CudnnWish, Gpu, HostFacts, Reason, Wish
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"
@@ -141,6 +141,8 @@ class Choice:
     platform: PlatformRow
     wish: Wish
     stack: Stack
+    # Of these only TensorFlow's environments are made: the driver is the stack's.
+    beside: tuple[Stack, ...] = ()
     generations: tuple[str, ...] = ()
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
@@ -209,8 +211,8 @@ def _platforms_for(
     known: Stack | None = None
     fitting = []
     for platform in candidates:
-        stack = solver.find(wish, platform, gpus)
-        if stack is not None and not stack.missing:
+        stack, beside = _side_by_side(solver, wish, platform, gpus)
+        if stack is not None and beside is not None and not stack.missing:
             fitting.append(platform.id)
         known = known or stack
     if fitting:
@@ -230,6 +232,16 @@ def _refused(
     """Why a wish has no row: there is no stack, or (`known`) none that can be installed yet."""
     if known is None:
         return solver.refusal(wish, platform, gpus, where=owner)
+    if not known.missing:
+        return UnsatisfiableError(
+            f"TensorFlow {known.tensorflow} can't have these beside it on one host",
+            where=owner,
+            got=_literal(wish),
+            expected="TensorFlow releases that one driver and one Python of the platform "
+            "serve, with CUDA as wheels or the same as the first one's",
+            hint=f"on {known.platform.title} the driver would be {known.driver.branch}; "
+            "`provision catalog` shows what runs where",
+        )
     return UnsatisfiableError(
         f"this version can't install {known.missing}",
         where=owner,
@@ -250,24 +262,31 @@ def _choices_here(
     Two GPUs of one generation can need different stacks, and look the same to the lock: they get
     the one that serves both.
     """
-    stacks: dict[tuple[str, ...], Stack] = {}
+    found: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
     for generations, slot in slots.items():
-        stack = solver.find(wish, platform, tuple(slot.gpus))
-        if stack is not None and not stack.missing:
-            stacks[generations] = stack
+        stack, beside = _side_by_side(solver, wish, platform, tuple(slot.gpus))
+        if stack is not None and beside is not None and not stack.missing:
+            found[generations] = (stack, beside)
         elif slot.known:
             owner = f"gpu_stack of {_names(slot.hosts)}"
             raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
-    if not stacks:
+    if not found:
         return []
     models = {word: ids for slot in slots.values() for word, ids in slot.models.items()}
-    first, *others = stacks.values()
-    if all(same(first, other) for other in others):
+    first, *others = found.values()
+    if all(_all_same(first, other) for other in others):
         every = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
         # The best for each is the best for all; asked again for its reasons.
-        stack = solver.find(wish, platform, tuple(every)) or first
-        return [Choice(platform, wish, stack, (), models)]
-    return [Choice(platform, wish, stack, of, models) for of, stack in sorted(stacks.items())]
+        stack, beside = _side_by_side(solver, wish, platform, tuple(every))
+        if stack is not None and beside is not None:
+            first = (stack, beside)
+        return [Choice(platform, wish, *first, (), models)]
+    return [Choice(platform, wish, *found[of], of, models) for of in sorted(found)]
+
+
+def _all_same(one: tuple[Stack, tuple[Stack, ...]], other: tuple[Stack, tuple[Stack, ...]]) -> bool:
+    ours, theirs = (one[0], *one[1]), (other[0], *other[1])
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
 
 
 @dataclass(frozen=True)
@@ -299,7 +318,7 @@ def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
             continue
         if choice.generations not in ((), _generations(gpus)):
             continue
-        own = solver.find(wish, choice.platform, gpus)
+        own, _ = _side_by_side(solver, wish, choice.platform, gpus)
         if own is None:
             continue
         stack = own if same(own, choice.stack) else choice.stack
@@ -324,6 +343,56 @@ def gpus_of(facts: HostFacts, catalog: Catalog) -> tuple[Gpu, ...]:
 
 def _generations(gpus: Iterable[Gpu]) -> tuple[str, ...]:
     return tuple(sorted({gpu.generation for gpu in gpus}))
+
+
+def _side_by_side(
+    solver: Solver, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu]
+) -> tuple[Stack | None, tuple[Stack, ...] | None]:
+    """The stack of a wish and those beside it, on the first driver that serves them all.
+
+    Without such a driver None for those beside it.
+    """
+    first = solver.find(wish, platform, gpus)
+    if first is None or not wish.beside:
+        return first, ()
+    branches = [d.branch for d in solver.catalog.drivers if d.platform == platform.id]
+    others = (
+        solver.find(_narrowed(wish, driver_branch=one), platform, gpus)
+        for one in ([] if wish.driver_branch else branches)
+    )
+    for stack in (first, *others):
+        if stack is None or stack.missing:
+            continue
+        beside = [_beside(solver, one, platform, stack, gpus) for one in wish.beside]
+        found = tuple(one for one in beside if one is not None)
+        if len(found) == len(beside):
+            return stack, found
+    return first, None
+
+
+def _beside(
+    solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack, gpus: Sequence[Gpu]
+) -> Stack | None:
+    """A stack with the driver of `stack`, and with its CUDA and cuDNN or those of wheels."""
+    wish = _narrowed(wish, driver_branch=stack.driver.branch)
+    tries = [_narrowed(wish, cuda_source="wheels")]
+    if stack.cuda.origin != "wheels":
+        own = stack.cudnn.sha256 if stack.cudnn.origin == "own" else None
+        cudnn = CudnnWish(stack.cudnn.version, stack.cudnn.cuda if own else None, own)
+        shared = _narrowed(wish, cuda_source=stack.cuda.origin, cuda=stack.cuda.version)
+        literal = {**shared.literal, "cudnn": dataclasses.asdict(cudnn)}
+        tries.insert(0, dataclasses.replace(shared, cudnn=cudnn, literal=literal))
+    for one in tries:
+        found = solver.find(one, platform, gpus)
+        if found is not None and not found.missing and found.driver.version == stack.driver.version:
+            return found
+    return None
+
+
+def _narrowed(wish: Wish, **more: str) -> Wish:
+    """The wish with further words; its literal says them too, for it is what is remembered by."""
+    changes: dict[str, Any] = {**more, "literal": {**wish.literal, **more}}
+    return dataclasses.replace(wish, **changes)
 
 
 def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:

@@ -261,6 +261,14 @@ def test_a_host_of_unknown_gpus_keeps_the_row_for_all() -> None:
     assert rows(choices) == [("debian12", (), "2.21.0"), ("debian12", ("Maxwell",), "2.16.2")]
 
 
+def test_what_stands_beside_must_serve_the_gpus_too() -> None:
+    wish = parse_wish({"tensorflow": "2.14", "beside": [{"tensorflow": "2.18"}]}, where="x")
+    (choice,) = resolve_fleet(CATALOG, Fleet({"a": wish}, facts={"a": on("debian12", "Tesla T4")}))
+    assert [one.tensorflow for one in choice.beside] == ["2.18.1"]
+    with pytest.raises(UnsatisfiableError, match="can't have these beside it"):
+        resolve_fleet(CATALOG, Fleet({"a": wish}, facts={"a": on("debian12", "Tesla M40")}))
+
+
 def test_mixed_gpus_of_one_host_get_what_serves_them_all() -> None:
     choices = resolve_fleet(
         CATALOG,
@@ -363,7 +371,7 @@ def test_a_declared_gpu_stands_in_its_row_with_its_ids() -> None:
 
 def test_generations_stand_in_the_row_and_in_the_digest() -> None:
     (choice,) = resolve_fleet(CATALOG, known(a=on("debian12", "Tesla T4")))
-    with_them = Choice(choice.platform, choice.wish, choice.stack, ("Turing",))
+    with_them = Choice(choice.platform, choice.wish, choice.stack, generations=("Turing",))
     plain = Choice(choice.platform, choice.wish, choice.stack)
     wheels = {choice.stack.id: recorded.WHEELS}
     indices = {"debian12": recorded.indices(platform="debian12")}

@@ -108,6 +108,17 @@ def test_the_look_and_the_plan_choose_the_same_row(monkeypatch: pytest.MonkeyPat
     assert gpu_stack.plan(rows, WISH, {}, host)["stack"] == "stack1"
 
 
+def test_what_stands_beside_is_that_of_the_row() -> None:
+    rows = lock(["Maxwell"], ["Turing"])
+    part = {"version": "2.14.1", "requirements_sha256": "0" * 64, "python": "3.11", "wheels": {}}
+    rows["stacks"]["other"] = {"tensorflow": part}
+    rows["rows"][1]["beside"] = ["other"]
+    host = found(T4)
+    assert gpu_stack.choose(rows, WISH, host["platform"], host["gpus"])[1]["beside"] == [part]
+    assert [one["stack"] for one in gpu_stack._beside(rows, WISH, host)] == ["other"]
+    assert gpu_stack._beside(rows, WISH, found(M40)) == []
+
+
 def test_the_table_of_generations_is_the_catalogs() -> None:
     wrong = {
         identity: (name, generation)

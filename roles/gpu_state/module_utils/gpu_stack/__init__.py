@@ -31,8 +31,8 @@ def typed(options):
     return found
 
 
-def choose(lock, wish, platform_found, gpus=()):
-    """(stack id, stack row) of the lock for this platform and wish; (None, None) without one.
+def _row(lock, wish, platform_found, gpus):
+    """The row of the lock for this platform, wish and GPUs; None without one.
 
     A row that names GPU generations is for hosts with just these, and comes before one for all.
     """
@@ -43,11 +43,10 @@ def choose(lock, wish, platform_found, gpus=()):
         if not all(platform_found.get(key) == value for key, value in row["platform"].items()):
             continue
         if "generations" not in row:
-            found = found or row["stack"]
+            found = found or row
         elif row["generations"] == _generations(gpus):
-            found = row["stack"]
-            break
-    return (None, None) if found is None else (found, lock["stacks"][found])
+            return row
+    return found
 
 
 def _generations(gpus):
@@ -55,6 +54,31 @@ def _generations(gpus):
     from . import preflight
 
     return preflight.generations(gpus)
+
+
+def choose(lock, wish, platform_found, gpus=()):
+    """(stack id, the stack's parts) of the lock for such a host; (None, None) without.
+
+    Under `beside` the part tensorflow of each stack whose environment is wished for too.
+    """
+    row = _row(lock, wish, platform_found, gpus)
+    if row is None:
+        return None, None
+    stack = lock["stacks"][row["stack"]]
+    names = row.get("beside")
+    if names:
+        beside = [lock["stacks"][name][tensorflow.NAME] for name in names]
+        stack = dict(stack, beside=beside)
+    return row["stack"], stack
+
+
+def _beside(lock, wish, found):
+    """[{stack, directory}] of the environments beside the current one."""
+    row = _row(lock, wish, found["platform"], found["gpus"]) or {}
+    return [
+        {"stack": name, "directory": tensorflow.directory(lock["stacks"][name][tensorflow.NAME])}
+        for name in row.get("beside") or []
+    ]
 
 
 def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
@@ -96,6 +120,9 @@ def differences(row, found, options):
         part = row.get(component.NAME)
         if part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
+    for part in row.get("beside") or []:
+        seen = found["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
+        changes.extend(tensorflow.differ_beside(part, seen, options))
     return changes
 
 
@@ -173,6 +200,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
+        "beside": _beside(lock, wish, found),
         "platform": found["platform"],
         "container": found["container"],
         "simulated_gpu": found["simulated_gpu"],
