@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.packages import Branch, Indices, Package, Universe, close, minus
@@ -74,12 +75,18 @@ def make(
             _add(stack, indices[choice.platform.id], requirements[stack.id], stacks, details)
             for stack in (choice.stack, *choice.beside)
         ]
-        row = {
+        row: dict[str, Any] = {
             "platform": choice.platform.platform.as_data(),
             "wish": plain(choice.wish.literal),
             "stack": names[0],
         }
-        rows.append(row | ({"beside": names[1:]} if choice.beside else {}))
+        if choice.beside:
+            row["beside"] = names[1:]
+        if choice.generations:
+            row["generations"] = list(choice.generations)
+        if choice.models:
+            row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
+        rows.append(row)
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
@@ -367,14 +374,47 @@ def parse(data: bytes, *, where: str) -> Lock:
 
 
 def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
-    """Every wish of the inventory must have a row. InputError names the hosts that have none."""
-    for wish, hosts in fleet.wishes():
-        if not any(row["wish"] == plain(wish.literal) for row in lock.slim["rows"]):
-            names = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
-            raise InputError(
-                f"the lock has no row for the gpu_stack of {names}",
+    """Every wish of the inventory must have a row, on the platform of a host that has one.
+
+    And every GPU that the inventory names must be in it, for the run compares by that. InputError
+    names the hosts.
+    """
+    platforms = {row.id: row.platform.as_data() for row in load().platforms}
+    for wish, kinds in fleet.kinds():
+        rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
+        if not rows:
+            raise _not_locked(
+                "the lock has no row for the gpu_stack of "
+                + _names(host for _, hosts in kinds for host in hosts),
                 where=where,
                 got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
-                hint="the inventory changed since: `provision lock`",
             )
+        known = {word for row in rows for word in row.get("models", {})}
+        for facts, hosts in kinds:
+            there = [row["platform"] for row in rows]
+            if facts.platform is not None and platforms[facts.platform] not in there:
+                raise _not_locked(
+                    f"the lock has no row for the platform of {_names(hosts)}",
+                    where=where,
+                    got=facts.platform,
+                    expected=" or ".join(" ".join(one.values()) for one in there),
+                )
+            lacking = [word for word in facts.models if word not in known]
+            if lacking:
+                raise _not_locked(
+                    f"the lock doesn't know the gpu_models of {_names(hosts)}",
+                    where=where,
+                    got=", ".join(lacking),
+                    expected=", ".join(known) or "none",
+                )
+
+
+def _not_locked(message: str, *, where: str, got: str, expected: str) -> InputError:
+    hint = "the inventory changed since: `provision lock`"
+    return InputError(message, where=where, got=got, expected=expected, hint=hint)
+
+
+def _names(hosts: Iterable[str]) -> str:
+    names = list(hosts)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -16,7 +16,9 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "values": {"errors"},
     "catalog": {"errors", "values"},
-    "inventory": {"errors", "values"},
+    # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
+    "inventory": {"errors", "values", "catalog"},
+    "discover": {"errors", "values", "catalog", "inventory", "run"},
     "roles": {"errors", "values", "catalog", "lock"},
     "search": set(),
     "resolve": {"errors", "values", "catalog", "inventory", "search"},
