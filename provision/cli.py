@@ -19,6 +19,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from provision import (
     __version__,
@@ -26,12 +28,14 @@ from provision import (
     indices,
     inventory,
     locallab,
+    matrix,
     resolve,
     run,
     shipped,
     tree,
 )
 from provision import lock as locks
+from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError, ProvisionError
 from provision.render import example, spec, yaml_text
 from provision.render import render as render_tree
@@ -658,9 +662,55 @@ def explain(
             _say(f"in lock.yml, for {stack}:")
         for component, why in parts.items():
             _say(f"  {component}: {why}")
-    if not word:
-        for tensorflow in catalog.load().tensorflow:
-            _say(f"known: TensorFlow {tensorflow.release}: {', '.join(tensorflow.patches)}")
+
+
+@app.command("catalog")
+def show_catalog(
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only what serves this GPU; may be given again."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what runs where: TensorFlow releases by platforms."""
+    facts = catalog.load()
+    words = tuple(known_gpus.gpu(word, where="--gpu") for word in gpu or ())
+    found = matrix.lines(facts, words)
+    titles = {platform.id: platform.title for platform in facts.platforms}
+    if as_json:
+        _print_json(
+            [
+                {
+                    "tensorflow": line.release,
+                    "newest": line.patch,
+                    "pythons": line.pythons,
+                    "cuda": line.cuda,
+                    "cudnn": line.cudnn,
+                    "driver_minimum": line.driver,
+                    "platforms": {
+                        name: {"how": cell.how, "text": cell.text}
+                        for name, cell in zip(titles, line.cells, strict=True)
+                    },
+                }
+                for line in found
+            ]
+        )
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("TensorFlow", "Python", "CUDA", "cuDNN", "driver", *titles.values()):
+        table.add_column(title.partition(" (")[0], overflow="fold")
+    styles = {"debs": "green", "wheels": "green", "known": "dim", "no": "dim"}
+    for line in found:
+        cells = [f"[{styles[c.how]}]{escape(matrix.shown(c))}[/]" for c in line.cells]
+        table.add_row(line.patch, line.pythons, line.cuda, line.cudnn, line.driver, *cells)
+    # A table that is cut is of no use: a pipe gets all of it.
+    wide = out if out.is_terminal else Console(width=240, highlight=False)
+    wide.print(table)
+    for one in words:
+        last = f" to {one.driver_last}" if one.driver_last else " or newer"
+        _say(f"{one.name}: {one.generation}, compute capability {one.capability}, driver branches "
+             f"{one.driver_first}{last}")  # fmt: skip
+    _say("(in brackets): known, and not installed by this version; no: what is in the way")
 
 
 def _described(option: Option) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     A host that doesn't say what it is may be of any platform, so every one of the catalog that can
     satisfy its wish gets a row. UnsatisfiableError when none can.
     """
-    solver = Solver(catalog)
+    solver = _solver(catalog)
     choices = []
     for wish, hosts in fleet.wishes():
         fitting = []
@@ -167,11 +167,16 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     return choices
 
 
-def resolve(
-    catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()
-) -> Stack:
+def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:
     """The stack for one platform, its GPUs (none: not told) and a wish, or UnsatisfiableError."""
-    return Solver(catalog).resolve(wish, platform, gpus)
+    return _solver(catalog).resolve(wish, platform, gpus)
+
+
+def _solver(catalog: Catalog) -> Solver:
+    """One per catalog, which it keeps: most programs have one."""
+    if id(catalog) not in _SOLVERS:
+        _SOLVERS[id(catalog)] = Solver(catalog)
+    return _SOLVERS[id(catalog)]
 
 
 class Solver:
@@ -241,9 +246,7 @@ class Solver:
                 "python": _newest({p for row in catalog.tensorflow for p in row.pythons}),
                 "cuda": self._cudas,
                 "cudnn": [*([own] if own else []), *self._cudnns],
-                "driver": sorted(
-                    catalog.drivers, key=lambda d: Version(d.version), reverse=True
-                ),
+                "driver": sorted(catalog.drivers, key=lambda d: Version(d.version), reverse=True),
                 "gcc": self._gccs,
             },
             RULES,
@@ -337,9 +340,7 @@ class Solver:
             found.append(Demand(name, variable, holds, text))
 
         if platform is not None:
-            demand(
-                "platform", "platform", lambda p: p.id == platform.id, platform.title
-            )
+            demand("platform", "platform", lambda p: p.id == platform.id, platform.title)
         if gpus:
             names = ", ".join(_unique(f"{gpu.name} ({gpu.generation})" for gpu in gpus))
             demand("gpus", "gpus", lambda g: g == tuple(gpus), names)
@@ -389,9 +390,7 @@ class Solver:
         if cuda.origin == "wheels":
             constraints += [f"{name}=={v}" for name, v in wheel_versions(row).items()]
         if cudnn.origin == "own" and not cudnn.cuda:
-            cudnn = Cudnn(
-                cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own"
-            )
+            cudnn = Cudnn(cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own")
         cudnn = Cudnn(
             cudnn.version, cudnn.cuda, cudnn.sha256, cudnn.soname, row.cudnn_minimum, cudnn.origin
         )
@@ -410,6 +409,14 @@ class Solver:
             row=row,
         )
 
+    def in_the_way(
+        self, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu] = ()
+    ) -> tuple[str, ...]:
+        """The names of the rules that make the smallest clash; () where there is a stack."""
+        problem = self._problem(wish, gpus)
+        clash = problem.clash(self._demands(wish, platform, gpus))
+        return tuple(rule.name for rule in self._reasons(problem, clash)) if clash else ()
+
     def refusal(
         self,
         wish: Wish,
@@ -427,9 +434,7 @@ class Solver:
             unknown.where = where
             return unknown
         facts = _unique(
-            FACTS[rule.name](self, problem, clash)
-            for rule in problem.reasons(clash)
-            if rule.name in FACTS
+            FACTS[rule.name](self, problem, clash) for rule in self._reasons(problem, clash)
         )
         instead = self._instead(problem, wish, demands)
         return UnsatisfiableError(
@@ -439,6 +444,12 @@ class Solver:
             expected=" or ".join(instead) or "another wish, or another host",
             hint=_hint(clash),
         )
+
+    def _reasons(self, problem: Problem, clash: Sequence[Demand]) -> Sequence[Rule]:
+        """The rules that make it a clash; such of what was asked for rather than of all else."""
+        asked = {one.variable for one in clash}
+        rules = sorted(problem.rules, key=lambda rule: len({*rule.variables} - asked))
+        return Problem(problem.candidates, rules, {}, problem.answers).reasons(clash)
 
     def _unknown(
         self, problem: Problem, wish: Wish, clash: Sequence[Demand]
@@ -530,7 +541,9 @@ class Solver:
             if one.name in instead:
                 literal[one.name] = instead[one.name]
         literal = {key: value for key, value in literal.items() if value}
-        return f"gpu_stack: {_flow(literal)} on {solution['platform'].title}"
+        missing = self._stack(solution, wish).missing
+        known = " (known, and not to be installed by this version)" if missing else ""
+        return f"gpu_stack: {_flow(literal)} on {solution['platform'].title}{known}"
 
 
 # The rules. Each is a fact of the catalog; FACTS tells it in words where it is in the way.
@@ -791,21 +804,21 @@ def _is_asked(clash: Sequence[Demand], variable: str) -> bool:
 def _tell_python_wheels(solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     if _is_asked(clash, "tensorflow"):
         row = _releases(clash, solver)[0]
-        return f"TensorFlow {row.release} has wheels for Python {_span(row.pythons)}"
+        return f"TensorFlow {row.release} has wheels for Python {span(row.pythons)}"
     pythons = _left(problem, clash, "python")
     rows = [r for r in _releases(clash, solver) if set(r.pythons) & set(pythons)]
-    which = _span([r.release for r in rows]) if rows else "none"
-    return f"of TensorFlow, {which} has wheels for Python {_span(pythons)}"
+    which = span([r.release for r in rows]) if rows else "none"
+    return f"of TensorFlow, {which} has wheels for Python {span(pythons)}"
 
 
 def _tell_python_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     platforms = _left(problem, clash, "platform")
-    return "; ".join(f"{p.title} has Python {_span(p.pythons)}" for p in platforms)
+    return "; ".join(f"{p.title} has Python {span(p.pythons)}" for p in platforms)
 
 
 def _tell_python_cuda(solver: Solver, _problem: Problem, clash: Sequence[Demand]) -> str:
     row = _releases(clash, solver)[0]
-    pythons = _span(row.cuda_wheels_pythons or row.pythons)
+    pythons = span(row.cuda_wheels_pythons or row.pythons)
     return f"the wheels of tensorflow[and-cuda] {row.release} are there for Python {pythons}"
 
 
@@ -818,7 +831,7 @@ def _tell_cuda_platform(_solver: Solver, problem: Problem, clash: Sequence[Deman
                 here.setdefault(cuda.origin, []).append(cuda.release)
         asked = {c.origin for c in _left(problem, clash, "cuda")}
         parts = [
-            f"CUDA {_span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
+            f"CUDA {span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
         ]
         told.append(f"{platform.title} has {' and '.join(parts) or 'no CUDA of its own'}")
     return "; ".join(told)
@@ -841,7 +854,7 @@ def _tell_cuda_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Dema
             for c in _left(problem, clash, "cuda")
         )
     ]
-    return f"CUDA {_span(cudas)} serves TensorFlow {_span(fits) if fits else 'of no release'}"
+    return f"CUDA {span(cudas)} serves TensorFlow {span(fits) if fits else 'of no release'}"
 
 
 def _tell_cuda_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
@@ -862,7 +875,7 @@ def _tell_cudnn_tensorflow(solver: Solver, problem: Problem, clash: Sequence[Dem
             f"{major}: another one has another name (libcudnn.so.{major})"
         )
     versions = _unique(c.version for c in _left(problem, clash, "cudnn"))
-    return f"cuDNN {_span(versions)} serves only some releases of TensorFlow"
+    return f"cuDNN {span(versions)} serves only some releases of TensorFlow"
 
 
 def _tell_cudnn_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
@@ -893,7 +906,7 @@ def _tell_driver_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]
     for cuda in _left(problem, clash, "cuda"):
         told.setdefault(cuda.driver_minimum, []).append(cuda.release)
     return "; ".join(
-        f"CUDA {_span(_unique(releases))} needs driver {minimum} or newer"
+        f"CUDA {span(_unique(releases))} needs driver {minimum} or newer"
         for minimum, releases in sorted(told.items(), key=lambda one: Version(one[0]))
     )
 
@@ -903,9 +916,17 @@ def _tell_driver_tensorflow(solver: Solver, _problem: Problem, clash: Sequence[D
     return f"TensorFlow {row.release} needs driver {row.driver_minimum} or newer"
 
 
-def _tell_driver_gpus(_solver: Solver, problem: Problem, _clash: Sequence[Demand]) -> str:
+def _tell_driver_gpus(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     told = []
+    here = [
+        driver
+        for driver in problem.candidates["driver"]
+        for platform in _left(problem, clash, "platform")
+        if driver.platform == platform.id
+    ]
     for gpu in problem.candidates["gpus"][-1]:
+        if all(_driver_of_gpus([gpu], driver) for driver in here):
+            continue  # this one is not in the way
         window = f"{gpu.driver_first} or newer"
         if gpu.driver_last is not None:
             window = f"up to {gpu.driver_last}, the last that knows it"
@@ -1012,7 +1033,7 @@ def _list(values: Sequence[str]) -> str:
     return f"{', '.join(values[:-1])} and {values[-1]}"
 
 
-def _span(values: Iterable[str]) -> str:
+def span(values: Iterable[str]) -> str:
     """The lowest and the highest of many, all of few."""
     ordered = sorted(set(values), key=Version)
     return f"{ordered[0]} to {ordered[-1]}" if len(ordered) > 2 else _list(ordered)
@@ -1082,3 +1103,6 @@ def _number(version: Version) -> int:
 def _names(hosts: Sequence[str]) -> str:
     shown = ", ".join(hosts[:3])
     return shown + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+
+
+_SOLVERS: dict[int, Solver] = {}

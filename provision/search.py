@@ -142,12 +142,13 @@ class Problem:
     def reasons(self, demands: Sequence[Demand]) -> tuple[Rule, ...]:
         """Of the rules, a set that makes `demands` clash, with none in it that could be left out.
 
-        ValueError for demands that do not clash.
+        Rules that stand first are kept rather than those after them. ValueError for demands that
+        do not clash.
         """
         if self.solve(demands) is not None:
             raise ValueError("these demands can be fulfilled")
         needed = list(self.rules)
-        for rule in self.rules:
+        for rule in reversed(self.rules):
             fewer = [one for one in needed if one is not rule]
             if Problem(self.candidates, fewer, {}, self.answers).solve(demands) is None:
                 needed = fewer

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from provision.catalog import CATALOG_FILES, load, parse
+from provision.catalog.gpus import gpu
 from provision.errors import InputError, UnsatisfiableError
-from provision.inventory import Fleet, parse_wish
-from provision.resolve import Stack, resolve, resolve_fleet
+from provision.inventory import Fleet, Words, parse_wish
+from provision.inventory import parse as parse_export
+from provision.resolve import RULES, Solver, Stack, resolve, resolve_fleet
+from provision.values import Gpu
 from tests.unit.generator.recorded import choices
 
-PLATFORM = load().platforms[0]
+CATALOG = load()
+PLATFORMS = {row.id: row for row in CATALOG.platforms}
+PLATFORM = PLATFORMS["debian11"]
+SOLVER, OTHER = Solver(CATALOG), Solver(CATALOG)
+REFUSALS = Path(__file__).parent / "refusals.txt"
+TESTED = Path(__file__).parents[1] / "data" / "tensorflow_tested.yml"
 
 
-def stack_of(wish: dict[str, object]) -> Stack:
-    return resolve(load(), PLATFORM, parse_wish(wish, where="x"))
+def stack_of(wish: Mapping[str, object], platform: str = "debian11", *gpus: str) -> Stack:
+    words = tuple(gpu(word) for word in gpus)
+    parsed = parse_wish(wish, where="x")
+    if platform == "":
+        found = SOLVER.find(parsed, None, words)
+        if found is None:
+            raise SOLVER.refusal(parsed, None, words)
+        return found
+    return resolve(CATALOG, PLATFORMS[platform], parsed, words)
 
 
 @pytest.mark.parametrize(
@@ -25,13 +47,15 @@ def stack_of(wish: dict[str, object]) -> Stack:
         {"tensorflow": "2.9"},
         {"tensorflow": "2.9.3"},
         {"cuda": "11.2"},
+        {"driver_branch": "470"},
         {"tensorflow": "2.9", "cuda": "11.2.2", "python": "3.9", "driver_branch": "470"},
-        {"tensorflow": "2.9", "cudnn": "8.1.0.77"},
+        {"tensorflow": "2.9", "cudnn": "8.1.0.77", "cuda_source": "distribution", "gcc": "10"},
     ],
 )
 def test_many_ways_to_say_the_same(wish: dict[str, object]) -> None:
     stack = stack_of(wish)
     assert stack.id == "debian11-tensorflow2.9.3-cuda11.2.2-cudnn8.1.0.77-driver470.256.02"
+    assert stack.missing == ""
     assert [r.component for r in stack.reasons] == [
         "nvidia_driver",
         "cuda",
@@ -46,86 +70,308 @@ def test_a_patch_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "words", "expected"),
+    ("wish", "platform", "stack"),
     [
-        ({"tensorflow": "2.10"}, "no TensorFlow 2.10", '"2.9"'),
-        ({"tensorflow": "2.9.7"}, "no TensorFlow 2.9.7", '"2.9.0"'),
-        ({"tensorflow": "2.9", "python": "3.11"}, "no Python 3.11", '"3.9"'),
-        ({"tensorflow": "2.9", "cuda": "12.2"}, "no CUDA 12.2", '"11.2"'),
-        ({"tensorflow": "2.9", "driver_branch": "535"}, "no driver of branch 535", '"470"'),
-        ({"tensorflow": "2.9", "cudnn": "8.0.5.39"}, "does not serve", "at least 8.1.0"),
-        ({"tensorflow": "2.9", "cudnn": "9.1.0"}, "does not serve", "same major"),
-        ({"tensorflow": "2.9", "cudnn": "8.6.0.163"}, "no cuDNN 8.6.0.163", '"8.1.0.77"'),
-        (
-            {"tensorflow": "2.9", "cudnn": {"version": "8.5.0.96", "cuda": "10.2"}},
-            "does not go with CUDA 11.2",
-            '"11.2"',
-        ),
+        ("2.14", "debian12", "tensorflow2.14.1-cuda11.8.0-cudnn8.7.0.84-driver535.309.01"),
+        ("2.20", "debian13", "tensorflow2.20.0-cudawheels12.5.82-cudnn9.3.0.75-driver550.163.01"),
+        ("2.14", "debian11", "tensorflow2.14.1-cudawheels11.8.89-cudnn8.7.0.84-driver470.256.02"),
     ],
 )
-def test_what_cannot_be_had_names_the_closest(
-    wish: dict[str, object], words: str, expected: str
+def test_other_platforms_have_what_they_have(wish: str, platform: str, stack: str) -> None:
+    found = stack_of({"tensorflow": wish}, platform)
+    assert (found.id, found.missing) == (f"{platform}-{stack}", "")
+
+
+def test_the_newest_tensorflow_of_a_platform_where_2_9_cannot_be() -> None:
+    assert stack_of({"python": "3.13"}, "debian13").tensorflow == "2.21.0"
+
+
+def test_wheels_of_a_range_are_held_to_what_was_tested() -> None:
+    """TensorFlow 2.20 asks for a cuDNN from 9.3 on; the newest is of another CUDA."""
+    constraints = stack_of({"tensorflow": "2.20"}, "debian13").constraints
+    assert "nvidia-cudnn-cu12==9.3.0.75" in constraints
+    assert "nvidia-cuda-runtime-cu12==12.5.82" in constraints
+
+
+@pytest.mark.parametrize(
+    "row", yaml.safe_load(TESTED.read_text("utf-8"))["tested"], ids=lambda row: row["version"]
+)
+def test_every_tested_configuration_resolves(row: dict[str, str]) -> None:
+    """Each row of TensorFlow's published table, to those very CUDA and cuDNN versions."""
+    release = row["version"].removeprefix("tensorflow-").rsplit(".", 1)[0]
+    found = []
+    for platform in CATALOG.platforms:
+        stack = SOLVER.find(parse_wish({"tensorflow": release}, where="x"), platform)
+        if stack is not None and stack.cuda.release == row["cuda"]:
+            found.append(stack)
+    assert found
+    for stack in found:
+        assert Version(stack.tensorflow).release[:2] == Version(release).release
+        assert stack.cudnn.version.startswith(row["cudnn"] + ".")
+
+
+# refusals
+
+REFUSED: list[tuple[str, dict[str, object], tuple[str, ...]]] = [
+    ("debian12", {"tensorflow": "2.9"}, ()),
+    ("debian13", {"tensorflow": "2.9"}, ()),
+    ("ubuntu2404", {"tensorflow": "2.9"}, ()),
+    ("debian12", {"tensorflow": "2.9", "driver_branch": "535"}, ("Tesla K80",)),
+    ("debian11", {"tensorflow": "2.9", "driver_branch": "535"}, ("Tesla K80",)),
+    ("ubuntu2204", {"tensorflow": "2.9", "cuda": "11.2", "cuda_source": "network"}, ()),
+    ("debian11", {"tensorflow": "2.9"}, ("B200",)),
+    ("debian11", {"tensorflow": "2.9"}, ("H100",)),
+    ("ubuntu2004", {"tensorflow": "2.9", "cuda": "11.2", "gcc": "11"}, ()),
+    ("ubuntu2204", {"tensorflow": "2.9", "cuda": "11.2", "cuda_source": "local", "gcc": "11"}, ()),
+    ("debian11", {"tensorflow": "2.9", "gcc": "11"}, ()),
+    ("", {"cuda": "11.2", "gcc": "11"}, ()),
+    ("debian12", {"cuda": "11.8", "gcc": "12"}, ()),
+    ("debian11", {"tensorflow": "2.16"}, ()),
+    ("debian11", {"tensorflow": "2.9", "cuda": "12.2"}, ()),
+    ("debian11", {"tensorflow": "2.9", "cudnn": "8.0.5.39"}, ()),
+    ("debian11", {"tensorflow": "2.9", "cudnn": "9.3.0"}, ()),
+    (
+        "debian11",
+        {"tensorflow": "2.9", "cudnn": {"version": "8.5.0.96", "cuda": "10.2", "sha256": "a" * 64}},
+        (),
+    ),
+    ("debian11", {"tensorflow": "2.9.7"}, ()),
+    ("debian11", {"tensorflow": "3.0"}, ()),
+    ("debian11", {"tensorflow": "2.9", "python": "3.11"}, ()),
+    ("debian11", {"tensorflow": "2.9", "python": "3.99"}, ()),
+    ("debian11", {"tensorflow": "2.9", "driver_branch": "580"}, ()),
+    ("debian13", {"tensorflow": "2.20"}, ("Tesla K80",)),
+    ("debian12", {"tensorflow": "2.14"}, ("Tesla T4", "B200")),
+    ("debian12", {"tensorflow": "2.9", "cuda_source": "wheels"}, ()),
+    ("debian12", {"tensorflow": "2.14", "cuda_source": "wheels"}, ()),
+]
+
+
+def refusal(platform: str, wish: Mapping[str, object], gpus: tuple[str, ...]) -> UnsatisfiableError:
+    with pytest.raises(UnsatisfiableError) as caught:
+        stack_of(wish, platform, *gpus)
+    return caught.value
+
+
+def test_refusals_read_as_recorded() -> None:
+    """What a lab admin reads; PROVISION_UPDATE_GOLDEN=1 writes it anew, to be read again."""
+    told = []
+    for platform, wish, gpus in REFUSED:
+        on = f"{platform}{''.join(f', {one}' for one in gpus)}"
+        told.append(f"# {wish} on {on}\n{refusal(platform, wish, gpus)}\n")
+    text = "\n".join(told)
+    if os.environ.get("PROVISION_UPDATE_GOLDEN"):
+        REFUSALS.write_text(text, "utf-8")
+    assert text == REFUSALS.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("platform", "wish", "gpus"), REFUSED)
+def test_a_refusal_is_whole(
+    platform: str, wish: Mapping[str, object], gpus: tuple[str, ...]
 ) -> None:
-    with pytest.raises(UnsatisfiableError, match=words) as caught:
-        stack_of(wish)
-    assert expected in caught.value.expected
-    assert caught.value.exit_code == 3
+    error = refusal(platform, wish, gpus)
+    assert error.exit_code == 3
+    assert error.message
+    assert error.got
+    assert error.expected
+    assert error.hint
+    minimal(wish, platform, gpus)
+
+
+def minimal(wish: Mapping[str, object], platform: str, gpus: tuple[str, ...]) -> None:
+    """The clash that is told cannot be had, and without any one of it the rest can."""
+    parsed, words = parse_wish(wish, where="x"), tuple(gpu(word) for word in gpus)
+    problem = SOLVER._problem(parsed, words)
+    clash = problem.clash(SOLVER._demands(parsed, PLATFORMS.get(platform), words))
+    assert problem.solve(clash) is None
+    for one in clash:
+        assert problem.solve([other for other in clash if other is not one]) is not None
+
+
+def test_what_is_offered_instead_can_be_had() -> None:
+    offered = 0
+    for platform, wish, gpus in REFUSED:
+        for one in str(refusal(platform, wish, gpus).expected).split(" or gpu_stack: "):
+            one = one.partition(" (known, ")[0]
+            literal, on, title = one.removeprefix("gpu_stack: ").rpartition(" on ")
+            if not on:
+                continue
+            other = next(row for row in CATALOG.platforms if row.title == title)
+            stack_of(yaml.safe_load(literal), other.id, *gpus)
+            offered += 1
+    assert offered > len(REFUSED)
+
+
+def test_two_groups_of_one_host_may_not_wish_for_different_drivers() -> None:
+    """Ansible would take the last one silently."""
+    wishes = {"old": {"driver_branch": "470"}, "new": {"driver_branch": "535"}}
+    export = {
+        "_meta": {"hostvars": {"gpu07": {}}},
+        **{
+            name: {"hosts": ["gpu07"], "vars": {"gpu_stack": {"tensorflow": "2.9", **more}}}
+            for name, more in wishes.items()
+        },
+    }
+    with pytest.raises(InputError) as caught:
+        parse_export(export, Words({}, ()))
+    text = str(caught.value)
+    assert "two groups of host gpu07 wish for different stacks" in text
+    assert '"driver_branch": "470"' in text
+    assert '"driver_branch": "535"' in text
+    assert "take gpu07 out of one of them" in text
 
 
 def test_the_refusal_names_the_hosts() -> None:
-    wish = parse_wish({"tensorflow": "2.10"}, where="x")
+    wish = parse_wish({"tensorflow": "2.99"}, where="x")
     with pytest.raises(UnsatisfiableError) as caught:
-        resolve_fleet(load(), Fleet({f"gpu0{n}": wish for n in range(5)}))
+        resolve_fleet(CATALOG, Fleet({f"gpu0{n}": wish for n in range(5)}))
     assert caught.value.where == "gpu_stack of gpu00, gpu01, gpu02 and 2 more"
+
+
+def test_what_is_known_and_cannot_be_installed_yet_is_said_so() -> None:
+    wish = parse_wish({"tensorflow": "2.9", "cuda_source": "local"}, where="x")
+    with pytest.raises(
+        UnsatisfiableError, match=r"this version can't install CUDA 11\.8"
+    ) as caught:
+        resolve_fleet(CATALOG, Fleet({"a": wish}))
+    assert 'tensorflow: "2.9"' in caught.value.expected
+    assert "Debian 11" in caught.value.hint
+
+
+# warnings
+
+
+def test_a_gpu_newer_than_the_code_is_a_warning() -> None:
+    (warning,) = stack_of({"tensorflow": "2.14"}, "debian12", "H100 80GB HBM3").warnings
+    assert "no machine code for it, only PTX" in warning
+    assert stack_of({"tensorflow": "2.14"}, "debian12", "Tesla T4").warnings == ()
+
+
+def test_a_merely_compatible_cuda_is_a_warning() -> None:
+    stack = stack_of({"tensorflow": "2.9"}, "ubuntu2204")
+    assert Version(stack.cuda.release) > Version("11.2")
+    (warning,) = stack.warnings
+    assert "was tested with CUDA 11.2, not with" in warning
+
+
+# the fleet
 
 
 def test_equal_wishes_are_one_row() -> None:
     wish = parse_wish({"tensorflow": "2.9"}, where="x")
     other = parse_wish({"tensorflow": "2.9.3"}, where="x")
     fleet = Fleet({"a": wish, "b": other, "c": wish})
-    assert [c.wish.tensorflow for c in resolve_fleet(load(), fleet)] == ["2.9", "2.9.3"]
+    assert [c.wish.tensorflow for c in resolve_fleet(CATALOG, fleet)] == ["2.9", "2.9.3"]
 
 
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            key: st.sampled_from(values)
-            for key, values in {
-                "tensorflow": ["2.9", "2.9.0", "2.9.3", "2.10", "1.15"],
-                "python": ["3.9", "3.8", "3.7", "3.12"],
-                "cuda": ["11.2", "11.2.2", "11.8"],
-                "driver_branch": ["470", "535"],
-                "cudnn": ["8.1.0.77", "8.9.7.29", "7.6.5"],
-            }.items()
-        },
-    ).filter(bool)
+def test_the_recorded_choice_is_the_default() -> None:
+    assert [c.stack.tensorflow for c in choices()] == ["2.9.3"]
+
+
+# properties
+
+WISHES = st.fixed_dictionaries(
+    {},
+    optional={
+        key: st.sampled_from(values)
+        for key, values in {
+            "tensorflow": ["2.4", "2.9", "2.9.0", "2.12", "2.14", "2.16", "2.20", "2.99", "1.15"],
+            "python": ["3.8", "3.9", "3.11", "3.13", "3.7", "3.99"],
+            "cuda": ["11.2", "11.2.2", "11.8", "12.5", "10.0"],
+            "cuda_source": ["distribution", "network", "local", "wheels"],
+            "driver_branch": ["470", "535", "550", "999"],
+            "cudnn": ["8.1.0.77", "8.9.7.29", "7.6.5"],
+            "gcc": ["9", "10", "11", "14", "99"],
+        }.items()
+    },
+).filter(bool)
+GPUS = st.lists(
+    st.sampled_from(["Tesla K80", "Tesla T4", "Tesla V100-PCIE-16GB", "A10", "H100 PCIe", "B200"]),
+    max_size=2,
+    unique=True,
 )
-def test_a_stack_is_consistent_or_refused_with_reasons(wish: dict[str, str]) -> None:
+
+
+@given(WISHES, st.sampled_from(sorted(PLATFORMS)), GPUS)
+def test_a_stack_satisfies_every_rule_or_the_clash_is_minimal(
+    wish: dict[str, Any], platform: str, names: list[str]
+) -> None:
+    gpus = tuple(gpu(name) for name in names)
     try:
-        stack = stack_of(dict(wish))
-    except UnsatisfiableError as error:
-        if not error.expected:
-            pytest.fail(f"no alternative: {error}")
+        stack = stack_of(wish, platform, *names)
+    except UnsatisfiableError:
+        minimal(wish, platform, tuple(names))
         return
-    assert stack.cuda.release == "11.2"
-    assert stack.python in PLATFORM.pythons
+    holds(stack, gpus)
     for key, value in wish.items():
         had = {
             "tensorflow": stack.tensorflow,
             "python": stack.python,
             "cuda": stack.cuda.version,
+            "cuda_source": stack.cuda.origin,
             "driver_branch": stack.driver.branch,
             "cudnn": stack.cudnn.version,
+            "gcc": stack.gcc,
         }[key]
-        assert had == value or had.startswith(value + ".")
-    assert stack_of(dict(wish)) == stack
+        assert had == value or had.startswith(f"{value}.")
+    # Asked again, by another and in another order of the words: the same.
+    backwards = dict(reversed(wish.items()))
+    again = OTHER.resolve(parse_wish(backwards, where="x"), PLATFORMS[platform], gpus)
+    assert again.id == stack.id
+
+
+def holds(stack: Stack, gpus: tuple[Gpu, ...]) -> None:
+    """Every constraint of the catalog, in words of its own where that is short."""
+    row = next(r for r in CATALOG.tensorflow if stack.tensorflow in r.patches)
+    assert stack.python in row.pythons
+    assert stack.python in stack.platform.pythons
+    assert stack.driver.platform == stack.platform.id
+    driver = Version(stack.driver.version)
+    assert driver >= Version(row.driver_minimum)
+    assert driver >= Version(stack.cuda.driver_minimum)
+    assert stack.cuda.platform in ("", stack.platform.id)
+    if stack.cuda.release != row.cuda:
+        needed = {name for name in row.sonames if not name.startswith("libcudnn")}
+        assert stack.cuda.facts is not None
+        assert needed <= set(stack.cuda.facts.sonames)
+    assert Version(stack.cudnn.version) >= Version(row.cudnn_minimum)
+    assert Version(stack.cudnn.version).major == Version(row.cudnn_minimum).major
+    if stack.gcc and stack.cuda.facts is not None:
+        assert int(stack.gcc) <= int(stack.cuda.facts.gcc_maximum)
+        assert stack.gcc in stack.platform.gccs
+    for one in gpus:
+        branch = int(stack.driver.branch)
+        assert branch >= int(one.driver_first)
+        assert one.driver_last is None or branch <= int(one.driver_last)
+        assert one.cuda_last is None or Version(stack.cuda.release) <= Version(one.cuda_last)
+
+
+@given(st.lists(WISHES, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_hosts_changes_nothing(wishes: list[dict[str, Any]], shuffler: Any) -> None:
+    hosts = {f"gpu{n}": parse_wish(wish, where="x") for n, wish in enumerate(wishes)}
+    names = list(hosts)
+    shuffler.shuffle(names)
+
+    def outcome(order: list[str]) -> Any:
+        try:
+            found = resolve_fleet(CATALOG, Fleet({name: hosts[name] for name in order}))
+        except UnsatisfiableError:
+            return "refused"
+        return sorted((str(dict(c.wish.literal)), c.stack.id) for c in found)
+
+    assert outcome(list(hosts)) == outcome(names)
+
+
+def test_rules_have_names_of_their_own() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+# the catalog
 
 
 def test_every_row_of_the_catalog_has_a_source() -> None:
-    catalog = load()
-    for part in CATALOG_FILES:
-        rows = getattr(catalog, part)
+    for part in type(CATALOG).model_fields:
+        rows = getattr(CATALOG, part)
         assert rows
         assert all("http" in row.source for row in rows)
 
@@ -143,5 +389,32 @@ def test_a_broken_row_is_named(text: str, where: str) -> None:
     assert caught.value.where.startswith(where)
 
 
-def test_the_recorded_choice_is_the_default() -> None:
-    assert [c.stack.tensorflow for c in choices()] == ["2.9.3"]
+def test_the_files_are_those_that_ship() -> None:
+    folder = Path(__file__).parents[3] / "provision" / "catalog"
+    # container.yml is for nvidia_container_toolkit, a role that is still to come.
+    assert {path.stem for path in folder.glob("*.yml")} == {*CATALOG_FILES, "container"}
+
+
+@pytest.mark.parametrize(
+    ("word", "generation", "capability"),
+    [
+        ("Tesla T4", "Turing", "7.5"),
+        ("NVIDIA Tesla T4", "Turing", "7.5"),
+        ("10de:1eb8", "Turing", "7.5"),
+        ("0x102D", "Kepler", "3.7"),
+        ("A100", "Ampere", "8.0"),
+    ],
+)
+def test_a_gpu_by_name_or_number(word: str, generation: str, capability: str) -> None:
+    found = gpu(word)
+    assert (found.generation, found.capability) == (generation, capability)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("Tesla T5", "Tesla T4"), ("zzz", "lspci"), ("10de:ffff", "lspci")]
+)
+def test_an_unknown_gpu_has_a_near_one(word: str, expected: str) -> None:
+    with pytest.raises(InputError, match="no NVIDIA GPU") as caught:
+        gpu(word, where="gpu07")
+    assert expected in caught.value.expected
+    assert caught.value.where == "gpu07"

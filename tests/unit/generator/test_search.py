@@ -1,4 +1,4 @@
-"""The search is complete and in order, and a clash is the smallest: held against trying everything."""
+"""The search is complete and in order, and a clash is the smallest: against trying everything."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+"""What runs where: the catalog as one table, a row per TensorFlow and a column per platform.
+
+The same rows make the table in the terminal and the page in the docs. Every cell is asked of the
+resolver, so the table cannot say anything else than `provision lock` does. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from provision.catalog import Catalog, TensorflowRow
+from provision.resolve import Solver, Stack, span
+from provision.values import Gpu, Wish
+
+# The rule that is in the way, in a word or two.
+IN_THE_WAY = {
+    "python-wheels": "Python",
+    "python-platform": "Python",
+    "python-cuda": "Python",
+    "cuda-platform": "CUDA",
+    "cuda-tensorflow": "CUDA",
+    "cuda-gpus": "GPU",
+    "cudnn-tensorflow": "cuDNN",
+    "cudnn-cuda": "cuDNN",
+    "cudnn-platform": "cuDNN",
+    "driver-platform": "driver",
+    "driver-cuda": "driver",
+    "driver-tensorflow": "driver",
+    "driver-gpus": "GPU",
+    "code-gpus": "GPU",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How a TensorFlow is had on a platform: `how` is "debs", "wheels", "known" or "no"."""
+
+    how: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One TensorFlow release: what it was tested with, and a cell per platform."""
+
+    release: str
+    patch: str
+    pythons: str
+    cuda: str
+    cudnn: str
+    driver: str
+    cells: tuple[Cell, ...]
+
+
+def lines(catalog: Catalog, gpus: Sequence[Gpu] = (), solver: Solver | None = None) -> list[Line]:
+    """All releases, newest first; with `gpus` only what drives and serves these."""
+    solver = solver or Solver(catalog)
+    return [
+        _line(row, catalog, gpus, solver)
+        for row in sorted(catalog.tensorflow, key=lambda r: Version(r.release), reverse=True)
+    ]
+
+
+def _line(row: TensorflowRow, catalog: Catalog, gpus: Sequence[Gpu], solver: Solver) -> Line:
+    wish = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
+    cells = []
+    for platform in catalog.platforms:
+        stack = solver.find(wish, platform, gpus)
+        if stack is None:
+            way = solver.in_the_way(wish, platform, gpus)
+            words = list(dict.fromkeys(IN_THE_WAY[rule] for rule in way if rule in IN_THE_WAY))
+            cells.append(Cell("no", ", ".join(words)))
+        else:
+            cells.append(_cell(stack))
+    return Line(
+        release=row.release,
+        patch=max(row.patches, key=Version),
+        pythons=span(row.pythons),
+        cuda=row.cuda,
+        cudnn=row.cudnn,
+        driver=row.driver_minimum,
+        cells=tuple(cells),
+    )
+
+
+def _cell(stack: Stack) -> Cell:
+    how = {"distribution": "debs", "wheels": "wheels"}.get(stack.cuda.origin, "known")
+    source = {"distribution": "debs", "network": "NVIDIA's", "local": "installer"}
+    text = f"{source.get(stack.cuda.origin, 'wheels')} {stack.cuda.release}"
+    text += f", driver {stack.driver.branch}"
+    return Cell("known" if stack.missing else how, text)
+
+
+def page(catalog: Catalog) -> str:
+    """docs/catalog.md."""
+    platforms = [platform.title for platform in catalog.platforms]
+    out = [
+        "# What runs where",
+        "",
+        "Made from the catalog by the resolver (`provision catalog` shows the same in a terminal;",
+        "a test holds this page to it). Each cell says where CUDA comes from, and the driver:",
+        "",
+        "- **debs**: the platform's own packages, with the cuDNN archive from NVIDIA;",
+        "- **wheels**: `tensorflow[and-cuda]` brings CUDA and cuDNN into the venv;",
+        "- (in brackets): known to the catalog, and not installed by this version;",
+        "- no: what is in the way.",
+        "",
+        f"| TensorFlow | Python | CUDA | cuDNN | driver from | {' | '.join(platforms)} |",
+        "|" + "---|" * (5 + len(platforms)),
+    ]
+    for line in lines(catalog):
+        cells = [f"{line.release} ({line.patch})", line.pythons, line.cuda, line.cudnn, line.driver]
+        out.append(f"| {' | '.join(cells + [shown(cell) for cell in line.cells])} |")
+    out += [
+        "",
+        "## GPU generations",
+        "",
+        "| generation | compute capability | driver branches | last CUDA with code for it |",
+        "|---|---|---|---|",
+    ]
+    for row in catalog.generations:
+        last = row.driver_last or "newest"
+        ends = sorted({w.cuda_last for w in row.capabilities.values() if w.cuda_last}, key=Version)
+        out.append(
+            f"| {row.name} | {', '.join(row.capabilities)} | {row.driver_first} to {last} "
+            f"| {', '.join(ends) or 'newest'} |"
+        )
+    out += ["", "Every fact has its source beside it, in provision/catalog/.", ""]
+    return "\n".join(out)
+
+
+def shown(cell: Cell) -> str:
+    """A cell's text, by which its kind is seen without colours."""
+    if cell.how == "known":
+        return f"({cell.text})"
+    return f"no: {cell.text}" if cell.how == "no" else cell.text
