@@ -52,13 +52,35 @@ class Lock:
         return texts
 
 
+def row_of(choice: Choice) -> dict[str, Any]:
+    """What a row of the lock says of the hosts that it is for."""
+    return {
+        "platform": choice.platform.platform.as_data(),
+        "wish": plain(choice.wish.literal),
+    }
+
+
+def locked_stack(lock: Lock | None, choice: Choice) -> str:
+    """The name of the stack that a lock has for just these hosts, or ""."""
+    wanted = row_of(choice)
+    for row in lock.slim["rows"] if lock is not None else ():
+        if {key: value for key, value in row.items() if key != "stack"} == wanted:
+            return str(row["stack"])
+    return ""
+
+
 def make(
     choices: Sequence[Choice],
     indices: Mapping[str, Indices],
     requirements: Mapping[str, str],
+    *,
+    prefer: Mapping[str, Mapping[str, str]] | None = None,
+    before: Lock | None = None,
 ) -> Lock:
     """Choices with their indices (by platform id) and requirements (by stack id), as a lock.
 
+    `prefer` are the package versions to keep (by stack id). A stack that is as it was in `before`
+    keeps the sources that it was made from: an index with another date alone is no change.
     UnsatisfiableError when the indices no longer hold what the catalog names.
     """
     rows: list[dict[str, Any]] = []
@@ -72,18 +94,13 @@ def make(
     for choice in choices:
         stack = choice.stack
         name = stack.id
-        part, packages = _stack(stack, indices[choice.platform.id], requirements[name])
+        wanted = (prefer or {}).get(stack.id, {})
+        part, packages = _stack(stack, indices[choice.platform.id], requirements[name], wanted)
         for taken, other in stacks.items():
             if taken == name and other != part:
                 # Two archives of one version with different hashes: tell them apart by the hash.
                 name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
-        rows.append(
-            {
-                "platform": choice.platform.platform.as_data(),
-                "wish": plain(choice.wish.literal),
-                "stack": name,
-            }
-        )
+        rows.append({**row_of(choice), "stack": name})
         stacks[name] = part
         details["packages"][name] = {
             package.name: {
@@ -107,6 +124,9 @@ def make(
             }
             for source in indices[choice.platform.id].sources
         ]
+        was = locked_stack(before, choice)
+        if before is not None and was and _same_stack(before, was, part, details, name):
+            details["sources"][name] = plain(before.details["sources"][was])
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
@@ -114,11 +134,51 @@ def make(
     return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
 
 
+def _same_stack(
+    before: Lock, was: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
+) -> bool:
+    """Whether a stack is what it was, from the same places, whatever the dates of these."""
+
+    def places(sources: Any) -> list[dict[str, Any]]:
+        return [{k: v for k, v in one.items() if k not in ("date", "sha256")} for one in sources]
+
+    old = before.details
+    return (
+        plain(before.stacks[was]) == part
+        and plain(old["packages"][was]) == details["packages"][name]
+        and old["requirements"][was] == details["requirements"][name]
+        and places(old["sources"][was]) == places(details["sources"][name])
+    )
+
+
 def _stack(
-    stack: Stack, indices: Indices, requirements: str
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
     """The stack's part of the lock, and every package it names."""
+    if prefer:
+        try:
+            return _closed(stack, indices, requirements, prefer)
+        except UnsatisfiableError:
+            pass  # what is left of the locked versions does not fit together: all may move
+    return _closed(stack, indices, requirements, {})
+
+
+def package_names(stack: Stack, indices: Indices) -> list[str]:
+    """The names of all packages of a stack, whatever its wheels."""
     universe = Universe.of(indices.packages)
+    driver = stack.driver
+    branch = Branch(driver.version, frozenset(driver.branch_sources))
+    row = stack.cuda.row
+    roots = [*driver.userspace, *driver.kernel, *driver.desktop]
+    found = close(universe, roots, branch)
+    more = [*row.runtime, *row.toolkit] if row else []
+    return sorted({*found, *close(universe, more, branch, found)})
+
+
+def _closed(
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    universe = Universe.of(indices.packages, prefer)
     branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
     userspace = close(universe, stack.driver.userspace, branch)
     kernel = minus(close(universe, stack.driver.kernel, branch, userspace), userspace)
@@ -277,6 +337,10 @@ def digest_of(rows: Any, stacks: Any, details: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+class _Line(dict[str, Any]):
+    """A mapping that is written on one line."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Block style, multi-line texts as literal blocks, no aliases."""
 
@@ -289,16 +353,27 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _represent_line(dumper: yaml.SafeDumper, line: _Line) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", line.items(), flow_style=True)
+
+
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(_Line, _represent_line)
+# No line is ever broken: a new word in a sentence would move all the others.
+_WIDTH = 1 << 20
 
 
 def dump(lock: Lock) -> bytes:
-    """The bytes of lock.yml."""
+    """The bytes of lock.yml: a line per package, wheel and reason, so that a diff is a list."""
+    details = plain(lock.details)
+    for packages in details["packages"].values():
+        for name, package in packages.items():
+            packages[name] = _Line(package)
     text = yaml.dump(
-        {"gpu_lock": plain(lock.slim), "gpu_lock_details": plain(lock.details)},
+        {"gpu_lock": plain(lock.slim), "gpu_lock_details": details},
         Dumper=_Dumper,
         sort_keys=False,
-        width=100,
+        width=_WIDTH,
         allow_unicode=True,
     )
     return (HEADER + "---\n" + text).encode()
@@ -313,9 +388,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+ANEW = "`provision lock --upgrade` makes it anew"
+
+
 def parse(data: bytes, *, where: str) -> Lock:
     """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
-    hint = "make it again: `provision lock`"
+    hint = f"{ANEW}; of a merge, take either side and `provision lock`"
     try:
         document = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -348,7 +426,7 @@ def parse(data: bytes, *, where: str) -> Lock:
             where=where,
             got=str(slim.get("digest")),
             expected=found,
-            hint="change gpu_stack in lab/ instead, then `provision lock`",
+            hint=f"change gpu_stack in lab/ instead; {ANEW}",
         )
     return Lock(slim, details)
 

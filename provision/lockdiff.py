@@ -1,0 +1,122 @@
+"""What a new lock changes, for whom: the lines that `provision lock` prints.
+
+Pure: two locks and the hosts in, changes out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from provision.inventory import Fleet
+from provision.lock import Lock, plain, wheels
+from provision.values import COMPONENTS
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing of a row's stack; `old` or `new` is empty where it came or went."""
+
+    kind: str  # component, package, wheel, source, row
+    name: str
+    old: str
+    new: str
+    hosts: tuple[str, ...]
+    platform: str
+
+
+def difference(before: Lock, after: Lock, fleet: Fleet) -> list[Change]:
+    """What changes for whom, in the lock's order."""
+    old, new = _rows(before), _rows(after)
+    found: list[Change] = []
+    for key in [*new, *(key for key in old if key not in new)]:
+        row = json.loads(key)
+        hosts = tuple(h for h, w in fleet.hosts.items() if plain(w.literal) == row["wish"])
+        where = f"{row['platform']['distribution']} {row['platform']['release']}"
+        if key not in old or key not in new:
+            was, now = old.get(key, ""), new.get(key, "")
+            found.append(Change("row", json.dumps(row["wish"]), was, now, hosts, where))
+            continue
+        for kind, name, a, b in _stack_changes(before, old[key], after, new[key]):
+            found.append(Change(kind, name, a, b, hosts, where))
+    return found
+
+
+def _rows(lock: Lock) -> dict[str, str]:
+    """What a row is for, as JSON -> its stack."""
+    return {
+        json.dumps({k: v for k, v in plain(row).items() if k != "stack"}, sort_keys=True): row[
+            "stack"
+        ]
+        for row in lock.slim["rows"]
+    }
+
+
+def _stack_changes(
+    before: Lock, was: str, after: Lock, now: str
+) -> Iterable[tuple[str, str, str, str]]:
+    one, two = before.stacks[was], after.stacks[now]
+    for component in COMPONENTS:
+        a, b = _summary(one.get(component)), _summary(two.get(component))
+        if a != b:
+            yield "component", component, a, b
+    a_packages, b_packages = before.details["packages"][was], after.details["packages"][now]
+    yield from _moved(
+        "package",
+        {name: package["version"] for name, package in a_packages.items()},
+        {name: package["version"] for name, package in b_packages.items()},
+    )
+    yield from _moved("wheel", wheels(before.requirements[was]), wheels(after.requirements[now]))
+    yield from _moved(
+        "source",
+        {f"{s['url']} {s['suite']}": s["date"] for s in before.details["sources"][was]},
+        {f"{s['url']} {s['suite']}": s["date"] for s in after.details["sources"][now]},
+    )
+
+
+def _summary(part: Mapping[str, Any] | None) -> str:
+    """The version of a component; of one without a version, its values."""
+    if part is None:
+        return ""
+    if "version" not in part:
+        return json.dumps(plain(part))
+    extra = f" for CUDA {part['cuda']}" if "cuda" in part else ""
+    extra += f" on Python {part['python']}" if "python" in part else ""
+    return f"{part['version']}{extra}"
+
+
+def _moved(
+    kind: str, old: Mapping[str, str], new: Mapping[str, str]
+) -> Iterable[tuple[str, str, str, str]]:
+    for name in sorted({*old, *new}):
+        a, b = old.get(name, ""), new.get(name, "")
+        if a != b:
+            yield kind, name, a, b
+
+
+def told(changes: Sequence[Change]) -> list[str]:
+    """A line per change, the components first; the hosts stand where the stack changes."""
+    lines: dict[str, None] = {}
+    for change in changes:
+        who = _hosts(change.hosts)
+        if change.kind == "row":
+            word = "new" if not change.old else "gone"
+            lines[f"{change.platform}, gpu_stack {change.name}: {word} ({who})"] = None
+            continue
+        mark = "" if change.kind == "component" else f"  {change.kind} "
+        if change.old and change.new:
+            moved = f"{change.name} {change.old} -> {change.new}"
+        else:
+            moved = (
+                f"+ {change.name} {change.new}" if change.new else f"- {change.name} {change.old}"
+            )
+        lines[f"{mark}{moved} ({change.platform}: {who})"] = None
+    return list(lines)
+
+
+def _hosts(hosts: Sequence[str]) -> str:
+    if not hosts:
+        return "no host any more"
+    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
