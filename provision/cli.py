@@ -270,14 +270,18 @@ def init(
 def lock(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="With --upgrade: only these components, packages, wheels."
-        ),
+        # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
+        typer.Argument(metavar="NAME", hidden=True),
     ] = None,
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
     upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Move what is locked to what upstream has now.")
+        bool,
+        typer.Option(
+            "--upgrade",
+            help="Move to what upstream has now: all, or only the components, packages and "
+            "wheels that are named behind it.",
+        ),
     ] = False,
     from_host: Annotated[
         str | None,
@@ -295,6 +299,12 @@ def lock(
 
     What is locked stays while its wish stays and upstream has it.
     """
+    if names and not upgrade and Path(names[0]).is_dir():
+        raise InputError(
+            "a directory is named with --project",
+            where=names[0],
+            hint=f"`provision lock --project {names[0]}`",
+        )
     if from_host is not None and upgrade:
         raise InputError(
             "--from-host and --upgrade contradict each other",

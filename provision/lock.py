@@ -155,12 +155,26 @@ def _stack(
     stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
     """The stack's part of the lock, and every package it names."""
-    if prefer:
+    # What is left of the locked versions may not fit together any more. The packages of one source
+    # are made for each other: then those move of whose source something has left the indices.
+    for wanted in (prefer, _whole(prefer, indices)) if prefer else ():
         try:
-            return _closed(stack, indices, requirements, prefer)
+            return _closed(stack, indices, requirements, wanted)
         except UnsatisfiableError:
-            pass  # what is left of the locked versions does not fit together: all may move
+            continue
     return _closed(stack, indices, requirements, {})
+
+
+def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
+    """Those of sources of which nothing is lacking."""
+    there = {(package.name, package.version) for package in indices.packages}
+    lacking = {
+        package.source
+        for package in indices.packages
+        if package.name in prefer and (package.name, prefer[package.name]) not in there
+    }
+    moving = {package.name for package in indices.packages if package.source in lacking}
+    return {name: version for name, version in prefer.items() if name not in moving}
 
 
 def package_names(stack: Stack, indices: Indices) -> list[str]:

@@ -197,7 +197,9 @@ def _pinned(
                 hint="`provision catalog` shows what runs where",
             )
         narrow, choice = narrowed, one
-    _check_packages(twin, choice, found[choice.platform.id], own[0][1])
+    index = found[choice.platform.id]
+    settled, _notes = kept.settle(facts, own[0][1], index)
+    _check_packages(twin, index, choice, settled)
     return number, choice
 
 
@@ -270,15 +272,19 @@ def _cudnn_of(facts: Catalog, choice: Choice, twin: Twin) -> dict[str, str] | No
     )
 
 
-def _check_packages(twin: Twin, pin: Choice, found: Indices, first: Choice) -> None:
-    """Each package of the stack that the host has must be in an index at its very version."""
+def _check_packages(twin: Twin, found: Indices, pin: Choice, near: Choice) -> None:
+    """Each package of the stack that the host has must be in an index at its very version.
+
+    A driver that has left the indices can't be closed over there: one that is `near` has the names.
+    """
     there = {(package.name, package.version) for package in found.packages}
-    names: set[str] = set()
-    for choice in (pin, first):
+    driver = pin.stack.driver
+    names = {*driver.userspace, *driver.kernel, *driver.desktop}
+    for choice in (pin, near):
         try:
             names |= set(locks.package_names(choice.stack, found))
         except UnsatisfiableError:
-            continue  # its driver has left the indices; the other names are told all the same
+            continue
     absent = [
         f"{name} {twin.packages[name]}"
         for name in sorted(names)
