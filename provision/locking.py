@@ -143,7 +143,32 @@ def _made(
     made = locks.make(chosen, found, texts, prefer=prefer, before=before)
     if twin is not None:
         _check_twin(made, pinned, twin)
+    elif not upgrade.everything:
+        notes += _newer(made, chosen, found, texts)
     return Made(made, tuple(notes), (*gone, *dict.fromkeys(lost)))
+
+
+def _newer(
+    made: Lock,
+    chosen: Sequence[Choice],
+    found: Mapping[str, Indices],
+    texts: Mapping[str, str],
+) -> list[str]:
+    """Which packages could move. Of wheels nothing is said: that would ask the index again."""
+    try:
+        newest = locks.make(chosen, found, texts)
+    except UnsatisfiableError:
+        return []  # what is newest does not fit together; what is kept does
+    moved: dict[str, None] = {}
+    for stack, packages in made.details["packages"].items():
+        for name, package in packages.items():
+            other = newest.details["packages"].get(stack, {}).get(name)
+            if other is not None and other["version"] != package["version"]:
+                moved[f"{name} {package['version']} (there is {other['version']})"] = None
+    if not moved:
+        return []
+    more = f" and {len(moved) - 3} more" if len(moved) > 3 else ""
+    return [f"kept: {', '.join(list(moved)[:3])}{more}; `provision lock --upgrade` moves them"]
 
 
 def _absent(pins: Mapping[str, str], asked: Mapping[str, Any]) -> list[str]:

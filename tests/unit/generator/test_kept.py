@@ -196,7 +196,14 @@ def test_a_package_is_one_line_and_nothing_is_broken(upstream: Upstream) -> None
 def test_a_newer_package_does_not_move_the_lock(upstream: Upstream) -> None:
     first = lock()
     upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
-    assert locks.dump(lock(first)) == locks.dump(first)
+    made = make(first)
+    assert made.lock is not None
+    assert locks.dump(made.lock) == locks.dump(first)
+    assert made.notes == (
+        "kept: nvidia-persistenced 470.103.01-2~deb11u1 (there is 470.103.01-2~deb11u2); "
+        "`provision lock --upgrade` moves them",
+    )
+    assert make(first, ALL).notes == ()
     assert version(lock(first, ALL), "nvidia-persistenced") == "470.103.01-2~deb11u2"
     assert version(lock(), "nvidia-persistenced") == "470.103.01-2~deb11u2"
 
