@@ -188,6 +188,7 @@ def test_a_package_is_one_line_and_nothing_is_broken(upstream: Upstream) -> None
     assert moved == ["digest", "nvidia-persistenced", "nvidia-persistenced"]
     (whole,) = [li for li in lines[1] if "sha256: " + "e" * 64 in li]
     assert whole.startswith("      nvidia-persistenced: {version: 470.103.01-2~deb11u2, ")
+    assert whole.endswith(", source: bullseye/contrib}")
 
 
 # packages
