@@ -865,9 +865,13 @@ def lab_up(
         typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
     ] = None,
     driver_version: Annotated[
-        str,
-        typer.Option("--driver-version", metavar="VERSION", help="What the simulated driver says."),
-    ] = "470.256.02",
+        str | None,
+        typer.Option(
+            "--driver-version",
+            metavar="VERSION",
+            help="What the simulated driver says; by default the platform's.",
+        ),
+    ] = None,
     platform: Annotated[
         str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
     ] = "debian11",

@@ -29,7 +29,11 @@ from provision.errors import InputError, MachineError
 from provision.values import CudnnWish, Wish
 
 WISH = "gpu_stack"
-WISH_KEYS = ("tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "gcc")
+WISH_KEYS = (
+    "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "gcc", "beside",
+)  # fmt: skip
+# What is the host's, a driver say, there is once; these there can be several of.
+BESIDE_KEYS = ("tensorflow", "python")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")
 CUDNN_KEYS = ("version", "cuda", "sha256")
 
@@ -387,7 +391,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
-    words = ("cudnn", "cuda_source")
+    words = ("cudnn", "cuda_source", "beside")
     plain = {key: _text(value[key], key, where) for key in value if key not in words}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
@@ -398,8 +402,35 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         driver_branch=plain.get("driver_branch"),
         cudnn=cudnn,
         gcc=plain.get("gcc"),
+        beside=_beside(value["beside"], where) if "beside" in value else (),
         literal=dict(value),
     )
+
+
+def _beside(value: Any, where: str) -> tuple[Wish, ...]:
+    """Further TensorFlows: [{tensorflow: "2.14"}, ...]."""
+    if isinstance(value, str) and _LITERAL.search(value):
+        raise _no_template(where, "beside")
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise InputError(
+            "beside is a list of wishes",
+            where=where,
+            got=json.dumps(value),
+            expected='beside: [{tensorflow: "2.14"}]',
+        )
+    found = []
+    for one in value:
+        _only_words("beside", one, BESIDE_KEYS, where)
+        if "tensorflow" not in one:
+            raise InputError(
+                "a wish in beside names a TensorFlow",
+                where=where,
+                got=json.dumps(one),
+                expected='{tensorflow: "2.14"}',
+            )
+        plain = {key: _text(one[key], key, where) for key in one}
+        found.append(Wish(plain["tensorflow"], plain.get("python"), literal=dict(one)))
+    return tuple(found)
 
 
 def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where: str) -> None:

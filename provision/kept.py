@@ -20,7 +20,7 @@ from packaging.version import Version
 from provision.catalog import Catalog, DriverRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, did_you_mean
-from provision.lock import Lock, locked_stack, row_of, wheels
+from provision.lock import Lock, locked_names, row_of, stacks_of, wheels
 from provision.packages import Branch, Indices, Universe, close
 from provision.resolve import Choice, Stack, resolve_fleet
 from provision.values import COMPONENTS
@@ -56,17 +56,26 @@ class Held:
         return wheels(self.requirements)
 
 
-def held(before: Lock | None, choice: Choice) -> Held | None:
-    """The lock's row for just these hosts, or None."""
-    name = locked_stack(before, choice)
-    if before is None or not name:
-        return None
-    return Held(
-        before.stacks[name],
-        before.details["packages"][name],
-        before.details["requirements"][name],
-        before.details["reasons"][name],
-    )
+def held(before: Lock | None, choice: Choice) -> list[Held]:
+    """What a lock has for just these hosts, as `stacks_of` the choice; nothing without a row."""
+    return [
+        Held(
+            before.stacks[name],
+            before.details["packages"][name],
+            before.details["requirements"][name],
+            before.details["reasons"][name],
+        )
+        for name in (locked_names(before, choice) if before is not None else ())
+        if before is not None
+    ]
+
+
+def _pairs(choices: Iterable[Choice], before: Lock | None) -> Iterable[tuple[Choice, Stack, Held]]:
+    """Each stack that the lock has already."""
+    for choice in choices:
+        found = held(before, choice)
+        if found:
+            yield from ((choice, *one) for one in zip(stacks_of(choice), found, strict=True))
 
 
 def upgrade_of(words: Sequence[str], everything: bool, before: Lock | None) -> Upgrade:
@@ -116,7 +125,7 @@ def choose(
     for choice in choices:
         found = held(before, choice)
         one = choice
-        if found is not None:
+        if found:
             one, told = hold(facts, fleet, one, found, indices[one.platform.id], upgrade)
             notes += told
         one, told = settle(facts, one, indices[one.platform.id])
@@ -140,20 +149,24 @@ def hold(
     facts: Catalog,
     fleet: Fleet,
     choice: Choice,
-    found: Held,
+    found: Sequence[Held],
     indices: Indices,
     upgrade: Upgrade,
 ) -> tuple[Choice, list[str]]:
-    """The choice with as much of the locked stack as can stay, and what could have moved."""
+    """The choice with as much of the locked stacks as can stay, and what could have moved."""
     notes: list[str] = []
     narrow = facts
     result = choice
-    for component in HELD:
-        locked = str(found.part.get(component, {}).get("version", ""))
-        newer = version_of(choice.stack, component)
+    # Of those beside the first the rest is the first one's.
+    parts = [(0, component) for component in HELD]
+    parts += [(number, "tensorflow") for number in range(1, len(found))]
+    for number, component in parts:
+        part = found[number].part.get(component, {})
+        locked = str(part.get("version", ""))
+        newer = version_of(stacks_of(choice)[number], component)
         if not locked or upgrade.moves(component) or locked == newer:
             continue
-        narrowed = narrowed_to(narrow, choice, component, found.part[component])
+        narrowed = narrowed_to(narrow, choice, component, part, number)
         if narrowed is not None and component == "nvidia_driver":
             (row,) = [r for r in narrowed.drivers if r.platform == choice.platform.id]
             if not has_driver(row, indices):
@@ -162,7 +175,7 @@ def hold(
                 )
                 continue
         one = resolved(narrowed, fleet, choice) if narrowed is not None else None
-        if one is None or version_of(one.stack, component) != locked:
+        if one is None or version_of(stacks_of(one)[number], component) != locked:
             continue
         narrow, result = narrowed or narrow, one
         notes.append(
@@ -170,14 +183,21 @@ def hold(
             f"`provision lock --upgrade {component}` moves it to {newer}"
         )
     if result is not choice:
-        result = _with_reasons(result, choice, found)
+        stacks = [
+            _with_reasons(*one)
+            for one in zip(stacks_of(result), stacks_of(choice), found, strict=True)
+        ]
+        result = dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:]))
     return result, notes
 
 
 def narrowed_to(
-    facts: Catalog, choice: Choice, component: str, part: Mapping[str, Any]
+    facts: Catalog, choice: Choice, component: str, part: Mapping[str, Any], number: int = 0
 ) -> Catalog | None:
-    """The catalog with this one version of a component alone; None where it can't have it."""
+    """The catalog with this one version of a component alone; None where it can't have it.
+
+    `number` says which of the stacks it is for.
+    """
     here, version = choice.platform.id, part["version"]
     if component == "nvidia_driver":
         branch = [
@@ -199,13 +219,18 @@ def narrowed_to(
     rows_ = [row for row in facts.tensorflow if version in row.patches]
     if not rows_ or part["python"] not in choice.platform.pythons:
         return None
-    if choice.stack.cuda.origin == "wheels" and version != max(rows_[0].patches, key=Version):
+    if stacks_of(choice)[number].cuda.origin == "wheels" and version != max(
+        rows_[0].patches, key=Version
+    ):
         return None  # the catalog knows the CUDA wheels of the newest patch alone
     platforms = [
         one.model_copy(update={"pythons": [part["python"]]}) if one.id == here else one
         for one in facts.platforms
     ]
-    tensorflow = [rows_[0].model_copy(update={"patches": [version]})]
+    others__ = [row for row in facts.tensorflow if row.release != rows_[0].release]
+    # Without a wish, another release may be preferred now.
+    free = choice.wish.tensorflow is None and not choice.beside
+    tensorflow = [rows_[0].model_copy(update={"patches": [version]}), *([] if free else others__)]
     return facts.model_copy(update={"tensorflow": tensorflow, "platforms": platforms})
 
 
@@ -219,20 +244,24 @@ def resolved(facts: Catalog, fleet: Fleet, choice: Choice) -> Choice | None:
     for one in found:
         if row_of(one) == row_of(choice):
             # Without the narrowed Pythons.
-            stack = dataclasses.replace(one.stack, platform=choice.platform)
-            return dataclasses.replace(one, platform=choice.platform, stack=stack)
+            first, *others = [
+                dataclasses.replace(stack, platform=choice.platform) for stack in stacks_of(one)
+            ]
+            return dataclasses.replace(
+                one, platform=choice.platform, stack=first, beside=tuple(others)
+            )
     return None
 
 
-def _with_reasons(one: Choice, moved: Choice, found: Held) -> Choice:
+def _with_reasons(stack: Stack, moved: Stack, found: Held) -> Stack:
     """What stays has the reason that it was locked with."""
     reasons = []
-    for reason in one.stack.reasons:
+    for reason in stack.reasons:
         name = reason.component
-        stays = version_of(one.stack, name) != version_of(moved.stack, name)
+        stays = version_of(stack, name) != version_of(moved, name)
         text = found.reasons.get(name) if stays and name in HELD else None
         reasons.append(dataclasses.replace(reason, text=text or reason.text))
-    return dataclasses.replace(one, stack=dataclasses.replace(one.stack, reasons=tuple(reasons)))
+    return dataclasses.replace(stack, reasons=tuple(reasons))
 
 
 def has_driver(row: DriverRow, indices: Indices) -> bool:
@@ -254,6 +283,7 @@ def settle(facts: Catalog, choice: Choice, indices: Indices) -> tuple[Choice, li
     stack = choice.stack
     if has_driver(stack.driver, indices):
         return choice, []
+    needed = max(_driver_minimum(one) for one in stacks_of(choice))
     rows = [
         row
         for row in facts.drivers
@@ -261,7 +291,7 @@ def settle(facts: Catalog, choice: Choice, indices: Indices) -> tuple[Choice, li
         and row.branch == stack.driver.branch
         and row.userspace
         and row.version != stack.driver.version
-        and Version(row.version) >= _driver_minimum(stack)
+        and Version(row.version) >= needed
     ]
     for row in sorted(rows, key=lambda r: Version(r.version), reverse=True):
         if has_driver(row, indices):
@@ -269,16 +299,20 @@ def settle(facts: Catalog, choice: Choice, indices: Indices) -> tuple[Choice, li
                 f"driver {stack.driver.version} has left the archive, "
                 f"{row.version} is the next of branch {row.branch}"
             )
-            reasons = tuple(
-                dataclasses.replace(reason, text=f"{reason.text}; {gone}")
-                if reason.component == "nvidia_driver"
-                else reason
-                for reason in stack.reasons
-            )
-            other = dataclasses.replace(stack, driver=row, reasons=reasons)
+            first, *others = [_with_driver(one, row, gone) for one in stacks_of(choice)]
             note = f"{choice.platform.title}: {gone}"
-            return dataclasses.replace(choice, stack=other), [note]
+            return dataclasses.replace(choice, stack=first, beside=tuple(others)), [note]
     return choice, []
+
+
+def _with_driver(stack: Stack, row: DriverRow, why: str) -> Stack:
+    reasons = tuple(
+        dataclasses.replace(reason, text=f"{reason.text}; {why}")
+        if reason.component == "nvidia_driver"
+        else reason
+        for reason in stack.reasons
+    )
+    return dataclasses.replace(stack, driver=row, reasons=reasons)
 
 
 def _driver_minimum(stack: Stack) -> Version:
@@ -290,6 +324,14 @@ def _driver_minimum(stack: Stack) -> Version:
 # Packages and wheels
 
 
+def by_stack(choices: Iterable[Choice], before: Lock | None) -> dict[str, Held]:
+    """Stack id -> what is locked for it."""
+    found: dict[str, Held] = {}
+    for _choice, stack, one in _pairs(choices, before):
+        found.setdefault(stack.id, one)
+    return found
+
+
 def packages(
     choices: Iterable[Choice],
     indices: Mapping[str, Indices],
@@ -298,21 +340,20 @@ def packages(
 ) -> dict[str, dict[str, str]]:
     """Stack id -> package -> the version to keep."""
     kept: dict[str, dict[str, str]] = {}
-    for choice in choices:
-        found = held(before, choice)
-        if found is None or choice.stack.id in kept:
+    for choice, stack, found in _pairs(choices, before):
+        if stack.id in kept:
             continue
         free: set[str] = set()
         for component in ("nvidia_driver", "cuda"):
             part = found.part.get(component)
-            moved = part and part["version"] != version_of(choice.stack, component)
+            moved = part and part["version"] != version_of(stack, component)
             if part and (moved or upgrade.moves(component)):
                 free |= {name for group in part["packages"].values() for name in group}
         # The packages of one source are made for each other: they move together.
         listed = indices[choice.platform.id].packages
         sources = {p.source for p in listed if p.name in upgrade.names}
         free |= {p.name for p in listed if p.source in sources} | upgrade.names
-        kept[choice.stack.id] = {
+        kept[stack.id] = {
             name: str(package["version"])
             for name, package in found.packages.items()
             if name not in free and not upgrade.everything
@@ -325,11 +366,10 @@ def wheel_versions(
 ) -> dict[str, dict[str, str]]:
     """Stack id -> wheel -> the version to keep."""
     kept: dict[str, dict[str, str]] = {}
-    for choice in choices:
-        found = held(before, choice)
-        if found is not None and choice.stack.id not in kept:
-            free = upgrade.moves("tensorflow")
-            kept[choice.stack.id] = {
+    free = upgrade.moves("tensorflow")
+    for _choice, stack, found in _pairs(choices, before):
+        if stack.id not in kept:
+            kept[stack.id] = {
                 n: v for n, v in found.wheels.items() if not free and not upgrade.moves(n)
             }
     return kept
@@ -392,12 +432,11 @@ def check_hashes(
     choices: Iterable[Choice], indices: Mapping[str, Indices], before: Lock | None
 ) -> None:
     """InputError where an index has a locked package with another hash."""
-    for choice in choices:
-        found = held(before, choice)
+    for choice, _stack, found in _pairs(choices, before):
         there: dict[tuple[str, str], set[str]] = {}
-        for package in indices[choice.platform.id].packages if found is not None else ():
+        for package in indices[choice.platform.id].packages:
             there.setdefault((package.name, package.version), set()).add(package.sha256)
-        for name, locked in found.packages.items() if found is not None else ():
+        for name, locked in found.packages.items():
             hashes = there.get((name, locked["version"]))
             if hashes and locked["sha256"] not in hashes:
                 raise _changed(
@@ -412,10 +451,7 @@ def gone(
 ) -> list[tuple[str, str]]:
     """(what, where it was) of each locked package whose version no index has any more."""
     found: dict[tuple[str, str], None] = {}
-    for choice in choices:
-        locked = held(before, choice)
-        if locked is None:
-            continue
+    for choice, _stack, locked in _pairs(choices, before):
         there = {(p.name, p.version) for p in indices[choice.platform.id].packages}
         for name in sorted(locked.packages):
             package = locked.packages[name]

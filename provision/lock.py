@@ -60,13 +60,28 @@ def row_of(choice: Choice) -> dict[str, Any]:
     }
 
 
-def locked_stack(lock: Lock | None, choice: Choice) -> str:
-    """The name of the stack that a lock has for just these hosts, or ""."""
+def names_of(row: Mapping[str, Any]) -> list[str]:
+    """The stacks of a row: its own, and those beside it."""
+    return [row["stack"], *row.get("beside", ())]
+
+
+def hosts_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of its hosts, without what they get."""
+    return {key: value for key, value in plain(row).items() if key not in ("stack", "beside")}
+
+
+def stacks_of(choice: Choice) -> list[Stack]:
+    """The stack of a choice and those beside it, as `names_of` a row."""
+    return [choice.stack, *choice.beside]
+
+
+def locked_names(lock: Lock | None, choice: Choice) -> list[str]:
+    """The names of the stacks that a lock has for just these hosts; none without a row."""
     wanted = row_of(choice)
     for row in lock.slim["rows"] if lock is not None else ():
-        if {key: value for key, value in row.items() if key != "stack"} == wanted:
-            return str(row["stack"])
-    return ""
+        if hosts_of(row) == wanted:
+            return names_of(row)
+    return []
 
 
 def make(
@@ -92,41 +107,16 @@ def make(
         "sources": {},
     }
     for choice in choices:
-        stack = choice.stack
-        name = stack.id
-        wanted = (prefer or {}).get(stack.id, {})
-        part, packages = _stack(stack, indices[choice.platform.id], requirements[name], wanted)
-        for taken, other in stacks.items():
-            if taken == name and other != part:
-                # Two archives of one version with different hashes: tell them apart by the hash.
-                name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
-        rows.append({**row_of(choice), "stack": name})
-        stacks[name] = part
-        details["packages"][name] = {
-            package.name: {
-                "version": package.version,
-                "sha256": package.sha256,
-                "size": package.size,
-                "source": package.origin,
-            }
-            for package in packages.values()
-        }
-        details["requirements"][name] = requirements[stack.id]
-        details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
-        details["sources"][name] = [
-            {
-                "url": source.url,
-                "suite": source.suite,
-                "components": list(source.components),
-                "signed_by": list(source.signed_by),
-                "date": source.date,
-                "sha256": source.sha256,
-            }
-            for source in indices[choice.platform.id].sources
-        ]
-        was = locked_stack(before, choice)
-        if before is not None and was and _same_stack(before, was, part, details, name):
-            details["sources"][name] = plain(before.details["sources"][was])
+        was = locked_names(before, choice)
+        names = []
+        for number, stack in enumerate(stacks_of(choice)):
+            index, text = indices[choice.platform.id], requirements[stack.id]
+            name = _add(stack, index, text, (prefer or {}).get(stack.id, {}), stacks, details)
+            names.append(name)
+            if before is not None and was:
+                _keep_sources(before, was[number], stacks[name], details, name)
+        row = {**row_of(choice), "stack": names[0]}
+        rows.append(row | ({"beside": names[1:]} if choice.beside else {}))
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
@@ -134,21 +124,64 @@ def make(
     return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
 
 
-def _same_stack(
+def _keep_sources(
     before: Lock, was: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
-) -> bool:
-    """Whether a stack is what it was, from the same places, whatever the dates of these."""
+) -> None:
+    """A stack that is what it was, from the same places, was made from what it says."""
 
     def places(sources: Any) -> list[dict[str, Any]]:
         return [{k: v for k, v in one.items() if k not in ("date", "sha256")} for one in sources]
 
     old = before.details
-    return (
+    same = (
         plain(before.stacks[was]) == part
         and plain(old["packages"][was]) == details["packages"][name]
         and old["requirements"][was] == details["requirements"][name]
         and places(old["sources"][was]) == places(details["sources"][name])
     )
+    if same:
+        details["sources"][name] = plain(old["sources"][was])
+
+
+def _add(
+    stack: Stack,
+    indices: Indices,
+    requirements: str,
+    prefer: Mapping[str, str],
+    stacks: dict[str, Any],
+    details: dict[str, dict[str, Any]],
+) -> str:
+    """Puts a stack into the lock, and tells its name there."""
+    name = stack.id
+    part, packages = _stack(stack, indices, requirements, prefer)
+    for taken, other in stacks.items():
+        if taken == name and other != part:
+            # Two archives of one version with different hashes: tell them apart by the hash.
+            name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+    stacks[name] = part
+    details["packages"][name] = {
+        package.name: {
+            "version": package.version,
+            "sha256": package.sha256,
+            "size": package.size,
+            "source": package.origin,
+        }
+        for package in packages.values()
+    }
+    details["requirements"][name] = requirements
+    details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
+    details["sources"][name] = [
+        {
+            "url": source.url,
+            "suite": source.suite,
+            "components": list(source.components),
+            "signed_by": list(source.signed_by),
+            "date": source.date,
+            "sha256": source.sha256,
+        }
+        for source in indices.sources
+    ]
+    return name
 
 
 def _stack(
@@ -261,8 +294,8 @@ def _cuda(
 def _gpu_env(stack: Stack) -> dict[str, Any]:
     """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
 
-    Libraries by the RUNPATH of its own; libdevice and ptxas in ../nvidia/cuda_nvcc (CandidateCudaRoots
-    in xla/tsl/platform/default/cuda_root_path.cc), which XLA_FLAGS would hide.
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
+    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
     """
     row = stack.cuda.row
     return {

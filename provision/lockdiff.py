@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from provision.inventory import Fleet
-from provision.lock import Lock, plain, wheels
+from provision.lock import Lock, hosts_of, names_of, plain, wheels
 from provision.values import COMPONENTS
 
 
@@ -36,22 +36,21 @@ def difference(before: Lock, after: Lock, fleet: Fleet) -> list[Change]:
         hosts = tuple(h for h, w in fleet.hosts.items() if plain(w.literal) == row["wish"])
         where = f"{row['platform']['distribution']} {row['platform']['release']}"
         if key not in old or key not in new:
-            was, now = old.get(key, ""), new.get(key, "")
+            was, now = ", ".join(old.get(key, ())), ", ".join(new.get(key, ()))
             found.append(Change("row", json.dumps(row["wish"]), was, now, hosts, where))
             continue
-        for kind, name, a, b in _stack_changes(before, old[key], after, new[key]):
-            found.append(Change(kind, name, a, b, hosts, where))
+        # The same wish has as many stacks.
+        for one, other in zip(old[key], new[key], strict=True):
+            for kind, name, a, b in _stack_changes(before, one, after, other):
+                change = Change(kind, name, a, b, hosts, where)
+                if change not in found:
+                    found.append(change)
     return found
 
 
-def _rows(lock: Lock) -> dict[str, str]:
-    """What a row is for, as JSON -> its stack."""
-    return {
-        json.dumps({k: v for k, v in plain(row).items() if k != "stack"}, sort_keys=True): row[
-            "stack"
-        ]
-        for row in lock.slim["rows"]
-    }
+def _rows(lock: Lock) -> dict[str, list[str]]:
+    """What a row is for, as JSON -> its stacks."""
+    return {json.dumps(hosts_of(row), sort_keys=True): names_of(row) for row in lock.slim["rows"]}
 
 
 def _stack_changes(

@@ -106,18 +106,19 @@ def _made(
         index, pin = _pinned(facts, fleet, choices, twin, found)
         chosen[index] = pin
         pinned = pin.stack.id
-        prefer[pinned] = {**prefer.get(pinned, {}), **twin.packages}
+        for stack in locks.stacks_of(pin):  # one host, one driver
+            prefer[stack.id] = {**prefer.get(stack.id, {}), **twin.packages}
         wheels[pinned] = dict(twin.wheels)
     texts: dict[str, str] = {}
     lost: list[str] = []
-    for choice in chosen:
-        stack = choice.stack
+    locked = kept.by_stack(chosen, before)
+    for stack in (one for choice in chosen for one in locks.stacks_of(choice)):
         if stack.id in texts:
             continue
         progress(f"wheels of TensorFlow {stack.tensorflow}")
         asked: dict[str, Any] = {
             "python": stack.python,
-            "wheel_platform": choice.platform.wheel_platform,
+            "wheel_platform": stack.platform.wheel_platform,
         }
         constraints = list(stack.constraints)
         wanted = wheels.get(stack.id, {})
@@ -129,14 +130,12 @@ def _made(
             if twin is None or stack.id != pinned:
                 raise
             raise _unavailable(twin, _absent(wanted, asked), error) from None
-        texts[stack.id] = kept.same_hashes(
-            text, kept.held(before, choice), where=choice.platform.title
-        )
+        texts[stack.id] = kept.same_hashes(text, locked.get(stack.id), where=stack.platform.title)
         if stack.id != pinned:
             now = locks.wheels(text)
             moved = {n: v for n, v in wanted.items() if n in now and now[n] != v}
             lost += [
-                f"{choice.platform.title}: the index has the wheel {one} no longer; "
+                f"{stack.platform.title}: the index has the wheel {one} no longer; "
                 "keep wheels of your own beside it (UV_FIND_LINKS)"
                 for one in _absent(moved, asked)
             ]

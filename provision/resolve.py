@@ -12,6 +12,7 @@ Pure: the same catalog, host and wish give the same stack.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -33,7 +34,7 @@ from provision.catalog import (
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.search import Demand, Problem, Rule
-from provision.values import Gpu, Reason, Wish
+from provision.values import CudnnWish, Gpu, Reason, Wish
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"
@@ -134,6 +135,8 @@ class Choice:
     platform: PlatformRow
     wish: Wish
     stack: Stack
+    # Of these only TensorFlow's environments are made: the driver is the stack's.
+    beside: tuple[Stack, ...] = ()
 
 
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
@@ -148,14 +151,24 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
         fitting = []
         known: Stack | None = None
         for platform in catalog.platforms:
-            stack = solver.find(wish, platform)
-            if stack is not None and not stack.missing:
-                fitting.append(Choice(platform, wish, stack))
+            stack, beside = _side_by_side(solver, wish, platform)
+            if stack is not None and beside is not None and not stack.missing:
+                fitting.append(Choice(platform, wish, stack, beside))
             known = known or stack
         if not fitting:
             owner = f"gpu_stack of {_names(hosts)}"
             if known is None:
                 raise solver.refusal(wish, where=owner)
+            if not known.missing:
+                raise UnsatisfiableError(
+                    f"TensorFlow {known.tensorflow} can't have these beside it on one host",
+                    where=owner,
+                    got=_literal(wish),
+                    expected="TensorFlow releases that one driver and one Python of the platform "
+                    "serve, with CUDA as wheels or the same as the first one's",
+                    hint=f"on {known.platform.title} the driver would be {known.driver.branch}; "
+                    "`provision catalog` shows what runs where",
+                )
             raise UnsatisfiableError(
                 f"this version can't install {known.missing}",
                 where=owner,
@@ -165,6 +178,54 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
             )
         choices.extend(fitting)
     return choices
+
+
+def _side_by_side(
+    solver: Solver, wish: Wish, platform: PlatformRow
+) -> tuple[Stack | None, tuple[Stack, ...] | None]:
+    """The stack of a wish and those beside it, on the first driver that serves them all.
+
+    Without such a driver None for those beside it.
+    """
+    first = solver.find(wish, platform)
+    if first is None or not wish.beside:
+        return first, ()
+    branches = [d.branch for d in solver.catalog.drivers if d.platform == platform.id]
+    others = (
+        solver.find(_narrowed(wish, driver_branch=one), platform)
+        for one in ([] if wish.driver_branch else branches)
+    )
+    for stack in (first, *others):
+        if stack is None or stack.missing:
+            continue
+        beside = [_beside(solver, one, platform, stack) for one in wish.beside]
+        found = tuple(one for one in beside if one is not None)
+        if len(found) == len(beside):
+            return stack, found
+    return first, None
+
+
+def _beside(solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack) -> Stack | None:
+    """A stack with the driver of `stack`, and with its CUDA and cuDNN or those of wheels."""
+    wish = _narrowed(wish, driver_branch=stack.driver.branch)
+    tries = [_narrowed(wish, cuda_source="wheels")]
+    if stack.cuda.origin != "wheels":
+        own = stack.cudnn.sha256 if stack.cudnn.origin == "own" else None
+        cudnn = CudnnWish(stack.cudnn.version, stack.cudnn.cuda if own else None, own)
+        shared = _narrowed(wish, cuda_source=stack.cuda.origin, cuda=stack.cuda.version)
+        literal = {**shared.literal, "cudnn": dataclasses.asdict(cudnn)}
+        tries.insert(0, dataclasses.replace(shared, cudnn=cudnn, literal=literal))
+    for one in tries:
+        found = solver.find(one, platform)
+        if found is not None and not found.missing and found.driver.version == stack.driver.version:
+            return found
+    return None
+
+
+def _narrowed(wish: Wish, **more: str) -> Wish:
+    """The wish with further words; its literal says them too, for it is what is remembered by."""
+    changes: dict[str, Any] = {**more, "literal": {**wish.literal, **more}}
+    return dataclasses.replace(wish, **changes)
 
 
 def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:

@@ -71,6 +71,8 @@ class Wish:
     driver_branch: str | None = None
     cudnn: CudnnWish | None = None
     gcc: str | None = None
+    # Further TensorFlows for the same host, each in an environment of its own.
+    beside: tuple[Wish, ...] = ()
     literal: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 

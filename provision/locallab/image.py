@@ -62,18 +62,31 @@ class Platform:
 
     suite: str
     sources: tuple[str, ...]
+    driver_version: str
+    init: tuple[str, ...] = ("/sbin/init",)
 
 
-PLATFORMS = {
-    name: Platform(
+def _debian(suite: str, driver_version: str, *arguments: str) -> Platform:
+    return Platform(
         suite,
         (
             f"deb http://deb.debian.org/debian {suite} main",
             f"deb http://deb.debian.org/debian {suite}-updates main",
             f"deb http://security.debian.org/debian-security {suite}-security main",
         ),
+        driver_version,
+        ("/sbin/init", *arguments),
     )
-    for name, suite in (("debian11", "bullseye"), ("debian12", "bookworm"))
+
+
+# The driver that a simulated GPU claims is the newest that the catalog has for the platform, so
+# that a lab's hosts answer as a lock without a wish for another says.
+PLATFORMS = {
+    "debian11": _debian("bullseye", "470.256.02"),
+    "debian12": _debian("bookworm", "535.309.01"),
+    # systemd from 256 on starts with cgroups of version 1 only where its command line says so; in a
+    # container that is init's own.
+    "debian13": _debian("trixie", "550.163.01", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"),
 }
 
 
@@ -231,7 +244,8 @@ def build(podman: Podman, name: str, bundle: str, tarball: Path) -> None:
             raise MachineError(
                 f"mmdebstrap could not build the {name} image",
                 got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
-                hint="it needs http://deb.debian.org and http://security.debian.org",
+                hint="it needs http://deb.debian.org and http://security.debian.org, and a "
+                f"debian-archive-keyring on this machine that has the keys of {row.suite}",
             )
         os.replace(unfinished, tarball)
     finally:

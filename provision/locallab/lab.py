@@ -116,7 +116,7 @@ def up(
     gpus: int = 2,
     gpu_name: str = "Tesla T4",
     gpu_memory_mib: int | None = None,
-    driver_version: str = "470.256.02",
+    driver_version: str | None = None,
     platform: str = "debian11",
     with_gpu: bool = True,
     with_python: bool = True,
@@ -129,7 +129,8 @@ def up(
 ) -> Lab:
     """Start a lab and return it when every host answers on SSH.
 
-    `hosts` names the hosts; without it they are gpu01 to gpu<count>. `volumes` are further
+    `hosts` names the hosts; without it they are gpu01 to gpu<count>. `driver_version` is what the
+    simulated driver says; without it, the platform's own. `volumes` are further
     `podman --volume` values. With `keep` the lab outlives its owner (`provision lab up`);
     without, `sweep` removes it once its owner, this process or `owner_pid`, is gone. On any
     failure nothing is left.
@@ -137,7 +138,7 @@ def up(
     Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
     """
     names = list(hosts) if hosts is not None else [f"gpu{n:02}" for n in range(1, count + 1)]
-    image.platform(platform)
+    system = image.platform(platform)
     row = gpu.model(gpu_name)
     if not names or len(set(names)) != len(names):
         raise InputError("a lab needs hosts with different names", got=", ".join(names))
@@ -169,7 +170,7 @@ def up(
                         count=gpus,
                         name=gpu.product(gpu_name),
                         memory_mib=gpu_memory_mib or row.memory_mib,
-                        driver_version=driver_version,
+                        driver_version=driver_version or system.driver_version,
                         compute_capability=row.compute_capability,
                         seed=f"{run}-{host}",
                     )
@@ -199,7 +200,7 @@ def up(
                     f"--volume={pip}:/var/cache/lab/pip",
                     *(f"--volume={volume}" for volume in volumes),
                     base,
-                    "/sbin/init",
+                    *system.init,
                 )
                 started.append(container)
                 # Without --archive=false podman gives every file to root.

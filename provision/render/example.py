@@ -43,6 +43,10 @@ gpu_stack:
   # An archive of cuDNN of your own; where it lies is cudnn_controller_file, cudnn_host_file or
   # cudnn_urls below:
   # cudnn: {version: "8.5.0.96", cuda: "11.2", sha256: "<64 hex digits, from sha256sum>"}
+  # CUDA and cuDNN as TensorFlow's own wheels, from 2.14 on, instead of the distribution's packages:
+  # cuda_source: wheels
+  # Further TensorFlows on the same hosts, each in an environment of its own:
+  # beside: [{tensorflow: "2.14"}]
 
 # Everything below is optional; what stands there is the default. Which versions are installed is
 # not set here: that is the lock's.

@@ -105,6 +105,8 @@ def _applied() -> list[dict[str, Any]]:
     found = []
     for role in ROLES:
         found.append(_apply(role))
+        if role.name == "tensorflow":
+            found.append(_beside(role))
         allowed = next((one for one in role.options if one.name == f"{role.name}_reboot"), None)
         if allowed is not None:
             when = [
@@ -113,6 +115,29 @@ def _applied() -> list[dict[str, Any]]:
             ]
             found.append(_gpu_state("Apply | Hold the host again after a reboot", "hold", when))
     return found
+
+
+def _beside(role: Role) -> dict[str, Any]:
+    """TensorFlow's environments beside the current one, by the same role."""
+    part = "gpu_lock.stacks[__gpu_beside.stack].tensorflow"
+    return {
+        "name": "Apply | Bring the environments beside it to their lock",
+        "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
+        "loop": "{{ gpu_plan.beside }}",
+        "loop_control": {"loop_var": "__gpu_beside"},
+        "when": f"'{role.name}' in gpu_plan.components",
+        "vars": {
+            "tensorflow_version": f"{{{{ {part}.version }}}}",
+            "tensorflow_python": f"{{{{ {part}.python }}}}",
+            "tensorflow_requirements": "{{ playbook_dir }}/stacks/{{ __gpu_beside.stack }}"
+            ".requirements.txt",
+            "tensorflow_requirements_sha256": f"{{{{ {part}.requirements_sha256 }}}}",
+            "tensorflow_switch": False,
+            "tensorflow_reinstall": "{{ __gpu_beside.directory in (gpu_plan.repairs.tensorflow"
+            " | default({})).tensorflow_reinstall_beside | default([]) }}",
+        },
+        "tags": [role.name],
+    }
 
 
 def _apply(role: Role) -> dict[str, Any]:
@@ -129,6 +154,9 @@ def _apply(role: Role) -> dict[str, Any]:
         for option in role.options
         if option.repair
     }
+    if role.name == "tensorflow":
+        # Not to be removed as former ones.
+        repairs["tensorflow_beside"] = "{{ gpu_plan.beside | map(attribute='directory') | list }}"
     if repairs:
         task["vars"] = repairs
     return task
@@ -147,9 +175,7 @@ def _proofs() -> list[dict[str, Any]]:
         " | join(':') }}"
     )
     # Where CUDA comes as wheels there is no such directory, and XLA looks beside TensorFlow.
-    xla = (
-        "{{ {'XLA_FLAGS': '--xla_gpu_cuda_data_dir=' ~ __gpu_xla} if __gpu_xla else {} }}"
-    )
+    xla = "{{ {'XLA_FLAGS': '--xla_gpu_cuda_data_dir=' ~ __gpu_xla} if __gpu_xla else {} }}"
     xla_directory = (
         "{{ gpu_env_xla_cuda_data_dir | default('', true)"
         " or gpu_lock.stacks[gpu_plan.stack].gpu_env.xla_cuda_data_dir }}"

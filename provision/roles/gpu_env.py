@@ -18,8 +18,8 @@ class GpuEnvOptions(Options):
     )
     gpu_env_stack_xla_cuda_data_dir: str = option(
         "auto",
-        "Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: nowhere "
-        "for all, as with CUDA that came as wheels of TensorFlow, which finds them beside itself.",
+        "Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: "
+        "nowhere for all; TensorFlow finds a CUDA that came as its wheels by itself.",
         identity=True,
     )
     gpu_env_path: list[str] = option([], "Further directories for PATH.", looked_at=True)

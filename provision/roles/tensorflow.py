@@ -52,6 +52,13 @@ class TensorflowOptions(Options):
         path=True,
     )
     tensorflow_keep_old: bool = option(True, "Keep the environments that are no longer in use.")
+    tensorflow_beside: list[str] = option(
+        [],
+        "Names of environments under the root that are in use too, though not current: they stay "
+        "where tensorflow_keep_old is false.",
+        internal=True,
+    )
+    tensorflow_switch: bool = option(True, "Make this environment the current one.", internal=True)
     tensorflow_reinstall: bool = option(
         False,
         "Make the environment anew though it is there; the plan says so where files are damaged.",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import diagnose
@@ -93,6 +93,30 @@ class Check:
 
 
 CHECKS: list[Check] = []
+
+
+def beside(seen: Seen) -> list[Check]:
+    """TensorFlow's checks once more for each environment beside the current one."""
+    made = []
+    for index, part in enumerate(seen.row.get("beside") or []):
+        row = {name: value for name, value in seen.row.items() if name != "beside"}
+        if part.get("cuda_source") == "wheels":
+            row = {name: value for name, value in row.items() if name not in ("cuda", "cudnn")}
+        row["tensorflow"] = part
+        for one in CHECKS:
+            if one.id.startswith("tensorflow.") and one.only(replace(seen, row=row)):
+                identifier = f"{one.id}@{part['version']}"
+                title = f"{one.title} ({part['version']})"
+                made.append(Check(identifier, title, _of_beside(one, index, row)))
+    return made
+
+
+def _of_beside(one: Check, index: int, row: dict[str, Any]) -> Callable[[Seen], Verdict]:
+    def judge(seen: Seen) -> Verdict:
+        probe = {**seen.probe, "tensorflow": seen.probe["beside"][index]}
+        return one(replace(seen, row=row, probe=probe))
+
+    return judge
 
 
 def check(

@@ -183,6 +183,12 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
             "run the playbook again: it reinstalls what owns the library; TensorFlow takes no GPU "
             "at all when one of its libraries is missing",
         )
+    # gpu_device.cc; since 2.14 without the library's name, unless TF_CPP_MAX_VLOG_LEVEL is set.
+    if "Cannot dlopen some GPU libraries" in log:
+        return Diagnosis(
+            f"{counted}: it could not load one of CUDA's libraries, and does not say which",
+            "run the playbook again; if it comes back, LD_LIBRARY_PATH may put others in front",
+        )
     older = CUDNN_OLDER.search(log)
     if older:
         return Diagnosis(

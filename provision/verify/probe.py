@@ -357,12 +357,14 @@ def wheels(venv: str) -> dict[str, list[str]]:
     return found
 
 
-def tensorflow(root: str, sonames: Sequence[str] = ()) -> dict[str, Any]:
+def tensorflow(
+    root: str, sonames: Sequence[str] = (), directory: str = "current"
+) -> dict[str, Any]:
     """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
 
     `sonames` are the libraries of CUDA that should be in the environment itself.
     """
-    python = os.path.join(root, "current", "bin", "python")
+    python = os.path.join(root, directory, "bin", "python")
     if not os.path.exists(python):
         return {"python": python, "missing": True}
     started = time.time()
@@ -387,7 +389,7 @@ def tensorflow(root: str, sonames: Sequence[str] = ()) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": python,
         "real": os.path.realpath(os.path.dirname(os.path.dirname(python))),
-        "wheels": wheels(os.path.join(root, "current")),
+        "wheels": wheels(os.path.join(root, directory)),
     }
     for name, job in jobs.items():
         try:
@@ -472,6 +474,15 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
         found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
+    if row.get("beside"):
+        found["beside"] = [
+            tensorflow(
+                options["tensorflow_root"],
+                sorted(part.get("sonames") or {}),
+                f"{part['version']}-{part['requirements_sha256'][:8]}",
+            )
+            for part in row["beside"]
+        ]
     return found
 
 

@@ -230,3 +230,71 @@ def test_a_stack_with_cuda_of_wheels_is_not(tmp_path: Path) -> None:
     assert asked(tmp_path, stack) == [True, []]
     own = asked(tmp_path, stack, gpu_env_xla_cuda_data_dir="/opt/cuda")
     assert own == [True, ["XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda"]]
+
+
+def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Path) -> None:
+    """The variables of the loop, the row for the checks, and which environments may be removed."""
+    tensorflow = {"version": "2.14.1", "python": "3.9", "requirements_sha256": "e" * 64}
+    other = {"stack": "o", "directory": "2.14.1-eeeeeeee"}
+    (loop,) = [task for task in site.site()[0]["tasks"] if "__gpu_beside" in str(task)]
+    applied = {task["name"]: task for task in site.site()[0]["tasks"]}
+    root = Path(site.__file__).parents[2]
+    prove = yaml.safe_load((root / "provision/verify/prove.yml").read_text(encoding="utf-8"))
+    (row,) = {task["vars"]["__verify_row"] for task in prove if "__verify_row" in str(task)}
+    switch = yaml.safe_load((root / "roles/tensorflow/tasks/switch.yml").read_text("utf-8"))
+    (old,) = [task["loop"] for task in switch if "loop" in task]
+    kept = applied["Apply | Bring tensorflow to its lock"]["vars"]["tensorflow_beside"]
+    repairs = {"tensorflow": {"tensorflow_reinstall_beside": ["2.14.1-eeeeeeee"]}}
+    cases = [([other], repairs), ([other], {}), ([], {})]
+    tasks: list[dict[str, Any]] = []
+    for number, (beside, repaired) in enumerate(cases):
+        content = {name: value for name, value in loop["vars"].items() if beside}
+        content |= {"row": row, "old": old}
+        tasks.append(
+            {
+                "ansible.builtin.copy": {
+                    "dest": str(tmp_path / f"{number}.json"),
+                    "content": "{{ content | to_json }}",
+                    "mode": "0600",
+                },
+                "vars": {
+                    "content": content,
+                    "__gpu_beside": other,
+                    "gpu_plan": {"stack": "s", "beside": beside, "repairs": repaired},
+                    "gpu_lock": {"stacks": {"s": {"a": 1}, "o": {"tensorflow": tensorflow}}},
+                    "tensorflow_root": "/opt/tensorflow",
+                    "tensorflow_beside": kept,
+                    "__tensorflow_venv": "/opt/tensorflow/2.9.3-a0c523be",
+                    "__tensorflow_look_venvs": {
+                        "files": [
+                            {"path": f"/opt/tensorflow/{name}/.provision.json"}
+                            for name in ("2.9.3-a0c523be", "2.14.1-eeeeeeee", "2.8.0-00000000")
+                        ]
+                    },
+                },
+            }
+        )
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    options = ["-i", "localhost,", "-c", "local", "-e", interpreter]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), *options, "play.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second, third = (
+        json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8"))
+        for number in range(len(cases))
+    )
+    assert first["tensorflow_version"] == "2.14.1"
+    assert first["tensorflow_requirements"].endswith("/stacks/o.requirements.txt")
+    assert first["tensorflow_requirements_sha256"] == "e" * 64
+    assert (first["tensorflow_reinstall"], second["tensorflow_reinstall"]) == (True, False)
+    assert first["row"] == {"a": 1, "beside": [tensorflow]}
+    assert third["row"] == {"a": 1}
+    assert first["old"] == ["/opt/tensorflow/2.8.0-00000000"]
+    assert third["old"] == ["/opt/tensorflow/2.14.1-eeeeeeee", "/opt/tensorflow/2.8.0-00000000"]

@@ -73,7 +73,7 @@ def machine() -> dict[str, Any]:
 
 @fresh
 def wheels() -> dict[str, Any]:
-    """The machine with a stack whose CUDA and cuDNN are wheels of TensorFlow's; nobody recorded it."""
+    """The machine with a stack whose CUDA and cuDNN are wheels; made up, not recorded."""
     data = machine()
     row, probe = data["row"], data["probe"]
     for part in ("cuda", "cudnn"):

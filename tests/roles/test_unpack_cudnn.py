@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from provision.locallab import cudnn_archive
+
 SCRIPT = Path(__file__).parents[2] / "roles" / "cudnn" / "files" / "unpack_cudnn.py"
 VERSION = "8.1.0.77"
 CUDA = "11.2"
@@ -137,6 +139,76 @@ def test_a_good_archive_becomes_the_current_version(
     assert (found["complete"], found["current"], found["library"]) == (True, True, library)
     assert everything(root.parent) >= {f"cudnn/{NAME}/{library}/libcudnn.so.8"}
     assert not [name for name in os.listdir(root) if name.startswith(".")]
+
+
+def test_an_archive_of_8_3_or_later_has_another_layout(root: Path, tmp_path: Path) -> None:
+    """A directory of its own name, lib instead of lib64, static libraries, xz."""
+    version, cuda, top = "8.7.0.84", "11", "cudnn-linux-x86_64-8.7.0.84_cuda11-archive"
+    header = HEADER.replace(b"MINOR 1", b"MINOR 7")
+    members = [
+        directory(top + "/"),
+        file(f"{top}/LICENSE", b"terms"),
+        directory(f"{top}/include"),
+        file(f"{top}/include/cudnn.h", b'#include "cudnn_version.h"'),
+        file(f"{top}/include/cudnn_version.h", header),
+        directory(f"{top}/lib"),
+        link(f"{top}/lib/libcudnn.so", "libcudnn.so.8"),
+        link(f"{top}/lib/libcudnn.so.8", "libcudnn.so.8.7.0"),
+        file(f"{top}/lib/libcudnn.so.8.7.0", LIBRARY, 0o755),
+        file(f"{top}/lib/libcudnn_ops_infer_static_v8.a", b"!<arch>"),
+        link(f"{top}/lib/libcudnn_ops_infer_static.a", "libcudnn_ops_infer_static_v8.a"),
+    ]
+    archive = tmp_path / (top + ".tar.xz")
+    sha256 = pack(archive, members, "xz")
+    result = unpack_cudnn.install(str(root), version, cuda, sha256, str(archive))
+    assert result == {"changed": True, "backup": [], "library": "lib"}
+    found = unpack_cudnn.look(str(root), version, cuda, sha256)
+    assert (found["complete"], found["current"], found["library"]) == (True, True, "lib")
+    assert os.readlink(root / "current") == "8.7.0.84-cuda11"
+    assert (root / "current" / "lib" / "libcudnn.so").read_bytes() == LIBRARY
+    assert (root / "current" / "LICENSE").read_bytes() == b"terms"
+    assert not (root / "current" / top).exists()
+
+
+def test_what_a_lab_packs_is_what_the_role_unpacks(root: Path, tmp_path: Path) -> None:
+    for version, build in cudnn_archive.BUILDS.items():
+        numbers = dict(zip((b"MAJOR", b"MINOR", b"PATCHLEVEL"), version.split("."), strict=False))
+
+        def fetch(where: Path, numbers: dict[bytes, str] = numbers) -> None:
+            lines = [b"#define CUDNN_%s %s\n" % (k, n.encode()) for k, n in numbers.items()]
+            for name, content in (
+                ("include/cudnn_version.h", b"".join(lines)),
+                ("lib/libcudnn.so.8", LIBRARY),
+            ):
+                path = where / "nvidia" / "cudnn" / name
+                path.parent.mkdir(parents=True)
+                path.write_bytes(content)
+
+        made = cudnn_archive.pack(tmp_path / "cache", version=version, fetch=fetch)
+        wanted = (made.version, made.cuda, made.sha256)
+        result = unpack_cudnn.install(str(root), *wanted, str(made.path))
+        assert result["library"] == build.library
+        assert unpack_cudnn.look(str(root), *wanted)["complete"]
+
+
+def damage(path: Path) -> str:
+    """Nothing but ones in the middle; returns the SHA-256 of what is there now."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 1000] = b"\xff" * 1000
+    path.write_bytes(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_damaged_xz_archive_is_refused_in_one_line(root: Path, archive: Path) -> None:
+    """lzma has an error class of its own, which tarfile hands through."""
+    # Such content as is really compressed: what is only stored can change without notice.
+    content = b"".join(hashlib.sha256(b"%d" % n).hexdigest().encode() for n in range(8000))
+    sha256 = pack(archive, [*nvidia(), file("cuda/big", content)], "xz")
+    damaged = damage(archive)
+    assert "it is another archive, or was changed on its way" in refusal(root, archive, sha256)
+    # and where the wished hash is that of the damaged file
+    assert "cannot be unpacked" in refusal(root, archive, damaged)
 
 
 def test_everybody_may_read_what_was_unpacked_whatever_the_umask(root: Path, archive: Path) -> None:

@@ -14,7 +14,8 @@ enum {
     NVML_ERROR_NOT_SUPPORTED = 3,
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
-    NVML_ERROR_DRIVER_NOT_LOADED = 9
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25
 };
 
 struct device {
@@ -82,18 +83,60 @@ const char *nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_NOT_FOUND: return "Not Found";
     case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument Version Mismatch";
     default: return "Unknown Error (simulated GPU)";
     }
 }
 
+nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
+
+/* An entry of nvidia-smi's own list of processes, 4128 bytes: seen with 580 in
+ * https://github.com/NVIDIA/k8s-test-infra/pull/630, and the same with 535 and 550. */
+struct process_named {
+    unsigned int pid, unused;
+    unsigned long long used;
+    unsigned int gpu_instance, compute_instance;
+    unsigned long long protected_used;
+    char name[4096];
+};
+
+/* From 535 on nvidia-smi takes processes from here, not from the public functions. */
+static nvmlReturn_t internal_processes(nvmlDevice_t device, unsigned int *count,
+                                       struct process_named *infos) {
+    struct simulated now;
+    unsigned int index, room;
+    DEVICE(device);
+    if (!count)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    simulated_read(&now);
+    room = *count;
+    *count = device->index ? 0 : now.process_count;
+    if (!*count)
+        return NVML_SUCCESS;
+    if (room < *count || !infos)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (index = 0; index < *count; index++) {
+        memset(&infos[index], 0, sizeof infos[index]);
+        infos[index].pid = now.processes[index].pid;
+        infos[index].used = now.processes[index].mib << 20;
+        infos[index].gpu_instance = infos[index].compute_instance = 0xffffffffu;
+        nvmlSystemGetProcessName(infos[index].pid, infos[index].name, sizeof infos[index].name);
+    }
+    return NVML_SUCCESS;
+}
+
 /* nvidia-smi asks for tables of internal functions and takes their absence for another
  * driver's library ("Mismatch in versions between nvidia-smi and NVML"). A table begins with
- * its size in bytes. */
+ * its size in bytes; a newer nvidia-smi calls entries further down. */
 static nvmlReturn_t internal(void) { return NVML_ERROR_NOT_SUPPORTED; }
 
-static const void *table[128];
+#define PROCESSES_ENTRY 213
+
+static const void *table[1024];
 
 nvmlReturn_t nvmlInternalGetExportTable(const void **where, const void *id) {
+    nvmlReturn_t (*processes)(nvmlDevice_t, unsigned int *, struct process_named *) =
+        internal_processes;
     size_t index;
     (void)id;
     if (!where)
@@ -103,6 +146,7 @@ nvmlReturn_t nvmlInternalGetExportTable(const void **where, const void *id) {
         nvmlReturn_t (*function)(void) = internal;
         memcpy(&table[index], &function, sizeof function);
     }
+    memcpy(&table[PROCESSES_ENTRY], &processes, sizeof processes);
     *where = table;
     return NVML_SUCCESS;
 }
@@ -260,6 +304,28 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct pci_v2 *pci) {
 
 nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, struct pci_v2 *pci) {
     return nvmlDeviceGetPciInfo_v2(device, pci);
+}
+
+struct pci_ext {
+    unsigned int version, domain, bus, device, id, subsystem, base_class, sub_class;
+    char text[32];
+};
+
+/* nvidia-smi 550 asks here for the address. A version is the size, and its number above 24 bits. */
+nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, struct pci_ext *pci) {
+    DEVICE(device);
+    if (!pci)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (pci->version != (sizeof *pci | 1u << 24))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    pci->domain = pci->device = 0;
+    pci->bus = simulated_bus(device->index);
+    pci->id = gpu.pci_device << 16 | 0x10de;
+    pci->subsystem = gpu.pci_subsystem << 16 | 0x10de;
+    pci->base_class = 3; /* as the PCI entries of the host: a 3D controller */
+    pci->sub_class = 2;
+    snprintf(pci->text, sizeof pci->text, "00000000:%02X:00.0", pci->bus);
+    return NVML_SUCCESS;
 }
 
 struct memory {

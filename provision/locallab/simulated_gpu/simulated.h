@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef SIMULATED_CONFIG /* a test has a file of its own */
 #define SIMULATED_CONFIG "/etc/gpu-simulated"
+#endif
 #define SIMULATED_MAXIMUM 16
 
 struct simulated {

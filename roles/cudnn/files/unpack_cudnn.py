@@ -17,7 +17,7 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
 
 What is written (ROOT is /opt/nvidia/cudnn by default):
 
-    ROOT/8.1.0.77-cuda11.2/{include,lib64}       the files, readable by all
+    ROOT/8.1.0.77-cuda11.2/{include,lib64}       the files, readable by all (lib from 8.3 on)
     ROOT/8.1.0.77-cuda11.2/.provision-manifest.json
     ROOT/current -> 8.1.0.77-cuda11.2
 """
@@ -36,6 +36,11 @@ import tarfile
 import tempfile
 import time
 import zlib
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python built without it; tarfile refuses the archive then
+    LZMAError = EOFError
 
 MANIFEST = ".provision-manifest.json"
 MANIFEST_FORMAT = 1
@@ -190,10 +195,8 @@ def is_truncated(archive):
         with tarfile.open(archive, "r:*") as stream:
             for _member in stream:
                 pass
-    except (EOFError, tarfile.ReadError, zlib.error, OSError) as error:
+    except (EOFError, tarfile.ReadError, zlib.error, LZMAError, OSError) as error:
         return "end" in str(error).lower() or isinstance(error, EOFError)
-    except Exception:  # lzma's own error class exists only where Python was built with it
-        return False
     return False
 
 
@@ -463,7 +466,7 @@ def explained(error, root):
         return RefusalError(
             "no space left on the filesystem of {}; nothing was changed".format(root)
         )
-    if isinstance(error, (EOFError, tarfile.TarError, zlib.error)):
+    if isinstance(error, (EOFError, tarfile.TarError, zlib.error, LZMAError)):
         return RefusalError("the archive cannot be unpacked: {}".format(error))
     return error
 

@@ -24,7 +24,10 @@ DRIVER: dict[str, Any] = {
 }
 ROW: dict[str, Any] = {
     "nvidia_driver": DRIVER,
-    "cuda": {"packages": {"runtime": {"libcudart11.0": "11.2.152~11.2.2-3+deb11u3"}}},
+    "cuda": {
+        "release": "11.2",
+        "packages": {"runtime": {"libcudart11.0": "11.2.152~11.2.2-3+deb11u3"}},
+    },
     "tensorflow": {"version": "2.9.3"},
 }
 

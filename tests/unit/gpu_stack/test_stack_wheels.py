@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,33 @@ def test_the_role_sets_what_the_look_wants(stack: str, own: str, directory: str 
     assert exported.get("XLA_FLAGS") == (
         None if directory is None else f"--xla_gpu_cuda_data_dir={directory}"
     )
+
+
+CUSOLVER = made.SITE + "/nvidia/cusolver/lib/libcusolver.so.11"
+LINK = made.SITE + "/tensorflow/libcusolver.so.11"
+
+
+def link(site: Path) -> str:
+    """What the role's task prints, run in this directory."""
+    text = (ROLES / "tensorflow/tasks/links.yml").read_text(encoding="utf-8")
+    argv = yaml.safe_load(text)[0]["ansible.builtin.command"]["argv"]
+    return subprocess.run(argv, cwd=site, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_libraries_lie_beside_tensorflow(tmp_path: Path) -> None:
+    """The plan names what does not, and the role's own task puts it right."""
+    host = made.make(tmp_path)
+    wanted = lock()
+    part = wanted["stacks"]["debian11-small"]["tensorflow"]
+    part["sonames"] = {"libcusolver.so.11": "nvidia-cusolver-cu12", "libgone.so.1": "nvidia-gone"}
+    wanted["stacks"]["debian11-small"].pop("gpu_env")
+    host.write(CUSOLVER, made.ELF)
+    expected = [("tensorflow", "tensorflow/libcusolver.so.11", "missing")]
+    assert host.items(lock=wanted) == expected
+    for elsewhere in ("../nvidia/cusolver/lib/elsewhere.so.11", "/usr/bin/ptxas"):
+        host.link(LINK, elsewhere)
+        assert host.items(lock=wanted) == expected
+    assert link(host.path(made.SITE)) == "tensorflow/libcusolver.so.11\n"
+    assert host.items(lock=wanted) == []
+    assert link(host.path(made.SITE)) == ""
+    assert host.path(LINK).readlink() == Path("../nvidia/cusolver/lib/libcusolver.so.11")

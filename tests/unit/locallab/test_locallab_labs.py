@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from packaging.version import Version
 
 from provision.errors import InputError, MachineError
-from provision.locallab import image, lab, machine
+from provision.locallab import gpu, image, lab, machine
 
 
 class Recorder(machine.Podman):
@@ -191,6 +193,84 @@ def test_image_name_follows_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert before != image.tag("debian11", "another bundle")
     monkeypatch.setattr(image, "PACKAGES", (*image.PACKAGES, "vim"))
     assert before != image.tag("debian11", "bundle")
+
+
+@pytest.mark.parametrize("name", image.PLATFORMS)
+def test_the_simulated_driver_is_the_platforms_newest(name: str) -> None:
+    """The lock of a host takes that one, and the proof refuses a driver that says another."""
+    path = Path(image.__file__).parents[1] / "catalog" / "drivers.yml"
+    rows = yaml.safe_load(path.read_text("utf-8"))["drivers"]
+    versions = [Version(row["version"]) for row in rows if row["platform"] == name]
+    assert Version(image.platform(name).driver_version) == max(versions)
+
+
+def test_the_init_of_a_platform_is_not_in_its_images_name() -> None:
+    """The tag is of what the image is made of: images that are there stay in use."""
+    recipe = json.loads(image.recipe("debian13", "bundle"))
+    assert recipe["suite"] == "trixie"
+    assert set(recipe) == {
+        *("platform", "suite", "sources", "packages", "customize", "sshd", "pip", "ca"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("platform", "given", "driver", "init"),
+    [
+        ("debian11", None, "470.256.02", ["/sbin/init"]),
+        ("debian12", None, "535.309.01", ["/sbin/init"]),
+        ("debian12", "535.261.03", "535.261.03", ["/sbin/init"]),
+        (
+            "debian13",
+            None,
+            "550.163.01",
+            ["/sbin/init", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"],
+        ),
+    ],
+)
+def test_a_host_is_of_its_platform(
+    cached: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    given: str | None,
+    driver: str,
+    init: list[str],
+) -> None:
+    podman = Recorder([])
+    written: dict[str, bytes] = {}
+
+    def call(*arguments: str, stdin: bytes | None = None, **_: Any) -> str:
+        podman.calls.append(arguments)
+        if arguments[0] == "cp":
+            assert stdin is not None
+            with tarfile.open(fileobj=io.BytesIO(stdin)) as tar:
+                for entry in tar:
+                    content = tar.extractfile(entry) if entry.isfile() else None
+                    written[entry.name] = content.read() if content else b""
+        return "[]" if arguments[0] == "ps" else "10.0.0.2"
+
+    monkeypatch.setattr(podman, "call", call)
+    monkeypatch.setattr(podman, "as_root", lambda *_: "")
+    monkeypatch.setattr(lab, "connect", lambda *_: podman)
+    monkeypatch.setattr(lab, "require", lambda _: None)
+    monkeypatch.setattr(image, "ensure", lambda *_: "base")
+    monkeypatch.setattr(gpu, "compile_libraries", lambda _: {})
+    for name in ("_finish", "_wait_for_ssh"):
+        monkeypatch.setattr(lab, name, lambda *_, **__: None)
+    cached.mkdir(parents=True, exist_ok=True)
+    made = lab.up(
+        "demo",
+        state_dir=tmp_path / "demo",
+        count=1,
+        platform=platform,
+        driver_version=given,
+        with_cache=False,
+    )
+    (create,) = [arguments for arguments in podman.calls if arguments[0] == "create"]
+    assert list(create[create.index("base") + 1 :]) == init
+    says = gpu.parse(written["etc/gpu-simulated"].decode())
+    assert says["driver_version"] == driver
+    assert [host.name for host in made.hosts] == ["gpu01"]
 
 
 def test_image_has_main_only() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +115,114 @@ def test_libraries_need_no_newer_libc_than_debian_11s(tmp_path: Path) -> None:
         }
         assert versions
         assert max(versions) <= (2, 31)
+
+
+PROCESSES_ENTRY = 213
+
+
+class PciInfoExt(ctypes.Structure):
+    """nvmlPciInfoExt_v1_t."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("version", "domain", "bus", "device")),
+        *((name, ctypes.c_uint) for name in ("id", "subsystem", "base_class", "sub_class")),
+        ("text", ctypes.c_char * 32),
+    )
+
+
+class ProcessNamed(ctypes.Structure):
+    """An entry of the list that nvidia-smi 535 and newer take from the export table."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+        ("protected_used", ctypes.c_ulonglong),
+        ("name", ctypes.c_char * 4096),
+    )
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The simulated NVML with a configuration of its own, two processes on GPU 0."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs gcc")
+    tmp_path = tmp_path_factory.mktemp("nvml")
+    config = tmp_path / "gpu-simulated"
+    config.write_text(
+        gpu.Simulated(count=2, processes=((os.getpid(), 500), (1, 7))).text(), "ascii"
+    )
+    compiler = ("gcc", f'-DSIMULATED_CONFIG="{config}"')
+    library = tmp_path / "libnvidia-ml.so.1"
+    library.write_bytes(gpu.compile_libraries(tmp_path, compiler)["libnvidia-ml.so.1"])
+    loaded = ctypes.CDLL(str(library))
+    assert loaded.nvmlInit_v2() == 0
+    return loaded
+
+
+def device(nvml: Any, index: int) -> ctypes.c_void_p:
+    found = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(found)) == 0
+    return found
+
+
+def test_nvidia_smi_550_gets_the_address(nvml: Any) -> None:
+    """It asks nvmlDeviceGetPciInfoExt; without it pci.bus_id is "[Function Not Found]"."""
+    info = PciInfoExt(version=0x1000040)
+    assert ctypes.sizeof(info) == 0x40
+    assert nvml.nvmlDeviceGetPciInfoExt(device(nvml, 1), ctypes.byref(info)) == 0
+    assert info.text == b"00000000:3C:00.0"
+    assert (info.bus, info.id) == (0x3C, 0x1EB810DE)
+    assert (info.base_class, info.sub_class) == (3, 2)
+    info.version = 0x2000040
+    assert nvml.nvmlDeviceGetPciInfoExt(device(nvml, 1), ctypes.byref(info)) == 25
+    assert nvml.nvmlDeviceGetPciInfoExt(device(nvml, 1), None) == 2
+
+
+def test_nvidia_smi_535_gets_the_processes(nvml: Any) -> None:
+    """It calls an entry of the export table; past its end it says "[Uninitialized]"."""
+    assert ctypes.sizeof(ProcessNamed) == 4128
+    table = ctypes.POINTER(ctypes.c_void_p)()
+    assert nvml.nvmlInternalGetExportTable(ctypes.byref(table), None) == 0
+    size = table[0] or 0
+    assert size > (PROCESSES_ENTRY + 1) * ctypes.sizeof(ctypes.c_void_p)
+    assert all(table[index] for index in range(size // ctypes.sizeof(ctypes.c_void_p)))
+    list_ = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p
+    )(table[PROCESSES_ENTRY] or 0)
+    found = (ProcessNamed * 4)()
+    count = ctypes.c_uint(4)
+    assert list_(device(nvml, 0), ctypes.byref(count), found) == 0
+    assert count.value == 2
+    assert (found[0].pid, found[0].used) == (os.getpid(), 500 << 20)
+    assert (found[1].pid, found[1].used) == (1, 7 << 20)
+    first = Path(f"/proc/{os.getpid()}/cmdline").read_bytes().split(b"\0")[0]
+    assert found[0].name == first
+    # no room: how many there are, and nothing written
+    none = ctypes.c_uint(0)
+    assert list_(device(nvml, 0), ctypes.byref(none), None) == 7
+    assert none.value == 2
+    idle = ctypes.c_uint(4)
+    assert list_(device(nvml, 1), ctypes.byref(idle), found) == 0
+    assert idle.value == 0
+    # every other entry says that it is not supported, as before
+    other = ctypes.CFUNCTYPE(ctypes.c_int)(table[1] or 0)
+    assert other() == 3
+
+
+# What nvidia-smi 535.261.03, 535.309.01 and 550.163.01 look up by name and 470 did not.
+NEWER = (
+    "nvmlDeviceClearFieldValues nvmlDeviceGetC2cModeInfoV nvmlDeviceGetGpuFabricInfoV "
+    "nvmlDeviceGetNumaNodeId nvmlDeviceGetVgpuHeterogeneousMode "
+    "nvmlDeviceSetVgpuHeterogeneousMode nvmlDeviceGetVgpuInstancesUtilizationInfo "
+    "nvmlDeviceGetVgpuProcessesUtilizationInfo nvmlDeviceGetVgpuTypeCreatablePlacements "
+    "nvmlDeviceGetVgpuTypeSupportedPlacements nvmlSystemGetConfComputeKeyRotationThresholdInfo "
+    "nvmlSystemSetConfComputeKeyRotationThresholdInfo nvmlSystemGetConfComputeSettings "
+    "nvmlVgpuInstanceGetPlacementId"
+)
+
+
+@pytest.mark.parametrize("name", NEWER.split())
+def test_what_newer_drivers_ask_is_not_supported_rather_than_absent(nvml: Any, name: str) -> None:
+    assert getattr(nvml, name)() == 3

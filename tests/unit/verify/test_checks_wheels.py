@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorded import NVIDIA, WHEELS_ROW, host, wheels_host
+from recorded import NVIDIA, ROW, WHEELS_ROW, host, wheels_host
 
-from provision.verify.checks import CHECKS, found
+from provision.verify.checks import CHECKS, Seen, beside, found
 
 BY_ID = {check.id: check for check in CHECKS}
 LIBRARIES = BY_ID["tensorflow.cuda_wheels"]
@@ -108,3 +108,45 @@ def test_found_tells_what_answered() -> None:
     assert told["tensorflow"] == "2.20.0"
     assert "cudnn" not in told
     assert "nvcc" not in told
+
+
+def two() -> Seen:
+    """The good host of Debian's CUDA, with the environment of wheels beside its own."""
+    seen = host(row=ROW | {"beside": [WHEELS_ROW["tensorflow"]]})
+    seen.probe["beside"] = [wheels_host().probe["tensorflow"]]
+    return seen
+
+
+def test_each_environment_beside_has_tensorflows_checks() -> None:
+    seen = two()
+    made = {check.id: check(seen) for check in beside(seen)}
+    own = [check.id for check in CHECKS if check.id.startswith("tensorflow.")]
+    assert list(made) == [f"{name}@2.20.0" for name in own]
+    assert {verdict.result for verdict in made.values()} == {"passed"}
+    assert all(check(seen).result == "passed" for check in CHECKS if check.only(seen))
+    assert beside(host()) == []
+
+
+def test_a_fault_of_one_is_no_fault_of_the_other() -> None:
+    seen = two()
+    seen.probe["beside"][0]["cuda_wheels"]["libraries"]["libcudnn.so.9"] = library(None)
+    seen.probe["beside"][0]["gpus"]["gpus"] = []
+    made = {check.id: check(seen).result for check in beside(seen)}
+    red = {name for name, result in made.items() if result == "failed"}
+    assert red == {"tensorflow.cuda_wheels@2.20.0", "tensorflow.gpus@2.20.0"}
+    assert BY_ID["tensorflow.gpus"](seen).result == "passed"
+
+
+def test_an_environment_that_shares_cuda_is_judged_by_it() -> None:
+    part = ROW["tensorflow"] | {"version": "2.8.4"}
+    seen = host(row=ROW | {"beside": [part]})
+    seen.probe["beside"] = [seen.probe["tensorflow"]]
+    made = {check.id: check(seen).result for check in beside(seen)}
+    assert "tensorflow.cuda_wheels@2.8.4" not in made
+    assert made["tensorflow.version@2.8.4"] == "failed"
+    assert made["tensorflow.built_with_cuda@2.8.4"] == "passed"
+
+
+def test_a_host_that_does_not_answer_says_so_of_none_of_them() -> None:
+    seen = host(row=ROW | {"beside": [WHEELS_ROW["tensorflow"]]}, probe={}, error="no route")
+    assert {check(seen).detail for check in beside(seen)} == {"the host did not answer"}

@@ -154,6 +154,12 @@ def test_tensorflow_import(rc: int, error: str, log: str, words: str) -> None:
             "2.1. The minimum required Cuda capability is 3.5.",
             "ignores a GPU with Cuda compute capability 2.1",
         ),
+        (
+            "W tensorflow/core/common_runtime/gpu/gpu_device.cc:2256] Cannot dlopen some GPU "
+            "libraries. Please make sure the missing libraries mentioned above are installed "
+            "properly if you would like to use GPU.",
+            "could not load one of CUDA's libraries, and does not say which",
+        ),
         ("nothing known", "TensorFlow lists 0 of 2 GPUs"),
     ],
 )

@@ -56,6 +56,8 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     program(folder, "dpkg-query", prints(shape, 1))
     program(folder, "ldconfig", prints("\tlibz.so.1 (libc6,x86-64) => /somewhere/libz.so.1\n"))
     program(tmp_path / "tensorflow", "current/bin/python", TENSORFLOW)
+    other = TENSORFLOW.replace("2.9.3", "2.14.1")
+    program(tmp_path / "tensorflow", "2.14.1-eeeeeeee/bin/python", other)
     site = tmp_path / "tensorflow" / "current" / "lib" / "python3.9" / "site-packages"
     for name in ("absl_py-2.3.1", "numpy-1.26.4", "numpy-2.0.2", "Keras_Preprocessing-1.1.2"):
         (site / f"{name}.dist-info").mkdir(parents=True)
@@ -71,6 +73,10 @@ def answer(tmp_path: Path) -> dict[str, Any]:
         },
         "cudnn": {"soname": "libcudnn.so.8"},
         "tensorflow": {"version": "2.9.3"},
+        "beside": [
+            {"version": "2.14.1", "requirements_sha256": "e" * 64},
+            {"version": "2.8.4", "requirements_sha256": "d" * 64},
+        ],
     }
     options = {
         "cudnn_root": str(tmp_path / "cudnn"),
@@ -121,6 +127,16 @@ def test_tensorflow_is_asked_twice_and_its_log_kept(answer: dict[str, Any]) -> N
     assert "a line of log" in tensorflow["gpus"]["log"]
     assert tensorflow["trains"]["cuda"] == "-1"
     assert tensorflow["trains"]["last"] == 0.1
+
+
+def test_each_environment_beside_is_asked_by_itself(answer: dict[str, Any], tmp_path: Path) -> None:
+    there, gone = answer["beside"]
+    assert there["gpus"]["version"] == "2.14.1"
+    assert there["python"] == f"{tmp_path}/tensorflow/2.14.1-eeeeeeee/bin/python"
+    assert there["wheels"] == {}
+    python = f"{tmp_path}/tensorflow/2.8.4-dddddddd/bin/python"
+    assert gone == {"python": python, "missing": True}
+    assert answer["tensorflow"]["gpus"]["version"] == "2.9.3"
 
 
 def test_wheels_are_named_as_in_the_lock(answer: dict[str, Any]) -> None:

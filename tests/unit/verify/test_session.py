@@ -130,7 +130,7 @@ def test_input_that_is_not_the_playbooks_is_a_usage_error(tree: Path, text: str)
 
 
 PLATFORM = {"distribution": "debian", "release": "11", "architecture": "x86_64"}
-LOCK = {
+LOCK: dict[str, Any] = {
     "digest": "sha256:abc",
     "rows": [
         {"platform": PLATFORM, "wish": {"tensorflow": "2.9"}, "stack": "a"},
@@ -147,6 +147,32 @@ def test_by_hand_the_stack_is_chosen_by_wish_then_by_receipt() -> None:
         choose_row(LOCK, PLATFORM, None, None)
     with pytest.raises(LookupError, match="no stack for ubuntu"):
         choose_row(LOCK, PLATFORM | {"distribution": "ubuntu"}, None, None)
+
+
+def test_by_hand_the_environments_beside_come_with_the_stack() -> None:
+    part = {"version": "2.14.1"}
+    rows = [LOCK["rows"][0] | {"beside": ["c"]}, LOCK["rows"][1]]
+    lock = LOCK | {"rows": rows, "stacks": LOCK["stacks"] | {"c": {"tensorflow": part}}}
+    expected = {"name": "a", "beside": [part]}
+    assert choose_row(lock, PLATFORM, {"tensorflow": "2.9"}, None) == expected
+    assert choose_row(lock, PLATFORM, None, "a") == expected
+    assert choose_row(lock, PLATFORM, {"tensorflow": "2.8"}, None) == {"name": "b"}
+
+
+def test_environments_beside_are_judged_and_written_down(tree: Path) -> None:
+    part = ROW["tensorflow"] | {"version": "2.8.4"}
+    probe = PROBE | {"beside": [PROBE["tensorflow"]]}
+    entry = {"row": ROW | {"beside": [part]}, "stdout": "PROVISION-PROBE " + json.dumps(probe)}
+    done = verify(tree, json.dumps({"lock_digest": "sha256:abc", "hosts": {"gpu01": entry}}))
+    assert done.returncode == 1, done.stdout
+    results = {one["id"]: one for one in checks(tree)["hosts"]["gpu01"]["checks"]}
+    assert results["tensorflow.imports@2.8.4"]["result"] == "passed"
+    assert results["tensorflow.version@2.8.4"]["result"] == "failed"
+    assert results["tensorflow.version"]["result"] == "passed"
+    assert (
+        "TensorFlow and its Python are the lock's (2.8.4): NO"
+        in (checks(tree)["verdicts"]["gpu01"])
+    )
 
 
 def test_by_hand_testinfra_connects_and_runs_the_probe(tree: Path) -> None:

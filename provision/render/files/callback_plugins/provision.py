@@ -258,9 +258,7 @@ class Record:
             component: state["version"]
             for component, state in (now.get("state") or {}).items()
             # A CUDA on the host of a stack that brings its own with TensorFlow is not the stack's.
-            if isinstance(state, dict)
-            and state.get("version")
-            and (not row or component in row)
+            if isinstance(state, dict) and state.get("version") and (not row or component in row)
         }
         found.update((checked or {}).get("found") or {})
         return {

@@ -31,14 +31,39 @@ def typed(options):
     return found
 
 
-def choose(lock, wish, platform_found):
-    """(stack id, stack row) of the lock for this platform and wish; (None, None) without one."""
+def _row(lock, wish, platform_found):
+    """The row of the lock for this platform and wish; None without one."""
     for row in (lock or {}).get("rows") or []:
         if row["wish"] != (wish or {}):
             continue
         if all(platform_found.get(key) == value for key, value in row["platform"].items()):
-            return row["stack"], lock["stacks"][row["stack"]]
-    return None, None
+            return row
+    return None
+
+
+def choose(lock, wish, platform_found):
+    """(stack id, the stack's parts) of the lock for this platform and wish; (None, None) without.
+
+    Under `beside` the part tensorflow of each stack whose environment is wished for too.
+    """
+    row = _row(lock, wish, platform_found)
+    if row is None:
+        return None, None
+    stack = lock["stacks"][row["stack"]]
+    names = row.get("beside")
+    if names:
+        beside = [lock["stacks"][name][tensorflow.NAME] for name in names]
+        stack = dict(stack, beside=beside)
+    return row["stack"], stack
+
+
+def _beside(lock, wish, platform_found):
+    """[{stack, directory}] of the environments beside the current one."""
+    names = (_row(lock, wish, platform_found) or {}).get("beside") or []
+    return [
+        {"stack": name, "directory": tensorflow.directory(lock["stacks"][name][tensorflow.NAME])}
+        for name in names
+    ]
 
 
 def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
@@ -79,6 +104,9 @@ def differences(row, found, options):
         part = row.get(component.NAME)
         if part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
+    for part in row.get("beside") or []:
+        seen = found["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
+        changes.extend(tensorflow.differ_beside(part, seen, options))
     return changes
 
 
@@ -159,6 +187,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
+        "beside": _beside(lock, wish, found["platform"]),
         "platform": found["platform"],
         "container": found["container"],
         "simulated_gpu": found["simulated_gpu"],

@@ -5,6 +5,8 @@ earlier in the loader's path; TensorFlow then silently runs without GPUs. So bot
 and a lost file names the soname and the package whose reinstallation brings it back.
 """
 
+import re
+
 from . import dpkg, loader, written
 from .change import change
 
@@ -28,8 +30,21 @@ def wanted(row, options):
 
 
 def release_of(version):
-    """CUDA's own version in a Debian version: "11.2.152~11.2.2-3+deb11u3" holds "11.2.2"."""
-    return version.rsplit("~", 1)[-1].split("-", 1)[0]
+    """CUDA's own version in a Debian version: "11.2.152~11.2.2-3+deb11u3" holds "11.2.2".
+
+    The revision behind the last hyphen can have a "~" of its own: "11.8.89~11.8.0-5~deb12u1".
+    """
+    return version.rsplit("-", 1)[0].rsplit("~", 1)[-1]
+
+
+def _version(context, sonames):
+    """CUDA's version on the host: the toolkit's, else that of the lock's libcudart, else of any."""
+    locked = [sonames[name] for name in sorted(sonames) if name.startswith("libcudart.so.")]
+    others = sorted(name for name in context.packages if re.match(r"libcudart\d", name))
+    for name in [TOOLS_PACKAGE, *locked, *others]:
+        if name in context.packages:
+            return release_of(context.packages[name]["version"])
+    return None
 
 
 def _library(context, soname, package):
@@ -84,13 +99,8 @@ def look(context):
     row = context.part(NAME)
     packages = dpkg.select(context, [*sorted(wanted(row, context.options)), TOOLS_PACKAGE])
     sonames = row.get("sonames") or {}
-    version = None
-    for name in ("nvidia-cuda-toolkit", "libcudart11.0"):
-        if name in context.packages:
-            version = release_of(context.packages[name]["version"])
-            break
     return {
-        "version": version,
+        "version": _version(context, sonames),
         "packages": packages,
         "cache": loader.cache(context),
         "sonames": {name: _library(context, name, sonames[name]) for name in sonames},

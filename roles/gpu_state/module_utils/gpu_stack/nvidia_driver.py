@@ -52,9 +52,9 @@ def pins_text(row):
     main = row["packages"]["userspace"]["nvidia-smi"]
     text = (
         "# Written by provision: the driver stays {0} on this host.\n"
-        "# bullseye-security and NVIDIA's repositories carry newer branches under the same names; "
-        "without\n"
-        '# these pins a later "apt install" of any sibling would ask for the newer branch.\n'
+        "# Debian's security archive and NVIDIA's repositories carry newer drivers under the same\n"
+        '# names; without these pins a later "apt install" of any sibling would ask for the newer '
+        "one.\n"
         "Package: libcuda1 *nvidia*\nPin: version {1}\nPin-Priority: 1001\n"
     ).format(row["version"], main)
     for name in sorted(packages):

@@ -21,16 +21,33 @@ WORK = "work"
 GIB = 1 << 30
 
 # Room for what one component installs, in bytes, by where it goes: {component: {path: bytes}}.
-# apt on Debian 11: CUDA toolkit 1.33 GB to fetch and 3.64 GB unpacked, runtime 0.49 and 1.23 GB
-# (and ptxas out of a package of 0.06 GB); the driver 0.4 GB with a DKMS build. cuDNN's archive
-# beside its content; a TensorFlow 2.9 venv 2.5 GB.
+# The driver is 0.1 GB to fetch and 0.2 GB unpacked, and 0.4 GB with a DKMS build. CUDA's own size
+# is CUDA_NEEDS'. cuDNN's archive beside its content; a TensorFlow 2.9 venv 2.5 GB.
 NEEDS = {
     "nvidia_driver": {"/usr": GIB // 2, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
-    "cuda": {"/usr": 7 * GIB // 2, "/var/cache/apt": 5 * GIB // 4},
+    "cuda": {"/usr": 5 * GIB, "/var/cache/apt": 7 * GIB // 4},
     "cudnn": {"cudnn_root": 4 * GIB},
     "tensorflow": {"tensorflow_root": 5 * GIB // 2},
 }
-CUDA_RUNTIME = {"/usr": 5 * GIB // 4, "/var/cache/apt": GIB // 2}
+# Where a platform's CUDA is known, by profile. What the package indices say (2026-11-21), in GB to
+# fetch and unpacked: Debian 11 toolkit 1.33 and 3.64, runtime 0.49 and 1.23; 12 toolkit 1.56 and
+# 5.19, runtime 0.54 and 1.64; 13 toolkit 1.82 and 4.64, runtime 0.63 and 1.41. Profile runtime also
+# fetches ptxas in a package of 0.06 to 0.09 GB.
+CUDA_NEEDS = {
+    ("debian", "11"): {
+        "toolkit": {"/usr": 7 * GIB // 2, "/var/cache/apt": 5 * GIB // 4},
+        "runtime": {"/usr": 5 * GIB // 4, "/var/cache/apt": GIB // 2},
+    },
+    ("debian", "12"): {
+        "toolkit": {"/usr": 5 * GIB, "/var/cache/apt": 3 * GIB // 2},
+        "runtime": {"/usr": 13 * GIB // 8, "/var/cache/apt": 5 * GIB // 8},
+    },
+    ("debian", "13"): {
+        "toolkit": {"/usr": 9 * GIB // 2, "/var/cache/apt": 7 * GIB // 4},
+        "runtime": {"/usr": 3 * GIB // 2, "/var/cache/apt": 3 * GIB // 4},
+    },
+}
+CUDA_RUNTIME = {"/usr": 13 * GIB // 8, "/var/cache/apt": 3 * GIB // 4}
 # With CUDA and cuDNN among the wheels; pip holds them packed and unpacked for a while (estimated).
 CUDA_WHEELS = {"tensorflow_root": 19 * GIB // 2}
 ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
@@ -82,6 +99,15 @@ TRANSLATED = ("Hopper", "Blackwell")
 # Programs that hold the device files all day and lose nothing when the driver changes. Names as in
 # /proc/<pid>/comm, which holds 15 characters.
 DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+
+# The key that DKMS signs modules with, and its certificate as mokutil enrols it (DER).
+MODULE_KEYS = (
+    ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"),
+    ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der"),
+)
+# What shim trusts, as it tells the kernel: certificates among EFI's own words. A long list is in
+# the second place alone (Linux, drivers/firmware/efi/mokvar-table.c).
+ENROLLED = ("/sys/firmware/efi/efivars/MokListRT*", "/sys/firmware/efi/mok-variables/MokListRT*")
 
 # Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
 FOREIGN = re.compile(
@@ -146,6 +172,21 @@ def secure_boot(context):
         if data:
             return data[-1] == 1
     return None
+
+
+def module_key(context):
+    """True where DKMS signs modules with a key that this machine's firmware trusts.
+
+    Up to dkms 2 a key is there only because somebody made it. dkms 3 makes one by itself with the
+    first module that it builds, so there the certificate must be seen among the enrolled ones.
+    """
+    certificates = [public for key, public in MODULE_KEYS if context.exists(key)]
+    dkms = context.packages.get("dkms")
+    if dkms is None or dpkg.compare(dkms["version"], "3~") < 0:
+        return bool(certificates)
+    enrolled = [context.read_bytes(path) for glob in ENROLLED for path in context.glob(glob)]
+    wanted = [data for data in map(context.read_bytes, certificates) if data]
+    return any(one in data for one in wanted for data in enrolled if data)
 
 
 def headers(context, kernel):
@@ -294,10 +335,7 @@ def look(context, run=None):
         "disk": disk(context),
         "processes": processes(context),
         "secure_boot": secure_boot(context),
-        "module_key": any(
-            context.exists(path)
-            for path in ("/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv")
-        ),
+        "module_key": module_key(context),
         "headers": {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)},
         "compilers": compilers(context),
         "unfinished": unfinished(context),
@@ -351,18 +389,43 @@ def avx_missing(found, _changes, _options, _row):
     ]
 
 
+def cuda_needs(platform, profile):
+    """{path: bytes} of CUDA in one profile; on a platform without figures those of the largest."""
+    profile = "runtime" if profile == "runtime" else "toolkit"
+    largest = CUDA_RUNTIME if profile == "runtime" else NEEDS["cuda"]
+    sizes = CUDA_NEEDS.get((platform.get("distribution"), platform.get("release")))
+    return largest if sizes is None else sizes[profile]
+
+
+def _needs(found, changes, options, row):
+    """[(component, {place: bytes})] of what is absent and will be installed."""
+    needs = []
+    for component in sorted({one["component"] for one in changes}):
+        # A component that is there and only changed needs little; one that is absent all of it.
+        if found["state"].get(component, {}).get("version") is None:
+            needs.append((component, _size(found, component, options, row.get(component) or {})))
+        if component != tensorflow.NAME:
+            continue
+        for part in row.get("beside") or []:
+            seen = found["state"][component]["beside"][tensorflow.directory(part)]
+            if not tensorflow.finished(part, seen):
+                name = "{0} {1}".format(component, part["version"])
+                needs.append((name, _size(found, component, options, part)))
+    return needs
+
+
+def _size(found, component, options, part):
+    if component == "cuda":
+        return cuda_needs(found["platform"], options.get("cuda_profile"))
+    if component == tensorflow.NAME and part.get("cuda_source") == "wheels":
+        return CUDA_WHEELS
+    return NEEDS.get(component, {})
+
+
 def disk_full(found, changes, options, row):
     spaces = found["preflight"].get("disk") or {}
     needed = {}
-    for component in sorted({one["component"] for one in changes}):
-        # A component that is there and only changed needs little; one that is absent all of it.
-        if found["state"].get(component, {}).get("version") is not None:
-            continue
-        needs = NEEDS.get(component, {})
-        if component == "cuda" and options.get("cuda_profile") == "runtime":
-            needs = CUDA_RUNTIME
-        if component == "tensorflow" and tensorflow.cuda_as_wheels(row):
-            needs = CUDA_WHEELS
+    for name, needs in _needs(found, changes, options, row):
         for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:
@@ -371,7 +434,7 @@ def disk_full(found, changes, options, row):
                     space["device"], {"size": 0, "free": space["free"], "for": []}
                 )
                 entry["size"] += size
-                entry["for"].append("{0} in {1}".format(component, path))
+                entry["for"].append("{0} in {1}".format(name, path))
     return [
         (
             "the disk is too full: {0:.1f} GB are free where {1:.1f} GB are needed ({2})".format(
@@ -444,8 +507,8 @@ def gpu_translated(found, _changes, _options, row):
     return [
         (
             "TensorFlow {0} has no code for a {1} GPU: the first run translates for half an hour, "
-            "and cuDNN and cuBLAS of CUDA 11.2 do not know it".format(
-                row["tensorflow"]["version"], name
+            "and cuDNN and cuBLAS of CUDA {2} do not know it".format(
+                row["tensorflow"]["version"], name, row["cuda"]["release"]
             ),
             "wish for TensorFlow 2.12 or newer on this host",
         )
@@ -461,8 +524,8 @@ def secure_boot_unsigned(found, _changes, options, _row):
         return []
     return [
         (
-            "Secure Boot is on: the kernel will refuse the module that DKMS builds, for it is not "
-            "signed",
+            "Secure Boot is on: the kernel will refuse the module that DKMS builds, for no key "
+            "that the firmware trusts signs it",
             "switch Secure Boot off in the firmware, or enrol a key of your own (mokutil --import; "
             "it asks at the console on the next boot) and let DKMS sign with it",
         )

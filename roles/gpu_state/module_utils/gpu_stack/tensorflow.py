@@ -27,11 +27,6 @@ def directory(row):
     return "{0}-{1}".format(row["version"], row["requirements_sha256"][:8])
 
 
-def cuda_as_wheels(row):
-    """True for a stack whose CUDA and cuDNN are wheels in TensorFlow's venv."""
-    return ((row or {}).get(NAME) or {}).get("cuda_source") == "wheels"
-
-
 def normalise(name):
     """PEP 503: one spelling per project."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -154,6 +149,20 @@ def _flaws(context, site, names, row, since):
     return found
 
 
+def _links(context, site, row):
+    """Libraries of CUDA's wheels that are there and lie not beside TensorFlow, where it looks.
+
+    A library that is gone is told by its wheel's RECORD.
+    """
+    found = []
+    for soname in sorted(row.get("sonames") or {}):
+        paths = context.glob("{0}/nvidia/*/lib/{1}".format(site, soname))
+        beside = context.resolve("{0}/tensorflow/{1}".format(site, soname))
+        if paths and beside not in [context.resolve(path) for path in paths]:
+            found.append(soname)
+    return found
+
+
 def _closed(context, paths):
     """Directories that not everybody may enter and list."""
     found = []
@@ -167,9 +176,16 @@ def _closed(context, paths):
 def look(context):
     """What the venv is: version, current, marker, python, isolated, interpreter, wheels,
     requirements, closed and flaws. `isolated` is False where pyvenv.cfg lets the system's packages
-    in.
+    in. `beside` has the same of each venv that is wished for beside it, by its directory.
     """
-    row = context.part(NAME)
+    found = _look(context, context.part(NAME))
+    beside = (context.row or {}).get("beside") or []
+    if beside:
+        found["beside"] = {directory(row): _look(context, row) for row in beside}
+    return found
+
+
+def _look(context, row):
     root = root_of(context.options)
     current = context.readlink(root + "/current")
     venv = "{0}/{1}".format(root, directory(row)) if row else root + "/current"
@@ -193,6 +209,7 @@ def look(context):
         "wheels": wheels(names),
         "requirements": dpkg.digest(context, venv + "/requirements.txt", "sha256"),
         "closed": _closed(context, ways),
+        "links": _links(context, site, row) if site else [],
         "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
     }
 
@@ -226,6 +243,10 @@ def _content_changes(row, found):
             reason = "the lock's requirements say so"
             repair = anew if len(versions) > 1 else None
             changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
+    for soname in found.get("links") or []:
+        reason = "TensorFlow opens it by name, and looks beside itself"
+        to = "link to {0}'s".format(row["sonames"][soname])
+        changes.append(change(NAME, "tensorflow/" + soname, "missing", to, reason))
     changes.extend(_flaw_changes(row, found.get("flaws") or [], anew))
     return changes
 
@@ -252,22 +273,44 @@ def _flaw_changes(row, flaws, anew):
 
 def differ(row, found, options):
     """What keeps the locked venv from being there, whole and current."""
-    root = root_of(options)
-    marker = found["marker"]
-    to = "{0} on Python {1}".format(row["version"], row["python"])
-    wish = (row["version"], row["requirements_sha256"], row["python"])
-    if marker is None or wish != (
-        marker.get("version"),
-        marker.get("requirements_sha256"),
-        marker.get("python"),
-    ):
-        reason = "the venv {0}/{1} is not there or not finished".format(root, directory(row))
-        return [change(NAME, "tensorflow", found["version"], to, reason)]
+    changes = _differ(row, found, options, found["version"])
+    if finished(row, found) and found["current"] != directory(row):
+        reason = "{0}/current is what users run".format(root_of(options))
+        changes.append(change(NAME, "current", found["current"], directory(row), reason))
+    return changes
+
+
+def differ_beside(row, found, options):
+    """The same of a venv beside it, which is nobody's `current`. Items begin with its version.
+
+    What is to be made anew is told by the venv's name: there are several.
+    """
+    changes = _differ(row, found, options, None)
+    for one in changes:
+        one["item"] = "{0} {1}".format(row["version"], one["item"])
+        if one["repair"]:
+            one["repair"] = {"tensorflow_reinstall_beside": [directory(row)]}
+    return changes
+
+
+def finished(row, found):
+    """True when the mark of this very venv is there: all its wheels were installed once."""
+    return found["marker"] is not None and (
+        row["version"],
+        row["requirements_sha256"],
+        row["python"],
+    ) == tuple(found["marker"].get(key) for key in ("version", "requirements_sha256", "python"))
+
+
+def _differ(row, found, options, old):
+    if not finished(row, found):
+        to = "{0} on Python {1}".format(row["version"], row["python"])
+        reason = "the venv {0}/{1} is not there or not finished".format(
+            root_of(options), directory(row)
+        )
+        return [change(NAME, "tensorflow", old, to, reason)]
     changes = _content_changes(row, found)
     for path in found.get("closed") or []:
         reason = "users could not run what is in it"
         changes.append(change(NAME, path, "closed", "readable by all", reason))
-    if found["current"] != directory(row):
-        reason = "{0}/current is what users run".format(root)
-        changes.append(change(NAME, "current", found["current"], directory(row), reason))
     return changes

@@ -1,0 +1,154 @@
+"""Several TensorFlows on one host: what is wished, resolved, locked and rendered of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from provision import lock as locks
+from provision import shipped
+from provision.catalog import load
+from provision.errors import InputError, UnsatisfiableError
+from provision.inventory import parse_wish
+from provision.render import render, site
+from provision.resolve import Stack, _side_by_side
+from provision.roles import ROLES
+from provision.values import Wish
+from tests.unit.generator import recorded
+
+# What the wheels of 2.14 are called, beside those of 2.20.
+CU11 = recorded.WHEELS.replace("cu12", "cu11").replace("tensorflow==2.20.0", "tensorflow==2.14.1")
+WISH = {"tensorflow": "2.9", "beside": [{"tensorflow": "2.14"}, {"tensorflow": "2.8"}]}
+FIRST = "debian11-tensorflow2.9.3-cuda11.2.2-cudnn8.1.0.77-driver470.256.02"
+WHEELS = "debian11-tensorflow2.14.1-cudawheels11.8.89-cudnn8.7.0.84-driver470.256.02"
+SHARED = "debian11-tensorflow2.8.4-cuda11.2.2-cudnn8.1.0.77-driver470.256.02"
+
+
+def made() -> locks.Lock:
+    chosen = recorded.choices(WISH)
+    stacks = [stack for choice in chosen for stack in (choice.stack, *choice.beside)]
+    return locks.make(
+        chosen,
+        {"debian11": recorded.indices()},
+        {one.id: CU11 if one.cuda.origin == "wheels" else recorded.REQUIREMENTS for one in stacks},
+    )
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        ("2.14", "beside is a list of wishes"),
+        (["2.14"], "beside is a list of wishes"),
+        ("{{ others }}", "template"),
+        ([{"python": "3.9"}], "names a TensorFlow"),
+        ([{"tensorflow": "2.14", "driver_branch": "535"}], "beside has no word 'driver_branch'"),
+        ([{"tensorflow": 2.14}], "a number is not a version"),
+    ],
+)
+def test_a_wish_beside_is_a_wish_of_its_own_words(beside: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_wish({"tensorflow": "2.9", "beside": beside}, where="lab/hosts.yml:3")
+
+
+def test_each_has_the_first_ones_driver_and_its_cuda_or_wheels() -> None:
+    (choice,) = recorded.choices(WISH)
+    assert choice.stack.id == FIRST
+    assert [one.id for one in choice.beside] == [WHEELS, SHARED]
+    assert choice.wish.literal == WISH
+
+
+def test_a_driver_is_chosen_that_serves_them_all() -> None:
+    """Not the first one's own, where the other needs a newer."""
+    for choice in recorded.choices({"tensorflow": "2.14", "beside": [{"tensorflow": "2.17"}]}):
+        drivers = {one.driver.version for one in (choice.stack, *choice.beside)}
+        assert len(drivers) == 1
+
+
+def test_what_no_driver_serves_together_is_refused() -> None:
+    with pytest.raises(UnsatisfiableError) as caught:
+        recorded.choices({"tensorflow": "2.9", "beside": [{"tensorflow": "2.20"}]})
+    assert "TensorFlow 2.9.3 can't have these beside it" in caught.value.message
+    assert caught.value.where == "gpu_stack of gpu01"
+
+
+def test_the_lock_row_names_them() -> None:
+    lock = made()
+    (row,) = lock.slim["rows"]
+    assert (row["stack"], row["beside"]) == (FIRST, [WHEELS, SHARED])
+    assert set(lock.stacks) == set(lock.requirements) == {FIRST, WHEELS, SHARED}
+    assert locks.dump(locks.parse(locks.dump(lock), where="lock.yml")) == locks.dump(lock)
+
+
+def test_a_lock_without_them_says_nothing_of_it() -> None:
+    assert "beside" not in recorded.lock().slim["rows"][0]
+
+
+def test_the_tree_has_the_requirements_of_each() -> None:
+    files = render(made(), shipped.read())
+    assert b"nvidia-cudnn-cu11" in files[f"stacks/{WHEELS}.requirements.txt"]
+    assert f"stacks/{SHARED}.requirements.txt" in files
+    row = yaml.safe_load(files["stacks/gpu_lock.yml"])["gpu_lock"]["rows"][0]
+    assert row["beside"] == [WHEELS, SHARED]
+
+
+def test_the_same_role_makes_each_of_them() -> None:
+    tasks = site.site()[0]["tasks"]
+    names = [task["name"] for task in tasks]
+    (beside,) = [task for task in tasks if task.get("loop") == "{{ gpu_plan.beside }}"]
+    assert names.index(beside["name"]) == names.index("Apply | Bring tensorflow to its lock") + 1
+    assert beside["vars"]["tensorflow_switch"] is False
+    (role,) = [one for one in ROLES if one.name == "tensorflow"]
+    identity = {o.name for o in role.options if o.identity}
+    assert identity <= set(beside["vars"])
+    (first,) = [task for task in tasks if task["name"] == "Apply | Bring tensorflow to its lock"]
+    assert "gpu_plan.beside" in first["vars"]["tensorflow_beside"]
+
+
+class Told:
+    """A solver that answers by TensorFlow and wished branch: (driver's version, ...) or nothing."""
+
+    def __init__(self, answers: dict[tuple[str, str], str]) -> None:
+        drivers = load().drivers
+        self.driver = next(one for one in drivers if one.platform == "debian12")
+        rows = [self.driver.model_copy(update={"branch": one}) for one in ("535", "580")]
+        self.catalog = SimpleNamespace(drivers=rows)
+        self.answers = answers
+
+    def find(self, wish: Wish, _platform: Any) -> Stack | None:
+        version = self.answers.get((str(wish.tensorflow), wish.driver_branch or ""))
+        if version is None:
+            return None
+        (chosen,) = [c for c in recorded.choices({"tensorflow": "2.17"}) if c.platform.id == DEBIAN]
+        branch = version.split(".", maxsplit=1)[0]
+        driver = self.driver.model_copy(update={"branch": branch, "version": version})
+        return dataclasses.replace(chosen.stack, tensorflow=str(wish.tensorflow), driver=driver)
+
+
+DEBIAN = "debian12"
+TWO = parse_wish({"tensorflow": "2.9", "beside": [{"tensorflow": "2.17"}]}, where="x")
+PLATFORM = next(one for one in load().platforms if one.id == DEBIAN)
+
+
+def side_by_side(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
+    return _side_by_side(Told(answers), wish, PLATFORM)  # type: ignore[arg-type]
+
+
+def test_another_driver_is_taken_where_the_first_ones_own_does_not_serve() -> None:
+    answers = {("2.9", ""): "535.1", ("2.9", "535"): "535.1", ("2.9", "580"): "580.1"}
+    first, beside = side_by_side(answers | {("2.17", "580"): "580.1"})
+    assert (first.driver.branch, [one.driver.branch for one in beside]) == ("580", ["580"])
+    # A branch that was wished for is not changed.
+    wish = dataclasses.replace(TWO, driver_branch="535")
+    assert side_by_side(answers | {("2.17", "580"): "580.1"}, wish)[1] is None
+
+
+def test_two_drivers_of_one_branch_are_two_drivers() -> None:
+    """A host has one; the branch's newer version is not the one that was chosen."""
+    answers = {("2.9", ""): "535.1", ("2.17", "535"): "535.2"}
+    first, beside = side_by_side(answers)
+    assert first.driver.version == "535.1"
+    assert beside is None

@@ -1,0 +1,194 @@
+"""What Debian 12 and 13 do otherwise than Debian 11, as the look and preflight see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+from gpu_stack import cuda, cudnn, loader, preflight
+from gpu_stack.context import Context, run_nothing
+
+GIB = 1 << 30
+# A certificate in DER, as dkms writes its own, and another one.
+CERTIFICATE = b"\x30\x82\x03\x0d" + bytes(range(256)) * 3
+OTHER = b"\x30\x82\x02\x0d" + bytes(range(255, -1, -1)) * 2
+EFIVARS = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
+MOKVAR = "/sys/firmware/efi/mok-variables/MokListRT"
+DKMS = ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub")
+SHIM = ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der")
+
+
+def host(root: Path, packages: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> Any:
+    """A context of a host with these packages and files."""
+    here = made.Host(root)
+    for path, content in (files or {}).items():
+        here.write(path, content)
+    for name, version in packages.items():
+        here.package(name, version, [])
+    return Context(root=str(root), runner=run_nothing)
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("11.2.152~11.2.2-3+deb11u3", "11.2.2"),
+        ("11.1.1+~11.1.0.152~11.2.2-3+deb11u3", "11.2.2"),
+        ("11.2.2-3+deb11u3", "11.2.2"),
+        ("11.8.89~11.8.0-5~deb12u1", "11.8.0"),
+        ("12.4.131~12.4.1-2", "12.4.1"),
+        ("11.5.1-1ubuntu1", "11.5.1"),
+    ],
+)
+def test_cudas_own_version_stands_before_the_revision(version: str, release: str) -> None:
+    assert cuda.release_of(version) == release
+
+
+TWELVE = {"sonames": {"libcudart.so.12": "libcudart12", "libcublas.so.12": "libcublas12"}}
+
+
+@pytest.mark.parametrize(
+    ("row", "packages", "version"),
+    [
+        (TWELVE, {"libcudart12": "12.4.127~12.4.1-2"}, "12.4.1"),
+        ({}, {"libcudart11.0": "11.8.89~11.8.0-5~deb12u1"}, "11.8.0"),
+        # the lock's before another release's, the toolkit before both
+        (TWELVE, {"libcudart11.0": "1~11.8.0-5", "libcudart12": "1~12.4.1-2"}, "12.4.1"),
+        (TWELVE, {"libcudart12": "1~12.4.1-2", "nvidia-cuda-toolkit": "1~11.8.0-5"}, "11.8.0"),
+        (TWELVE, {"libcublas12": "1~12.4.1-2", "libcudart-doc": "1~12.4.1-2"}, None),
+    ],
+)
+def test_cudas_version_is_seen_by_any_releases_libcudart(
+    tmp_path: Path, row: dict[str, Any], packages: dict[str, str], version: str | None
+) -> None:
+    context = host(tmp_path, packages)
+    context.row = {"cuda": row}
+    context._loader = loader.parse("")
+    assert cuda.look(context)["version"] == version
+
+
+def key(pair: tuple[str, str], public: bytes = CERTIFICATE) -> dict[str, bytes]:
+    return {pair[0]: b"private", pair[1]: public}
+
+
+@pytest.mark.parametrize("pair", [DKMS, SHIM])
+@pytest.mark.parametrize("place", [EFIVARS, MOKVAR])
+def test_a_key_that_dkms_3_made_counts_once_it_is_enrolled(
+    tmp_path: Path, pair: tuple[str, str], place: str
+) -> None:
+    """dkms 3 makes a key with the first module it builds; nobody has told the firmware of it."""
+    three = {"dkms": "3.0.10-8+deb12u1"}
+    one = tmp_path / "one"
+    assert preflight.module_key(host(one, three, key(pair))) is False
+    other = {place: b"\x06\0\0\0" + OTHER + b"end"}
+    assert preflight.module_key(host(tmp_path / "two", three, {**key(pair), **other})) is False
+    listed = {place: b"\x06\0\0\0" + OTHER + CERTIFICATE + b"end"}
+    assert preflight.module_key(host(tmp_path / "three", three, {**key(pair), **listed})) is True
+    # an enrolled certificate without its private key signs nothing
+    public = {pair[1]: CERTIFICATE, **listed}
+    assert preflight.module_key(host(tmp_path / "four", three, public)) is False
+
+
+def test_an_empty_certificate_is_in_no_list(tmp_path: Path) -> None:
+    files = {**key(DKMS, b""), EFIVARS: OTHER}
+    assert preflight.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is False
+
+
+@pytest.mark.parametrize("packages", [{}, {"dkms": "2.8.4-3"}])
+def test_a_key_that_somebody_made_counts_as_it_is(tmp_path: Path, packages: dict[str, str]) -> None:
+    assert preflight.module_key(host(tmp_path / "one", packages, key(DKMS))) is True
+    assert preflight.module_key(host(tmp_path / "two", packages)) is False
+
+
+# What the indices say of each release, in bytes: to fetch, and unpacked (2026-11-21).
+SIZES = {
+    ("11", "toolkit"): (1.33e9, 3.64e9),
+    ("11", "runtime"): (0.49e9, 1.23e9),
+    ("12", "toolkit"): (1.56e9, 5.19e9),
+    ("12", "runtime"): (0.54e9, 1.64e9),
+    ("13", "toolkit"): (1.82e9, 4.64e9),
+    ("13", "runtime"): (0.63e9, 1.41e9),
+}
+
+
+@pytest.mark.parametrize(("release", "profile"), SIZES)
+def test_room_for_cuda_is_what_the_release_needs(release: str, profile: str) -> None:
+    fetched, unpacked = SIZES[release, profile]
+    needs = preflight.cuda_needs({"distribution": "debian", "release": release}, profile)
+    assert fetched < needs["/var/cache/apt"] < 1.5 * fetched
+    assert unpacked < needs["/usr"] < 1.2 * unpacked
+    # where nothing is known, nothing known is larger
+    unknown = preflight.cuda_needs({"distribution": "ubuntu", "release": "22.04"}, profile)
+    assert all(needs[place] <= unknown[place] for place in needs)
+
+
+def test_the_profile_is_the_toolkit_where_none_is_asked_for() -> None:
+    debian = {"distribution": "debian", "release": "12"}
+    assert preflight.cuda_needs(debian, None) == preflight.cuda_needs(debian, "toolkit")
+    assert preflight.cuda_needs(debian, "toolkit")["/usr"] == 5 * GIB
+
+
+@pytest.mark.parametrize(("release", "blocked"), [("11", False), ("12", True), ("13", True)])
+def test_a_disk_that_will_do_for_one_release_is_too_small_for_another(
+    release: str, blocked: bool
+) -> None:
+    found = {
+        "platform": {"distribution": "debian", "release": release},
+        "state": {"cuda": {"version": None}},
+        "preflight": {"disk": {"/usr": {"free": 4 * GIB, "device": 1}}},
+    }
+    changes = [{"component": "cuda", "item": "libcudart", "reboot": False}]
+    assert bool(preflight.disk_full(found, changes, {}, {})) is blocked
+
+
+def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
+    found = {"gpus": [{"device": "0x2330"}]}
+    row = {"tensorflow": {"version": "2.4.4"}, "cuda": {"release": "11.0"}}
+    ((message, _hint),) = preflight.gpu_translated(found, [], {}, row)
+    assert "of CUDA 11.0 do not know it" in message
+
+
+CUDNN = "/opt/nvidia/cudnn/8.7.0.84-cuda11"
+CUDNN_ROW = {
+    "version": "8.7.0.84",
+    "cuda": "11",
+    "sha256": "e" * 64,
+    "soname": "libcudnn.so.8",
+}
+
+
+def cudnn_host(root: Path, library: str) -> Any:
+    """A host with cuDNN from an archive that has its libraries in `library`."""
+    here = made.Host(root)
+    header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 7\n#define CUDNN_PATCHLEVEL 0\n"
+    here.write(CUDNN + "/include/cudnn_version.h", header)
+    here.write(f"{CUDNN}/{library}/libcudnn.so.8.7.0", made.ELF)
+    here.link(f"{CUDNN}/{library}/libcudnn.so.8", "libcudnn.so.8.7.0")
+    here.link("/opt/nvidia/cudnn/current", "8.7.0.84-cuda11")
+    here.write("/etc/ld.so.cache", b"cache")
+    files = {
+        "include/cudnn_version.h": {"size": len(header), "mode": "0644"},
+        f"{library}/libcudnn.so.8.7.0": {"size": len(made.ELF), "mode": "0644"},
+        f"{library}/libcudnn.so.8": {"link": "libcudnn.so.8.7.0"},
+    }
+    manifest = {"format": 1, "version": "8.7.0.84", "cuda": "11", "archive_sha256": "e" * 64}
+    here.write(CUDNN + "/.provision-manifest.json", json.dumps({**manifest, "files": files}))
+    current = f"/opt/nvidia/cudnn/current/{library}"
+    here.write(cudnn.LOADER_FILE, current + "\n")
+    context = Context(root=str(root), row={"cudnn": CUDNN_ROW}, runner=run_nothing)
+    context._loader = {"libcudnn.so.8": current + "/libcudnn.so.8"}
+    return here, context
+
+
+def test_cudnn_of_8_3_or_later_is_found_in_lib(tmp_path: Path) -> None:
+    here, context = cudnn_host(tmp_path, "lib")
+    found = cudnn.look(context)
+    assert found["version"] == "8.7.0"
+    assert cudnn.differ(CUDNN_ROW, found, {}) == []
+    # what a role for the older layout would have written
+    here.write(cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib64\n")
+    (change,) = cudnn.differ(CUDNN_ROW, cudnn.look(context), {})
+    assert (change["item"], change["to"]) == (cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib")
