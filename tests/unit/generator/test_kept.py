@@ -152,11 +152,11 @@ def version(made: Lock, package: str) -> str:
     return str(found)
 
 
-def patches(*versions: str) -> Catalog:
-    """The catalog with these patches of TensorFlow 2.9."""
+def patches(*versions: str, release: str = "2.9") -> Catalog:
+    """The catalog with these patches of a TensorFlow."""
     facts = load()
     rows = [
-        row.model_copy(update={"patches": list(versions)}) if row.release == "2.9" else row
+        row.model_copy(update={"patches": list(versions)}) if row.release == release else row
         for row in facts.tensorflow
     ]
     return facts.model_copy(update={"tensorflow": rows})
@@ -373,6 +373,38 @@ def test_a_patch_that_left_the_catalog_gives_way(upstream: Upstream) -> None:
     first = lock(facts=patches("2.9.2"))
     made = lock(first, facts=patches("2.9.3"))
     assert [s["tensorflow"]["version"] for s in made.stacks.values()] == ["2.9.3"]
+
+
+# beside each other
+
+
+def test_a_stack_beside_another_stays_too(upstream: Upstream) -> None:
+    both = fleet(gpu01={"tensorflow": "2.9", "beside": [{"tensorflow": "2.8"}]})
+    facts = patches("2.8.3", release="2.8")
+    first = lock(fleet=both, facts=facts)
+    assert {s["tensorflow"]["version"] for s in first.stacks.values()} == {"2.9.3", "2.8.3"}
+    upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
+    upstream.wheels["numpy"].append("1.26.5")
+    made = make(first, fleet=both)
+    assert made.lock is not None
+    assert locks.dump(made.lock) == locks.dump(first)
+    assert any("tensorflow stays at 2.8.3" in note for note in made.notes)
+    moved = lock(first, ALL, fleet=both)
+    assert {s["tensorflow"]["version"] for s in moved.stacks.values()} == {"2.9.3", "2.8.4"}
+    for text in moved.requirements.values():
+        assert locks.wheels(text)["numpy"] == "1.26.5"
+
+
+def test_an_older_patch_stays_with_another_release_beside_it(upstream: Upstream) -> None:
+    both = fleet(gpu01={"tensorflow": "2.9", "beside": [{"tensorflow": "2.8"}]})
+    first = lock(fleet=both, facts=patches("2.9.2"))
+    assert locks.dump(lock(first, fleet=both)) == locks.dump(first)
+
+
+def test_all_beside_each_other_get_the_driver_that_is_left(upstream: Upstream) -> None:
+    both = fleet(gpu01={"tensorflow": "2.12", "beside": [{"tensorflow": "2.13"}]})
+    upstream.drop("debian12", version=NEW)
+    assert driver(lock(fleet=both)) == OLD
 
 
 # wheels

@@ -171,6 +171,7 @@ def test_a_driver_that_is_in_no_index_is_named(upstream: Upstream) -> None:
     with pytest.raises(UnsatisfiableError, match="not all that the host has") as caught:
         lock(host, DEBIAN12)
     assert f"libcuda1 {NEW}" in caught.value.got
+    assert f"libnvidia-cfg1 {NEW}" in caught.value.got  # by what asks for what
 
 
 def test_a_wheel_that_is_in_no_index_is_named(upstream: Upstream) -> None:
