@@ -168,13 +168,21 @@ def hold(
             continue
         narrowed = narrowed_to(narrow, choice, component, part, number)
         if narrowed is not None and component == "nvidia_driver":
-            (row,) = [r for r in narrowed.drivers if r.platform == choice.platform.id]
+            (row,) = [
+                r for r in narrowed.drivers
+                if r.platform == choice.platform.id and r.version == locked
+            ]  # fmt: skip
             if not has_driver(row, indices):
                 notes.append(
                     f"{choice.platform.title}: the archive has no driver {locked} any more"
                 )
                 continue
         one = resolved(narrowed, fleet, choice) if narrowed is not None else None
+        if narrowed is not None and component == "nvidia_driver" and _other(one, number, locked):
+            # Another branch is preferred now; where nobody needs it, the locked one stays.
+            drivers = [r for r in narrowed.drivers if r.platform != choice.platform.id]
+            narrowed = narrowed.model_copy(update={"drivers": [*drivers, row]})
+            one = resolved(narrowed, fleet, choice)
         if one is None or version_of(stacks_of(one)[number], component) != locked:
             continue
         narrow, result = narrowed or narrow, one
@@ -189,6 +197,10 @@ def hold(
         ]
         result = dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:]))
     return result, notes
+
+
+def _other(choice: Choice | None, number: int, driver: str) -> bool:
+    return choice is None or stacks_of(choice)[number].driver.version != driver
 
 
 def narrowed_to(
@@ -207,7 +219,8 @@ def narrowed_to(
         rows = [row for row in branch if row.version == version]
         # A row that has left the catalog: its branch's packages have the same names.
         rows = rows or [row.model_copy(update={"version": version}) for row in branch[:1]]
-        others = [row for row in facts.drivers if row.platform != here]
+        # Other branches stay: other hosts with this wish may need one for their GPUs.
+        others = [row for row in facts.drivers if row.platform != here or row not in branch]
         return facts.model_copy(update={"drivers": others + rows[:1]}) if rows else None
     if component == "cuda":
         cudas = [r for r in facts.cuda if r.platform == here and r.version == version]

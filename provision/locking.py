@@ -203,7 +203,11 @@ def _pinned(
     _check_wish(twin, choice)
     parts: list[tuple[str, dict[str, str]]] = []
     driver = _driver_of(facts, choice, twin)
-    parts.append(("nvidia_driver", {"version": driver, "branch": driver.split(".")[0]}))
+    branch = driver.split(".")[0]
+    # Its branch alone: another one could serve its wish as well.
+    mine = [r for r in facts.drivers if r.platform != choice.platform.id or r.branch == branch]
+    facts = facts.model_copy(update={"drivers": mine})
+    parts.append(("nvidia_driver", {"version": driver, "branch": branch}))
     cudnn = _cudnn_of(facts, choice, twin)
     if cudnn is not None:
         parts.append(("cudnn", cudnn))

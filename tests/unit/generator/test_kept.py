@@ -313,6 +313,18 @@ def test_a_driver_that_left_the_catalog_stays_while_an_index_has_it(upstream: Up
     assert driver(lock(first, fleet=fleet(gpu01=DEBIAN12), facts=drivers(NEW))) == OLD
 
 
+def test_a_branch_that_is_preferred_now_does_not_move_the_lock(upstream: Upstream) -> None:
+    facts = drivers(OLD)
+    first = lock(fleet=fleet(gpu01=DEBIAN12), facts=facts)
+    (row,) = [d for d in facts.drivers if d.version == OLD]
+    other = row.model_copy(update={"branch": "550", "version": "550.54.15"})
+    more = facts.model_copy(update={"drivers": [other, *facts.drivers]})
+    made = make(first, fleet=fleet(gpu01=DEBIAN12), facts=more)
+    assert made.lock is not None
+    assert driver(made.lock) == OLD
+    assert any(f"stays at {OLD}" in note for note in made.notes)
+
+
 def test_a_driver_that_left_every_index_is_the_next_of_its_branch(upstream: Upstream) -> None:
     """The security suite has moved on, and the catalog does not know to what."""
     first = lock(fleet=fleet(gpu01=DEBIAN12))
