@@ -14,7 +14,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,12 +26,14 @@ from rich.table import Table
 from provision import (
     __version__,
     catalog,
+    discover,
     inventory,
     kept,
     locallab,
     lockdiff,
     locking,
     matrix,
+    resolve,
     run,
     shipped,
     tree,
@@ -39,7 +41,7 @@ from provision import (
 )
 from provision import lock as locks
 from provision.catalog import gpus as known_gpus
-from provision.errors import InputError, MachineError, ProvisionError
+from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
 from provision.render import example, spec, yaml_text
 from provision.render import render as render_tree
 from provision.report import html, junit, live, terminal
@@ -47,6 +49,7 @@ from provision.report import load as load_report
 from provision.roles import PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
+from provision.values import HostFacts
 
 app = typer.Typer(
     name="provision",
@@ -111,8 +114,11 @@ def _read_fleet(
     *,
     vault_password_file: Path | None = None,
     quiet: bool,
+    seen: Mapping[str, discover.Seen] | None = None,
 ) -> inventory.Fleet:
-    """The project's hosts and wishes; warnings go to stderr.
+    """The project's hosts, their wishes and what they are; warnings go to stderr.
+
+    What hosts are stands in discovered.yml, or is given as `seen`.
 
     Ansible runs in the project, so that its ansible.cfg counts; what the user names is relative to
     where the user is.
@@ -142,6 +148,7 @@ def _read_fleet(
     export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
     words = inventory.Words(all_options(), PREFIXES)
     fleet = inventory.parse(export, words, files)
+    fleet = discover.with_facts(fleet, _read_discovered(project) if seen is None else seen)
     if not quiet:
         for warning in fleet.warnings:
             _say(f"warning: {warning}", err)
@@ -152,6 +159,16 @@ def _read_fleet(
             expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
         )
     return fleet
+
+
+def _read_discovered(project: Path) -> dict[str, discover.Seen]:
+    """What `provision discover` wrote; nothing where it never ran."""
+    path = project / discover.FILE
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    return discover.parse(data, where=str(path))
 
 
 def _make_lock(
@@ -264,6 +281,88 @@ def init(
     _say(f"{directory}/lab/hosts.yml: write your hosts there, then")
     _say(f"  provision lock --project {directory}")
     _say(f"  provision render {directory}")
+
+
+@app.command("discover")
+def discover_hosts(
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", "-l", metavar="PATTERN", help="As with Ansible.")
+    ] = None,
+    forks: Annotated[
+        int | None, typer.Option("--forks", "-f", metavar="N", help="As with Ansible.", min=1)
+    ] = None,
+    vault_password_file: VaultOption = None,
+    no_prefix_warnings: NoPrefixWarnings = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the hosts what they are: discovered.yml, for the lock.
+
+    Changes nothing on them. Exit code 4 if a host could not be asked; what was known of it stays.
+    """
+    fleet = _read_fleet(
+        project,
+        inventories,
+        vault_password_file=vault_password_file,
+        quiet=no_prefix_warnings,
+        seen={},
+    )
+    path = project / discover.FILE
+    before = path.read_bytes() if path.exists() else b""
+    known = discover.parse(before, where=str(path)) if before else {}
+    with err.status(f"asking {len(fleet.hosts)} hosts"):
+        seen, failed = discover.ask(
+            project,
+            run.inventory_sources(project.resolve(), inventories or ()),
+            list(fleet.hosts),
+            catalog=catalog.load(),
+            limit=limit,
+            forks=forks,
+            vault_password_file=vault_password_file,
+        )
+    data = discover.dump(known | seen)
+    changed = data != before
+    if changed and seen:
+        try:
+            tree.write_file(path, data)
+        except OSError as error:
+            raise MachineError("it cannot be written", where=str(path), got=str(error)) from None
+    if as_json:
+        hosts = {host: dataclasses.asdict(one) for host, one in seen.items()}
+        _print_json({"changed": changed and bool(seen), "hosts": hosts, "failed": failed})
+    else:
+        _tell_discovered(path, seen, failed, known)
+        _say(f"{path}: {'written' if changed and seen else 'unchanged'}")
+    # What the inventory declares is held against it now rather than by the next `lock`.
+    discover.with_facts(fleet, seen)
+    if failed:
+        raise typer.Exit(4)
+
+
+def _tell_discovered(
+    path: Path,
+    seen: Mapping[str, discover.Seen],
+    failed: Mapping[str, str],
+    known: Mapping[str, discover.Seen],
+) -> None:
+    """The hosts by what they are, then what the catalog doesn't know, then those not reached."""
+    alike: dict[str, list[str]] = {}
+    for host, one in seen.items():
+        alike.setdefault(f"{one.platform or one.system}, {discover.shown(one.gpus)}", []).append(
+            host
+        )
+    for what, hosts in alike.items():
+        _say(f"{', '.join(hosts)}: {what}")
+    for host, one in seen.items():
+        if one.platform is None:
+            _say(f"warning: {host}: the catalog doesn't know {one.system}", err)
+        for gpu in one.gpus:
+            if gpu.name is None:
+                _say(f"warning: {host}: the catalog doesn't know the GPU {gpu.id}", err)
+    for host, why in failed.items():
+        stays = f"; {path.name} keeps what it had" if host in known else ""
+        _say(f"{host}: not asked{stays}: {why}", err)
 
 
 @app.command()
@@ -720,21 +819,30 @@ def write_report(
 @app.command()
 def explain(
     word: Annotated[
-        str, typer.Argument(metavar="NAME", help="A variable or component; without, all.")
+        str, typer.Argument(metavar="NAME", help="A variable, component or host; without, all.")
     ] = "",
     project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    vault_password_file: VaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a variable means, or why the lock has what it has."""
+    """Say what a variable means, or why a host gets what it gets.
+
+    Exit code 3 where a host can't have its wish.
+    """
     options = all_options()
     if word in options:
         chosen = {word: options[word]}
     else:
         chosen = {n: o for n, o in options.items() if not word or o.role == word}
     if not chosen:
-        near = inventory.did_you_mean(word, [*options, *(role.name for role in ROLES)])
-        near = near or "`provision explain` lists them all"
-        raise InputError(f"no variable or component {word!r}", hint=near)
+        _explain_host(
+            word,
+            project,
+            _fleet_if_any(project, inventories, vault_password_file),
+            as_json=as_json,
+        )
+        return
     reasons: dict[str, dict[str, str]] = {}
     if (project / "lock.yml").exists():
         details = _read_lock(project).details["reasons"]
@@ -761,6 +869,128 @@ def explain(
             _say(f"in lock.yml, for {stack}:")
         for component, why in parts.items():
             _say(f"  {component}: {why}")
+
+
+def _fleet_if_any(
+    project: Path, inventories: list[str] | None, vault_password_file: Path | None
+) -> inventory.Fleet | None:
+    """The project's fleet; None where there is no inventory and none was asked for."""
+    if not inventories and not (project / "lab").exists():
+        return None
+    return _read_fleet(project, inventories, vault_password_file=vault_password_file, quiet=True)
+
+
+def _explain_host(
+    name: str, project: Path, fleet: inventory.Fleet | None, *, as_json: bool
+) -> None:
+    """What a host is, what it shall become and why. InputError for no host of ours."""
+    hosts = list(fleet.hosts) if fleet else []
+    if fleet is None or name not in hosts:
+        if fleet is not None and name in fleet.other_hosts:
+            raise InputError(
+                f"{name} has no gpu_stack, and is left alone",
+                expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
+            )
+        known = [*all_options(), *(role.name for role in ROLES), *hosts]
+        near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
+        what = "variable, component or host" if fleet else "variable or component"
+        raise InputError(f"no {what} {name!r}", hint=near)
+    facts = fleet.facts.get(name, HostFacts())
+    told = _told_facts(name, facts, fleet)
+    try:
+        found = resolve.explain(catalog.load(), fleet, name)
+    except UnsatisfiableError as error:
+        if as_json:
+            _print_json({**told, "stacks": [], "refusal": str(error)})
+            raise typer.Exit(error.exit_code) from None
+        _tell_host(told)
+        raise
+    if as_json:
+        stacks = [
+            {
+                "platform": one.choice.platform.id,
+                "stack": one.choice.stack.id,
+                "generations": list(one.choice.generations),
+                "reasons": {reason.component: reason.text for reason in one.reasons},
+                "warnings": list(one.warnings),
+                "locked": _is_locked(project, one.choice),
+            }
+            for one in found
+        ]
+        _print_json({**told, "stacks": stacks, "refusal": None})
+        return
+    _tell_host(told)
+    if facts.platform is None and len(found) > 1:
+        _say("  what it gets depends on its platform:")
+    for one in found:
+        _say(f"  {one.choice.stack.id}")
+        if one.choice.generations:
+            gpus = " and ".join(one.choice.generations)
+            _say(f"    for GPUs of {gpus} only: others with this wish get another stack")
+        for reason in one.reasons:
+            _say(f"    {reason.component}: {reason.text}")
+        for warning in one.warnings:
+            _say(f"    warning: {warning}")
+        locked = _is_locked(project, one.choice)
+        if locked is False:
+            _say("    lock.yml has another for it: `provision lock`")
+
+
+def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
+    """Does lock.yml give it this stack? None without a lock."""
+    if not (project / "lock.yml").exists():
+        return None
+    platform = choice.platform.platform.as_data()
+    wish = locks.plain(choice.wish.literal)
+    return any(
+        row["platform"] == platform
+        and row["wish"] == wish
+        and row.get("generations", []) == list(choice.generations)
+        and row["stack"].startswith(choice.stack.id)
+        for row in _read_lock(project).slim["rows"]
+    )
+
+
+def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str, Any]:
+    """What is known of a host, and from where."""
+
+    def place(word: str, owner: str) -> str:
+        return (fleet.sources.where(word, near=owner) or owner) if owner != discover.FILE else owner
+
+    facts_of = catalog.load()
+    return {
+        "host": name,
+        "platform": facts.platform,
+        "system": facts.system,
+        "platform_from": place(inventory.PLATFORM, facts.platform_from),
+        "gpus": [
+            {"name": gpu.name, "generation": gpu.generation, "capability": gpu.capability}
+            for gpu in resolve.gpus_of(facts, facts_of)
+        ],
+        "unknown_gpus": list(facts.unknown),
+        "gpus_from": place(inventory.MODELS, facts.gpus_from),
+        "wish": locks.plain(fleet.hosts[name].literal),
+        "wish_from": place(inventory.WISH, fleet.owners.get(name, "")),
+    }
+
+
+def _tell_host(told: Mapping[str, Any]) -> None:
+    _say(told["host"])
+    titles = {row.id: row.title for row in catalog.load().platforms}
+    not_said = "not known; `provision discover` asks it, or write "
+    platform = titles.get(told["platform"]) or told["system"]
+    _say(f"  platform: {platform}, from {told['platform_from']}" if platform
+         else f"  platform: {not_said}gpu_platform")  # fmt: skip
+    gpus = [f"{gpu['name']} ({gpu['generation']}, compute capability {gpu['capability']})"
+            for gpu in told["gpus"]]  # fmt: skip
+    gpus += [f"{one} (not in the catalog)" for one in told["unknown_gpus"]]
+    if gpus:
+        _say(f"  GPUs: {', '.join(gpus)}, from {told['gpus_from']}")
+    else:
+        none = f"none, from {told['platform_from']}"
+        seen = told["platform_from"] == discover.FILE
+        _say(f"  GPUs: {none if seen else not_said + 'gpu_models'}")
+    _say(f"  gpu_stack: {json.dumps(told['wish'])}, from {told['wish_from']}")
 
 
 @app.command("catalog")

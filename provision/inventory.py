@@ -2,8 +2,8 @@
 
 It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic
 inventories, plugins and group_vars mean here what they mean in a run. The export may hold unlocked
-secrets: it stays in memory, and no value of it but `gpu_stack` and the misuse of our own words is
-ever shown.
+secrets: it stays in memory, and no value of it is ever shown but `gpu_stack`, `gpu_platform`,
+`gpu_models` and the misuse of our own words.
 
 Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
 silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
@@ -25,10 +25,15 @@ from typing import Any, Protocol
 
 import yaml
 
+from provision import catalog
+from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError
-from provision.values import CudnnWish, Wish
+from provision.values import CudnnWish, HostFacts, Wish
 
 WISH = "gpu_stack"
+# What a host is, for those who know it before the host is asked.
+PLATFORM = "gpu_platform"
+MODELS = "gpu_models"
 WISH_KEYS = (
     "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "gcc", "beside",
 )  # fmt: skip
@@ -65,23 +70,33 @@ class Words:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The hosts that have a wish, in inventory order, and warnings found on the way."""
+    """The hosts that have a wish, in inventory order, and warnings found on the way.
+
+    `facts` has the hosts of which something is known, `owners` who says each host's wish, and
+    `sources` the place of a word.
+    """
 
     hosts: Mapping[str, Wish]
     warnings: tuple[str, ...] = ()
     other_hosts: tuple[str, ...] = ()
+    facts: Mapping[str, HostFacts] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
+    sources: Sources = field(default_factory=lambda: Sources(), compare=False, repr=False)
 
-    def wishes(self) -> list[tuple[Wish, list[str]]]:
-        """Each different wish with its hosts, in order of first appearance."""
-        found: list[tuple[Wish, list[str]]] = []
+    def kinds(self) -> list[tuple[Wish, list[tuple[HostFacts, list[str]]]]]:
+        """Each different wish, with each different kind of host that has it and their names.
+
+        In order of first appearance. 10,000 hosts are of few kinds, and each is solved once.
+        """
+        found: dict[str, tuple[Wish, dict[HostFacts, list[str]]]] = {}
+        spelt: dict[int, str] = {}
+        nothing = HostFacts()
         for host, wish in self.hosts.items():
-            for known, hosts in found:
-                if known.literal == wish.literal:
-                    hosts.append(host)
-                    break
-            else:
-                found.append((wish, [host]))
-        return found
+            if id(wish) not in spelt:
+                spelt[id(wish)] = json.dumps(wish.literal, sort_keys=True, default=dict)
+            _, kinds = found.setdefault(spelt[id(wish)], (wish, {}))
+            kinds.setdefault(self.facts.get(host, nothing), []).append(host)
+        return [(wish, list(kinds.items())) for wish, kinds in found.values()]
 
 
 @dataclass(frozen=True)
@@ -245,10 +260,13 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
     for owner, variables in groups.definitions():
         warnings += _check_words(owner, variables, words, slips, sources)
     hosts: dict[str, Wish] = {}
+    owners: dict[str, str] = {}
+    facts: dict[str, HostFacts] = {}
     others = []
     known: dict[int, Wish] = {}
+    declared = _Declared(groups, sources)
     for host in groups.hosts:
-        value, owner = groups.wish_of(host, sources)
+        value, owner = groups.said(WISH, host, sources)
         if value is None:
             others.append(host)
             continue
@@ -256,7 +274,12 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
         if id(value) not in known:
             known[id(value)] = _placed_wish(value, owner, sources)
         hosts[host] = known[id(value)]
-    return Fleet(hosts, tuple(dict.fromkeys(warnings)), tuple(others))
+        owners[host] = owner
+        one = declared.of(host)
+        if one is not None:
+            facts[host] = one
+    unique = tuple(dict.fromkeys(warnings))
+    return Fleet(hosts, unique, tuple(others), facts, owners, sources)
 
 
 def _placed_wish(value: Any, owner: str, sources: Sources) -> Wish:
@@ -323,28 +346,33 @@ class _Groups:
             found["all"] = None
         return list(found)
 
-    def wish_of(self, host: str, sources: Sources) -> tuple[Any, str]:
-        """The wish that counts for a host and who said it.
+    def says(self, word: str) -> bool:
+        """Does anybody say it?"""
+        return any(word in variables for _, variables in self.definitions())
+
+    def said(self, word: str, host: str, sources: Sources) -> tuple[Any, str]:
+        """The value of a word of ours that counts for a host, and who said it.
 
         A host's own word wins; a child group's over its parent's; two unrelated groups that say
         different things are a conflict, whichever Ansible would happen to pick.
         """
         own = self.hostvars.get(host, {})
-        if WISH in own:
-            return own[WISH], host
+        if word in own:
+            return own[word], host
         direct = self._direct.get(host, ())
-        if direct not in self._said:
-            self._said[direct] = self._wish_of_groups(direct, host, sources)
-        return self._said[direct]
+        key = (word, *direct)
+        if key not in self._said:
+            self._said[key] = self._said_by_groups(word, direct, host, sources)
+        return self._said[key]
 
-    def _wish_of_groups(
-        self, direct: tuple[str, ...], host: str, sources: Sources
+    def _said_by_groups(
+        self, word: str, direct: tuple[str, ...], host: str, sources: Sources
     ) -> tuple[Any, str]:
         """What the groups of a host say; hosts of the same groups need it once."""
         said = {
-            name: self.groups[name]["vars"][WISH]
+            name: self.groups[name]["vars"][word]
             for name in self._ancestors(direct)
-            if WISH in self.groups[name].get("vars", {})
+            if word in self.groups[name].get("vars", {})
         }
         if not said:
             return None, ""
@@ -353,12 +381,14 @@ class _Groups:
         first = nearest[0]
         for other in nearest[1:]:
             if said[other] != said[first]:
+                wish = word == WISH
+                what = "wish for different stacks" if wish else f"differ in {word}"
                 raise InputError(
-                    f"two groups of host {host} wish for different stacks",
-                    where=sources.where(WISH, near=other),
+                    f"two groups of host {host} {what}",
+                    where=sources.where(word, near=other),
                     got=f"{first}: {json.dumps(said[first])}; {other}: {json.dumps(said[other])}",
-                    expected="one wish per host",
-                    hint=f"take {host} out of one of them, or write gpu_stack for {host} itself",
+                    expected="one wish per host" if wish else "one of them",
+                    hint=f"take {host} out of one of them, or write {word} for {host} itself",
                 )
         return said[first], first
 
@@ -373,6 +403,82 @@ class _Groups:
                 found.add(child)
                 layer.extend(self.groups.get(child, {}).get("children", []))
         return found
+
+
+class _Declared:
+    """What the inventory says hosts are; checked once for hosts that have it from one place."""
+
+    def __init__(self, groups: _Groups, sources: Sources) -> None:
+        self._groups = groups
+        self._sources = sources
+        self._words = [word for word in (PLATFORM, MODELS) if groups.says(word)]
+        self._known: dict[tuple[Any, ...], HostFacts | None] = {}
+
+    def of(self, host: str) -> HostFacts | None:
+        """The facts of a host; None where nothing is said."""
+        if not self._words:
+            return None
+        platform, platform_owner = self._groups.said(PLATFORM, host, self._sources)
+        models, models_owner = self._groups.said(MODELS, host, self._sources)
+        key = (id(platform), platform_owner, id(models), models_owner)
+        if key not in self._known:
+            named = self._placed(PLATFORM, platform, platform_owner)
+            words = self._placed(MODELS, models, models_owner)
+            known = None
+            if named or words:
+                known = HostFacts(
+                    platform=named or None,
+                    gpus=words or (),
+                    models=words or (),
+                    platform_from=platform_owner if named else "",
+                    gpus_from=models_owner if words else "",
+                )
+            self._known[key] = known
+        return self._known[key]
+
+    def _placed(self, word: str, value: Any, owner: str) -> Any:
+        """The checked value; the files are searched for the place of a fault, if there is one."""
+        check = _platform if word == PLATFORM else _models
+        try:
+            return check(value, owner)
+        except InputError:
+            return check(value, self._sources.where(word, near=owner) or owner)
+
+
+def _platform(value: Any, where: str) -> str:
+    """The id of a platform of the catalog; "" and null take back what a group says."""
+    if value is None or value == "":
+        return ""
+    if _is_ansibles(value):
+        raise _no_template(where, PLATFORM, "debian12")
+    ids = [row.id for row in catalog.load().platforms]
+    if value not in ids:
+        raise InputError(
+            "there is no such platform in the catalog",
+            where=where,
+            got=f"{PLATFORM}: {json.dumps(value)}",
+            expected=" or ".join(ids),
+            hint=did_you_mean(str(value), ids) or "`provision catalog` shows what runs where",
+        )
+    return str(value)
+
+
+def _models(value: Any, where: str) -> tuple[str, ...]:
+    """Names or PCI ids of GPUs that the catalog knows; an empty list takes back a group's."""
+    if value is None or value == []:
+        return ()
+    if _is_ansibles(value):
+        raise _no_template(where, MODELS, '["Tesla T4"]')
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise InputError(
+            f"{MODELS} is a list of names or PCI ids",
+            where=where,
+            got=json.dumps(value),
+            expected=f'{MODELS}: ["Tesla T4"], or ["10de:1eb8"]',
+        )
+    for word in value:
+        known_gpus.gpu(word, where=where)
+    return tuple(dict.fromkeys(value))
 
 
 def parse_wish(value: Any, *, where: str) -> Wish:
@@ -509,12 +615,15 @@ def _text(value: Any, key: str, where: str) -> str:
     return value
 
 
-def _no_template(where: str, key: str) -> InputError:
+def _no_template(where: str, key: str, example: str = "") -> InputError:
+    what = "facts" if example else "wishes"
     return InputError(
-        f"{key} is a template; wishes are literal, since the lock is made before any host is asked",
+        f"{key} is a template; {what} are literal, since the lock is made before any host is asked",
         where=where,
-        expected='a literal, like "2.9"',
-        hint="write the version itself, in the group or host that should have it",
+        expected=f"a literal, like {example}" if example else 'a literal, like "2.9"',
+        hint="write it out, in the group or host that it is true of"
+        if example
+        else "write the version itself, in the group or host that should have it",
     )
 
 

@@ -20,7 +20,7 @@ from packaging.version import Version
 from provision.catalog import Catalog, DriverRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, did_you_mean
-from provision.lock import Lock, locked_names, row_of, stacks_of, wheels
+from provision.lock import Lock, locked_names, stacks_of, wheels
 from provision.packages import Branch, Indices, Universe, close
 from provision.resolve import Choice, Stack, resolve_fleet
 from provision.values import COMPONENTS
@@ -255,14 +255,14 @@ def resolved(facts: Catalog, fleet: Fleet, choice: Choice) -> Choice | None:
     except UnsatisfiableError:
         return None
     for one in found:
-        if row_of(one) == row_of(choice):
+        here = one.wish.literal == choice.wish.literal and one.platform.id == choice.platform.id
+        # With fewer versions to choose from one row may serve all generations.
+        if here and one.generations in (choice.generations, ()):
             # Without the narrowed Pythons.
             first, *others = [
                 dataclasses.replace(stack, platform=choice.platform) for stack in stacks_of(one)
             ]
-            return dataclasses.replace(
-                one, platform=choice.platform, stack=first, beside=tuple(others)
-            )
+            return dataclasses.replace(choice, stack=first, beside=tuple(others))
     return None
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.packages import Branch, Indices, Package, Universe, close, minus
@@ -54,10 +55,11 @@ class Lock:
 
 def row_of(choice: Choice) -> dict[str, Any]:
     """What a row of the lock says of the hosts that it is for."""
-    return {
+    row: dict[str, Any] = {
         "platform": choice.platform.platform.as_data(),
         "wish": plain(choice.wish.literal),
     }
+    return row | ({"generations": list(choice.generations)} if choice.generations else {})
 
 
 def names_of(row: Mapping[str, Any]) -> list[str]:
@@ -65,9 +67,13 @@ def names_of(row: Mapping[str, Any]) -> list[str]:
     return [row["stack"], *row.get("beside", ())]
 
 
+# What hosts get, and the names of GPUs that any number of the hosts may have.
+_GIVEN = ("stack", "beside", "models")
+
+
 def hosts_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a row says of its hosts, without what they get."""
-    return {key: value for key, value in plain(row).items() if key not in ("stack", "beside")}
+    return {key: value for key, value in plain(row).items() if key not in _GIVEN}
 
 
 def stacks_of(choice: Choice) -> list[Stack]:
@@ -76,11 +82,17 @@ def stacks_of(choice: Choice) -> list[Stack]:
 
 
 def locked_names(lock: Lock | None, choice: Choice) -> list[str]:
-    """The names of the stacks that a lock has for just these hosts; none without a row."""
+    """The names of the stacks that a lock has for just these hosts; none without a row.
+
+    GPUs of another generation may have come since: then what these hosts had was for all.
+    """
     wanted = row_of(choice)
-    for row in lock.slim["rows"] if lock is not None else ():
-        if hosts_of(row) == wanted:
-            return names_of(row)
+    whole = {key: value for key, value in wanted.items() if key != "generations"}
+    rows = lock.slim["rows"] if lock is not None else ()
+    for asked in (wanted, whole):
+        for row in rows:
+            if hosts_of(row) == asked:
+                return names_of(row)
     return []
 
 
@@ -116,7 +128,13 @@ def make(
             if before is not None and was:
                 _keep_sources(before, was[number], stacks[name], details, name)
         row = {**row_of(choice), "stack": names[0]}
-        rows.append(row | ({"beside": names[1:]} if choice.beside else {}))
+        if choice.beside:
+            row["beside"] = names[1:]
+        if choice.generations:
+            row["generations"] = row.pop("generations")
+        if choice.models:
+            row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
+        rows.append(row)
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     stacks = {name: stacks[name] for name in sorted(stacks)}
     details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
@@ -479,14 +497,47 @@ def parse(data: bytes, *, where: str) -> Lock:
 
 
 def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
-    """Every wish of the inventory must have a row. InputError names the hosts that have none."""
-    for wish, hosts in fleet.wishes():
-        if not any(row["wish"] == plain(wish.literal) for row in lock.slim["rows"]):
-            names = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
-            raise InputError(
-                f"the lock has no row for the gpu_stack of {names}",
+    """Every wish of the inventory must have a row, on the platform of a host that has one.
+
+    And every GPU that the inventory names must be in it, for the run compares by that. InputError
+    names the hosts.
+    """
+    platforms = {row.id: row.platform.as_data() for row in load().platforms}
+    for wish, kinds in fleet.kinds():
+        rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
+        if not rows:
+            raise _not_locked(
+                "the lock has no row for the gpu_stack of "
+                + _names(host for _, hosts in kinds for host in hosts),
                 where=where,
                 got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
-                hint="the inventory changed since: `provision lock`",
             )
+        known = {word for row in rows for word in row.get("models", {})}
+        for facts, hosts in kinds:
+            there = [row["platform"] for row in rows]
+            if facts.platform is not None and platforms[facts.platform] not in there:
+                raise _not_locked(
+                    f"the lock has no row for the platform of {_names(hosts)}",
+                    where=where,
+                    got=facts.platform,
+                    expected=" or ".join(" ".join(one.values()) for one in there),
+                )
+            lacking = [word for word in facts.models if word not in known]
+            if lacking:
+                raise _not_locked(
+                    f"the lock doesn't know the gpu_models of {_names(hosts)}",
+                    where=where,
+                    got=", ".join(lacking),
+                    expected=", ".join(known) or "none",
+                )
+
+
+def _not_locked(message: str, *, where: str, got: str, expected: str) -> InputError:
+    hint = "the inventory changed since: `provision lock`"
+    return InputError(message, where=where, got=got, expected=expected, hint=hint)
+
+
+def _names(hosts: Iterable[str]) -> str:
+    names = list(hosts)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

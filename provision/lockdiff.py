@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from provision.catalog import load
 from provision.inventory import Fleet
 from provision.lock import Lock, hosts_of, names_of, plain, wheels
 from provision.values import COMPONENTS
@@ -31,9 +32,16 @@ def difference(before: Lock, after: Lock, fleet: Fleet) -> list[Change]:
     """What changes for whom, in the lock's order."""
     old, new = _rows(before), _rows(after)
     found: list[Change] = []
+    platforms = {row.id: row.platform.as_data() for row in load().platforms}
+    known = {h: platforms[f.platform] for h, f in fleet.facts.items() if f.platform in platforms}
     for key in [*new, *(key for key in old if key not in new)]:
         row = json.loads(key)
-        hosts = tuple(h for h, w in fleet.hosts.items() if plain(w.literal) == row["wish"])
+        hosts = tuple(
+            host
+            for host, wish in fleet.hosts.items()
+            if plain(wish.literal) == row["wish"]
+            and known.get(host, row["platform"]) == row["platform"]
+        )
         where = f"{row['platform']['distribution']} {row['platform']['release']}"
         if key not in old or key not in new:
             was, now = ", ".join(old.get(key, ())), ", ".join(new.get(key, ()))

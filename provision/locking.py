@@ -20,7 +20,7 @@ from provision.inventory import Fleet
 from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.packages import Indices, upstream
-from provision.resolve import Choice, resolve_fleet
+from provision.resolve import Choice, explain, resolve_fleet
 from provision.twin import Twin
 
 
@@ -186,10 +186,12 @@ def _pinned(
 ) -> tuple[int, Choice]:
     """The place and the choice of the host's row, with the versions that the host has."""
     wish = fleet.hosts[twin.host]
+    # Of the rows for its wish and platform that of its GPUs' generations.
+    rows = [locks.row_of(one.choice) for one in explain(facts, fleet, twin.host)]
     own = [
         (number, choice)
         for number, choice in enumerate(choices)
-        if choice.wish.literal == wish.literal and choice.platform.platform == twin.platform
+        if choice.platform.platform == twin.platform and locks.row_of(choice) in rows
     ]
     if not own:
         said = f"{twin.platform.distribution} {twin.platform.release} {twin.platform.architecture}"

@@ -31,10 +31,11 @@ from provision.catalog import (
     PlatformRow,
     TensorflowRow,
 )
+from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.search import Demand, Problem, Rule
-from provision.values import CudnnWish, Gpu, Reason, Wish
+from provision.values import CudnnWish, Gpu, HostFacts, Reason, Wish
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"
@@ -130,82 +131,248 @@ class Stack:
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of the lock to be: hosts of this platform with this wish get this stack."""
+    """A row of the lock to be: hosts of this platform with this wish get this stack.
+
+    With `generations` only those whose GPUs are of just these, for others of the same platform and
+    wish get another stack. `models`: the GPUs that the inventory names for such hosts, each with
+    the PCI device ids that it can mean.
+    """
 
     platform: PlatformRow
     wish: Wish
     stack: Stack
     # Of these only TensorFlow's environments are made: the driver is the stack's.
     beside: tuple[Stack, ...] = ()
+    generations: tuple[str, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
-    """One choice per different wish and platform that can have it.
+    """One choice per different wish and platform, and per GPU generations where these differ.
 
-    A host that doesn't say what it is may be of any platform, so every one of the catalog that can
-    satisfy its wish gets a row. UnsatisfiableError when none can.
+    A host of which no platform is known may be of any, so every one of the catalog that can satisfy
+    its wish gets a row; a known host must be satisfied on what it is. UnsatisfiableError otherwise.
     """
     solver = _solver(catalog)
-    choices = []
-    for wish, hosts in fleet.wishes():
-        fitting = []
-        known: Stack | None = None
-        for platform in catalog.platforms:
-            stack, beside = _side_by_side(solver, wish, platform)
-            if stack is not None and beside is not None and not stack.missing:
-                fitting.append(Choice(platform, wish, stack, beside))
-            known = known or stack
-        if not fitting:
-            owner = f"gpu_stack of {_names(hosts)}"
-            if known is None:
-                raise solver.refusal(wish, where=owner)
-            if not known.missing:
-                raise UnsatisfiableError(
-                    f"TensorFlow {known.tensorflow} can't have these beside it on one host",
-                    where=owner,
-                    got=_literal(wish),
-                    expected="TensorFlow releases that one driver and one Python of the platform "
-                    "serve, with CUDA as wheels or the same as the first one's",
-                    hint=f"on {known.platform.title} the driver would be {known.driver.branch}; "
-                    "`provision catalog` shows what runs where",
-                )
-            raise UnsatisfiableError(
-                f"this version can't install {known.missing}",
-                where=owner,
-                got=_literal(wish),
-                expected=" or ".join(solver.installable(wish)),
-                hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
-            )
-        choices.extend(fitting)
+    choices: list[Choice] = []
+    for wish, kinds in fleet.kinds():
+        choices.extend(_choices(solver, wish, kinds))
     return choices
 
 
+@dataclass
+class _Slot:
+    """Hosts of one platform and wish whose GPUs are of the same generations."""
+
+    gpus: dict[Gpu, None] = field(default_factory=dict)
+    hosts: list[str] = field(default_factory=list)
+    models: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Is one of them known to be of this platform? Then it must get a stack.
+    known: bool = False
+
+
+def _choices(
+    solver: Solver, wish: Wish, kinds: Sequence[tuple[HostFacts, list[str]]]
+) -> list[Choice]:
+    """The rows for one wish. What tells two rows apart on a host is the generations of its GPUs."""
+    platforms = {row.id: row for row in solver.catalog.platforms}
+    slots: dict[str, dict[tuple[str, ...], _Slot]] = {name: {} for name in platforms}
+    for facts, hosts in kinds:
+        gpus = gpus_of(facts, solver.catalog)
+        models = {word: known_gpus.ids(word) for word in facts.models}
+        for platform in _platforms_for(solver, wish, facts, gpus, hosts):
+            slot = slots[platform].setdefault(_generations(gpus), _Slot())
+            slot.gpus |= dict.fromkeys(gpus)
+            slot.hosts += hosts
+            slot.models |= models
+            slot.known = slot.known or facts.platform is not None
+    choices = []
+    for name, found in slots.items():
+        choices += _choices_here(solver, wish, platforms[name], found)
+    if not choices:
+        hosts = [host for _, names in kinds for host in names]
+        raise solver.refusal(wish, where=f"gpu_stack of {_names(hosts)}")
+    return choices
+
+
+def _platforms_for(
+    solver: Solver, wish: Wish, facts: HostFacts, gpus: Sequence[Gpu], hosts: Sequence[str]
+) -> list[str]:
+    """The ids of the platforms on which one kind of host can have its wish; at least one."""
+    owner = f"gpu_stack of {_names(hosts)}"
+    if facts.platform is None and facts.system:
+        raise UnsatisfiableError(
+            f"nothing is known of {facts.system}",
+            where=owner,
+            expected=" or ".join(row.title for row in solver.catalog.platforms),
+            hint="take these hosts out of the group, or write gpu_platform where that is wrong",
+        )
+    candidates = [row for row in solver.catalog.platforms if facts.platform in (None, row.id)]
+    known: Stack | None = None
+    fitting = []
+    for platform in candidates:
+        stack, beside = _side_by_side(solver, wish, platform, gpus)
+        if stack is not None and beside is not None and not stack.missing:
+            fitting.append(platform.id)
+        known = known or stack
+    if fitting:
+        return fitting
+    only = candidates[0] if facts.platform is not None else None
+    raise _refused(solver, wish, known, only, gpus, owner)
+
+
+def _refused(
+    solver: Solver,
+    wish: Wish,
+    known: Stack | None,
+    platform: PlatformRow | None,
+    gpus: Sequence[Gpu],
+    owner: str,
+) -> UnsatisfiableError:
+    """Why a wish has no row: there is no stack, or (`known`) none that can be installed yet."""
+    if known is None:
+        return solver.refusal(wish, platform, gpus, where=owner)
+    if not known.missing:
+        return UnsatisfiableError(
+            f"TensorFlow {known.tensorflow} can't have these beside it on one host",
+            where=owner,
+            got=_literal(wish),
+            expected="TensorFlow releases that one driver and one Python of the platform "
+            "serve, with CUDA as wheels or the same as the first one's",
+            hint=f"on {known.platform.title} the driver would be {known.driver.branch}; "
+            "`provision catalog` shows what runs where",
+        )
+    return UnsatisfiableError(
+        f"this version can't install {known.missing}",
+        where=owner,
+        got=_literal(wish),
+        expected=" or ".join(solver.installable(wish)),
+        hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
+    )
+
+
+def _choices_here(
+    solver: Solver,
+    wish: Wish,
+    platform: PlatformRow,
+    slots: Mapping[tuple[str, ...], _Slot],
+) -> list[Choice]:
+    """One row where one stack serves all; else one per generations.
+
+    Two GPUs of one generation can need different stacks, and look the same to the lock: they get
+    the one that serves both.
+    """
+    found: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
+    for generations, slot in slots.items():
+        stack, beside = _side_by_side(solver, wish, platform, tuple(slot.gpus))
+        if stack is not None and beside is not None and not stack.missing:
+            found[generations] = (stack, beside)
+        elif slot.known:
+            owner = f"gpu_stack of {_names(slot.hosts)}"
+            raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
+    if not found:
+        return []
+    models = {word: ids for slot in slots.values() for word, ids in slot.models.items()}
+    first, *others = found.values()
+    if all(_all_same(first, other) for other in others):
+        every = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
+        # The best for each is the best for all; asked again for its reasons.
+        stack, beside = _side_by_side(solver, wish, platform, tuple(every))
+        if stack is not None and beside is not None:
+            first = (stack, beside)
+        return [Choice(platform, wish, *first, (), models)]
+    return [Choice(platform, wish, *found[of], of, models) for of in sorted(found)]
+
+
+def _all_same(one: tuple[Stack, tuple[Stack, ...]], other: tuple[Stack, tuple[Stack, ...]]) -> bool:
+    ours, theirs = (one[0], *one[1]), (other[0], *other[1])
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A row for a host, with the reasons and warnings for this host alone."""
+
+    choice: Choice
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...]
+
+
+def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
+    """What a host gets: one row, or one per platform where its own is not known.
+
+    UnsatisfiableError where it can't have its wish, whatever the others of the fleet can have.
+    """
+    solver = _solver(catalog)
+    wish, facts = fleet.hosts[host], fleet.facts.get(host, HostFacts())
+    gpus = gpus_of(facts, catalog)
+    alike = [kinds for other, kinds in fleet.kinds() if other.literal == wish.literal]
+    try:
+        choices = _choices(solver, wish, alike[0])
+    except UnsatisfiableError:
+        # It is another host that can't have it.
+        choices = _choices(solver, wish, [(facts, [host])])
+    found = []
+    for choice in choices:
+        if facts.platform not in (None, choice.platform.id):
+            continue
+        if choice.generations not in ((), _generations(gpus)):
+            continue
+        own, _ = _side_by_side(solver, wish, choice.platform, gpus)
+        if own is None:
+            continue
+        stack = own if same(own, choice.stack) else choice.stack
+        found.append(Explained(choice, stack.reasons, stack.warnings))
+    # The row for its generations comes before the one for all others.
+    best = {one.choice.platform.id: one for one in found if not one.choice.generations}
+    best |= {one.choice.platform.id: one for one in found if one.choice.generations}
+    return list(best.values())
+
+
+def same(one: Stack, other: Stack) -> bool:
+    """Do both install the same? Why, and what to compile with, is not part of a lock's stack."""
+    blank: dict[str, Any] = {"reasons": (), "warnings": (), "gcc": ""}
+    return dataclasses.replace(one, **blank) == dataclasses.replace(other, **blank)
+
+
+def gpus_of(facts: HostFacts, catalog: Catalog) -> tuple[Gpu, ...]:
+    """The different kinds of GPU of a host, in one order whatever theirs was."""
+    found = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
+    return tuple(sorted(found, key=lambda gpu: (gpu.generation, gpu.name)))
+
+
+def _generations(gpus: Iterable[Gpu]) -> tuple[str, ...]:
+    return tuple(sorted({gpu.generation for gpu in gpus}))
+
+
 def _side_by_side(
-    solver: Solver, wish: Wish, platform: PlatformRow
+    solver: Solver, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu]
 ) -> tuple[Stack | None, tuple[Stack, ...] | None]:
     """The stack of a wish and those beside it, on the first driver that serves them all.
 
     Without such a driver None for those beside it.
     """
-    first = solver.find(wish, platform)
+    first = solver.find(wish, platform, gpus)
     if first is None or not wish.beside:
         return first, ()
     branches = [d.branch for d in solver.catalog.drivers if d.platform == platform.id]
     others = (
-        solver.find(_narrowed(wish, driver_branch=one), platform)
+        solver.find(_narrowed(wish, driver_branch=one), platform, gpus)
         for one in ([] if wish.driver_branch else branches)
     )
     for stack in (first, *others):
         if stack is None or stack.missing:
             continue
-        beside = [_beside(solver, one, platform, stack) for one in wish.beside]
+        beside = [_beside(solver, one, platform, stack, gpus) for one in wish.beside]
         found = tuple(one for one in beside if one is not None)
         if len(found) == len(beside):
             return stack, found
     return first, None
 
 
-def _beside(solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack) -> Stack | None:
+def _beside(
+    solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack, gpus: Sequence[Gpu]
+) -> Stack | None:
     """A stack with the driver of `stack`, and with its CUDA and cuDNN or those of wheels."""
     wish = _narrowed(wish, driver_branch=stack.driver.branch)
     tries = [_narrowed(wish, cuda_source="wheels")]
@@ -216,7 +383,7 @@ def _beside(solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack) -> 
         literal = {**shared.literal, "cudnn": dataclasses.asdict(cudnn)}
         tries.insert(0, dataclasses.replace(shared, cudnn=cudnn, literal=literal))
     for one in tries:
-        found = solver.find(one, platform)
+        found = solver.find(one, platform, gpus)
         if found is not None and not found.missing and found.driver.version == stack.driver.version:
             return found
     return None

@@ -57,6 +57,26 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class HostFacts:
+    """What a host is, as far as it is known before it is looked at.
+
+    `platform` is an id of the catalog, None where nobody said; `gpus` are names or PCI ids, empty
+    where nobody said. `models` are those of them that the inventory declared, which the host is
+    held to; `unknown` are PCI ids that the catalog doesn't know, and `system` is what a platform
+    that it doesn't know calls itself.
+    """
+
+    platform: str | None = None
+    gpus: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    system: str = ""
+    # Who said so: a group or host of the inventory, or what `provision discover` wrote.
+    platform_from: str = field(default="", compare=False)
+    gpus_from: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
 class Wish:
     """What a group says it should become. `None` leaves the choice to the resolver.
 

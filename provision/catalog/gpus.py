@@ -29,13 +29,23 @@ def gpu(word: str, *, where: str = "", catalog: Catalog | None = None) -> Gpu:
     InputError for one that is not known, with those of nearly the same name.
     """
     known = devices()
-    identity = re.fullmatch(r"(?:(?:0x)?10de:)?(?:0x)?([0-9a-f]{4})", word.strip().lower())
-    if identity is not None and identity.group(1) in known:
-        return _made(*known[identity.group(1)], catalog or load())
+    identity = _identity(word)
+    if identity in known:
+        return _made(*known[identity], catalog or load())
     wanted = _plain(word)
-    for name, generation, capability in known.values():
-        if _plain(name) == wanted:
-            return _made(name, generation, capability, catalog or load())
+    same = {found: one for one, found in known.items() if _plain(found[0]) == wanted}
+    if len({(generation, capability) for _, generation, capability in same}) > 1:
+        raise InputError(
+            f"{word} is the name of different GPUs",
+            where=where,
+            expected=" or ".join(
+                f'"10de:{one}" ({generation}, compute capability {capability})'
+                for (_, generation, capability), one in same.items()
+            ),
+            hint="`lspci -nn` says which it is",
+        )
+    if same:
+        return _made(*next(iter(same)), catalog or load())
     names = {_plain(name): name for name, _, _ in known.values()}
     holding = [names[one] for one in sorted(names) if wanted and f" {wanted} " in f" {one} "]
     kinds = {(gen, capability) for name, gen, capability in known.values() if name in holding}
@@ -49,6 +59,23 @@ def gpu(word: str, *, where: str = "", catalog: Catalog | None = None) -> Gpu:
         or 'a name as `nvidia-smi -L` shows it, or a PCI id as `lspci -nn` does ("10de:1eb8")',
         hint="a GPU newer than this catalog: leave it out, and the host is asked in the run",
     )
+
+
+def ids(word: str) -> tuple[str, ...]:
+    """The PCI device ids ("1eb8") of the cards that a word of `gpu` can mean, sorted."""
+    known = devices()
+    if _identity(word) in known:
+        return (_identity(word),)
+    wanted = _plain(word)
+    same = [one for one, (name, _, _) in known.items() if _plain(name) == wanted]
+    holding = [one for one, (name, _, _) in known.items() if f" {wanted} " in f" {_plain(name)} "]
+    return tuple(sorted(same or holding))
+
+
+def _identity(word: str) -> str:
+    """The four digits of a PCI id, or ""."""
+    found = re.fullmatch(r"(?:(?:0x)?10de:)?(?:0x)?([0-9a-f]{4})", word.strip().lower())
+    return found.group(1) if found is not None else ""
 
 
 def _plain(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from provision.render.stacks import SLIM
 from provision.render.yaml_text import dump
-from provision.roles import ROLES
+from provision.roles import ROLES, SITE
 from provision.roles.base import Role
 
 HEADER = """\
@@ -62,7 +62,10 @@ def look_options() -> dict[str, Any]:
     for the options that nobody sets.
     """
     options = {
-        option.name: option.default for role in ROLES for option in role.options if option.looked_at
+        option.name: option.default
+        for role in (*ROLES, SITE)
+        for option in role.options
+        if option.looked_at
     }
     options["ansible_connection"] = "ssh"
     return options

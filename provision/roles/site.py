@@ -18,6 +18,21 @@ class SiteOptions(Options):
     gpu_deep: bool = option(
         False, "Hash files instead of comparing sizes, times and links: slow, for suspicion."
     )
+    gpu_platform: str = option(
+        "",
+        "What the host's system is, where you know it before the host is asked: the lock is then "
+        "made for just that, and a run refuses a host that is another. Without it `provision "
+        "discover` asks, or the lock serves every platform that can have the wish.",
+        looked_at=True,
+        example="debian12",
+    )
+    gpu_models: list[str] = option(
+        [],
+        "The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: "
+        "the lock's driver then drives them, and a run refuses a host that has others.",
+        looked_at=True,
+        example='["Tesla T4", "10de:20b0"]',
+    )
     gpu_verify: Literal["auto", "always", "never"] = option(
         "auto",
         "When to run the checks of verify/: on hosts that were changed, on all, on none.",

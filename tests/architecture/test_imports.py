@@ -16,7 +16,9 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "values": {"errors"},
     "catalog": {"errors", "values"},
-    "inventory": {"errors", "values"},
+    # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
+    "inventory": {"errors", "values", "catalog"},
+    "discover": {"errors", "values", "catalog", "inventory", "run"},
     "roles": {"errors", "values", "catalog", "lock"},
     "search": set(),
     "resolve": {"errors", "values", "catalog", "inventory", "search"},
@@ -24,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "lock": {"errors", "values", "catalog", "inventory", "resolve", "packages"},
     "indices": {"errors", "values", "catalog", "packages"},
     "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
-    "lockdiff": {"values", "inventory", "lock"},
+    "lockdiff": {"values", "catalog", "inventory", "lock"},
     # Asks a host with the Ansible that `run` finds.
     "twin": {"errors", "values", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.

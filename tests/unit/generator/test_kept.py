@@ -20,6 +20,7 @@ from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.packages import Indices, Package
+from provision.values import HostFacts
 from tests.unit.generator import recorded
 
 KEEP = Upgrade()
@@ -417,6 +418,35 @@ def test_all_beside_each_other_get_the_driver_that_is_left(upstream: Upstream) -
     both = fleet(gpu01={"tensorflow": "2.12", "beside": [{"tensorflow": "2.13"}]})
     upstream.drop("debian12", version=NEW)
     assert driver(lock(fleet=both)) == OLD
+
+
+# GPUs of several generations
+
+
+def test_a_row_of_its_generations_stays(upstream: Upstream) -> None:
+    """A K80 is driven by 470 at most, a T4 by a newer one too; each keeps what it has."""
+    k80, t4 = HostFacts("debian11", ("Tesla K80",)), HostFacts("debian11", ("Tesla T4",))
+    both = dataclasses.replace(
+        fleet(gpu01={"tensorflow": "2.9"}, gpu02={"tensorflow": "2.9"}),
+        facts={"gpu01": k80, "gpu02": t4},
+    )
+    facts = load()
+    (row,) = [d for d in facts.drivers if d.platform == "debian11"]
+    (newer,) = [d for d in facts.drivers if d.platform == "debian12" and d.version == OLD]
+    more = [*facts.drivers, newer.model_copy(update={"platform": "debian11"})]
+    facts = facts.model_copy(update={"drivers": more})
+    upstream.packages["debian11"] += [
+        p for p in upstream.packages["debian12"] if not p.source.startswith("nvidia-cuda")
+    ]
+    first = lock(fleet=both, facts=facts)
+    rows = [(r["generations"], r["stack"].rpartition("driver")[2]) for r in first.slim["rows"]]
+    assert sorted(rows) == [(["Kepler"], row.version), (["Turing"], OLD)]
+    newest = newer.model_copy(update={"platform": "debian11", "version": NEW})
+    more = [*facts.drivers, newest]
+    made = make(first, fleet=both, facts=facts.model_copy(update={"drivers": more}))
+    assert made.lock is not None
+    assert locks.dump(made.lock) == locks.dump(first)
+    assert any(f"stays at {OLD}" in note for note in made.notes)
 
 
 # wheels

@@ -93,13 +93,14 @@ def test_no_task_of_the_first_play_carries_the_tag_verify() -> None:
 
 
 def test_the_look_gets_every_option_it_looks_at() -> None:
-    looked_at = {o.name for role in ROLES for o in role.options if o.looked_at}
+    looked_at = {o.name for role in (*ROLES, SITE) for o in role.options if o.looked_at}
     assert set(site.look_options()) == looked_at | {"ansible_connection"}
     assert site.look_options()["cuda_profile"] == "toolkit"
 
 
 def test_no_option_that_the_look_gets_is_the_locks() -> None:
-    assert not [o for role in ROLES for o in role.options if o.looked_at and o.identity]
+    options = [o for role in (*ROLES, SITE) for o in role.options]
+    assert not [o for o in options if o.looked_at and o.identity]
 
 
 def test_repairs_reach_their_role() -> None:

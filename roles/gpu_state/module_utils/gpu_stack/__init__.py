@@ -31,22 +31,37 @@ def typed(options):
     return found
 
 
-def _row(lock, wish, platform_found):
-    """The row of the lock for this platform and wish; None without one."""
+def _row(lock, wish, platform_found, gpus):
+    """The row of the lock for this platform, wish and GPUs; None without one.
+
+    A row that names GPU generations is for hosts with just these, and comes before one for all.
+    """
+    found = None
     for row in (lock or {}).get("rows") or []:
         if row["wish"] != (wish or {}):
             continue
-        if all(platform_found.get(key) == value for key, value in row["platform"].items()):
+        if not all(platform_found.get(key) == value for key, value in row["platform"].items()):
+            continue
+        if "generations" not in row:
+            found = found or row
+        elif row["generations"] == _generations(gpus):
             return row
-    return None
+    return found
 
 
-def choose(lock, wish, platform_found):
-    """(stack id, the stack's parts) of the lock for this platform and wish; (None, None) without.
+def _generations(gpus):
+    # Asked only where a row names some: the table is not for every host to read.
+    from . import preflight
+
+    return preflight.generations(gpus)
+
+
+def choose(lock, wish, platform_found, gpus=()):
+    """(stack id, the stack's parts) of the lock for such a host; (None, None) without.
 
     Under `beside` the part tensorflow of each stack whose environment is wished for too.
     """
-    row = _row(lock, wish, platform_found)
+    row = _row(lock, wish, platform_found, gpus)
     if row is None:
         return None, None
     stack = lock["stacks"][row["stack"]]
@@ -57,12 +72,12 @@ def choose(lock, wish, platform_found):
     return row["stack"], stack
 
 
-def _beside(lock, wish, platform_found):
+def _beside(lock, wish, found):
     """[{stack, directory}] of the environments beside the current one."""
-    names = (_row(lock, wish, platform_found) or {}).get("beside") or []
+    row = _row(lock, wish, found["platform"], found["gpus"]) or {}
     return [
         {"stack": name, "directory": tensorflow.directory(lock["stacks"][name][tensorflow.NAME])}
-        for name in names
+        for name in row.get("beside") or []
     ]
 
 
@@ -75,12 +90,13 @@ def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
 def _look(context, lock, wish):
     context.platform = platform.look(context)
     context.container = platform.container(context)
-    _stack, context.row = choose(lock, wish, context.platform)
+    gpus = platform.gpus(context)
+    _stack, context.row = choose(lock, wish, context.platform, gpus)
     return {
         "platform": context.platform,
         "container": context.container,
         "simulated_gpu": platform.simulated_gpu(context),
-        "gpus": platform.gpus(context),
+        "gpus": gpus,
         "receipt": receipt.look(context),
         "unfinished": receipt.unfinished(context),
         "state": {component.NAME: component.look(context) for component in COMPONENTS},
@@ -138,22 +154,19 @@ def _words(mapping):
 def no_row(lock, wish, found):
     """The blocker of a host that the lock says nothing about."""
     rows = (lock or {}).get("rows") or []
+    by_gpus = any("generations" in row for row in rows)
     known = sorted(
-        "{0} with {1}".format(
-            " ".join(
-                str(row["platform"].get(key, ""))
-                for key in ("distribution", "release", "architecture")
-            ),
+        "{0} with {1}{2}".format(
+            platform.words(row["platform"]),
             _words(row["wish"]),
+            " on {0} GPUs".format(" and ".join(row["generations"])) if "generations" in row else "",
         )
         for row in rows
     )
-    here = "{0} {1} {2} with {3}".format(
-        found["platform"]["distribution"],
-        found["platform"]["release"],
-        found["platform"]["architecture"],
-        _words(wish or {}),
-    )
+    here = "{0} with {1}".format(platform.words(found["platform"]), _words(wish or {}))
+    if by_gpus:
+        names = " and ".join(_generations(found["gpus"]))
+        here += " on {0} GPUs".format(names) if names else " on no GPU that is known"
     message = "the lock has no row for {0}; it has: {1}".format(here, "; ".join(known) or "none")
     hint = "run `provision lock` with this host's platform and wish in the inventory"
     return blocker("no-row", None, message, hint)
@@ -166,7 +179,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
     out by tags stay in `changes` with `selected: False`, so that a report can name them.
     """
     options = options or {}
-    stack, row = choose(lock, wish, found["platform"])
+    stack, row = choose(lock, wish, found["platform"], found["gpus"])
     changes = differences(row, found, options) if row is not None else []
     if row is not None:
         changes += receipt.differ(lock.get("digest"), found["receipt"], found.get("unfinished"))
@@ -175,19 +188,19 @@ def plan(lock, wish, options, found, only=None, skip=None):
     selected = [one for one in changes if one["selected"]]
     # A proof that is owed is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]
-    blockers, notices = [], []
+    blockers, notices = platform.not_as_declared(lock, options, found), []
     if row is None:
-        blockers = [no_row(lock, wish, found)]
+        blockers.append(no_row(lock, wish, found))
     elif selected:
         # A converged host, which is most of them, does not pay for reading its rules.
         from . import preflight
 
-        blockers = preflight.blockers(found, selected, options, row)
+        blockers += preflight.blockers(found, selected, options, row)
         notices = preflight.warnings(found, selected, options, row)
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
-        "beside": _beside(lock, wish, found["platform"]),
+        "beside": _beside(lock, wish, found),
         "platform": found["platform"],
         "container": found["container"],
         "simulated_gpu": found["simulated_gpu"],

@@ -6,6 +6,8 @@ files that matter.
 
 import os
 
+from .change import blocker
+
 SIMULATED = "/etc/gpu-simulated"
 PCI = "/sys/bus/pci/devices"
 
@@ -92,3 +94,56 @@ def gpus(context):
             }
         )
     return found
+
+
+def words(row):
+    """ "debian 12 x86_64", of a platform as found or as in the lock's rows."""
+    return " ".join(
+        str(row.get(key, "")) for key in ("distribution", "release", "architecture")
+    ).strip()
+
+
+def identity(row):
+    """The platform's id as the catalog builds it: "debian12", "ubuntu2004"."""
+    name = row["distribution"] + row["release"].replace(".", "")
+    return name if row["architecture"] == "x86_64" else name + "-" + row["architecture"]
+
+
+def not_as_declared(lock, options, found):
+    """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
+
+    The lock was made for what was said: another driver than the GPUs need may be in it.
+    """
+    wrong = []
+    hint = "correct the inventory, or the address of the host; then run `provision lock`"
+    platform_said = options.get("gpu_platform") or ""
+    if platform_said and platform_said != identity(found["platform"]):
+        message = "gpu_platform says {0}, and this host is {1}".format(
+            platform_said, words(found["platform"])
+        )
+        wrong.append(blocker("another-platform", None, message, hint))
+    models_said = options.get("gpu_models") or []
+    if models_said:
+        wrong += _other_models(lock, models_said, found["gpus"], hint)
+    return wrong
+
+
+def _other_models(lock, said, gpus_found, hint):
+    """Each device must be one that the words can mean, and each word must be there."""
+    known = {}
+    for row in (lock or {}).get("rows") or []:
+        known.update(row.get("models") or {})
+    lacking = [word for word in said if word not in known]
+    if lacking:
+        message = "gpu_models says {0}, which the lock knows nothing of".format(", ".join(lacking))
+        return [blocker("other-gpus", None, message, "run `provision lock`, then render")]
+    devices = [gpu["device"].replace("0x", "") for gpu in gpus_found]
+    meant = [one for word in said for one in known[word]]
+    absent = [word for word in said if not any(one in devices for one in known[word])]
+    if not absent and all(device in meant for device in devices):
+        return []
+    seen = ", ".join("10de:" + device for device in sorted(set(devices)))
+    message = "gpu_models says {0}, and on this host's PCI bus there is {1}".format(
+        ", ".join(said), seen or "no NVIDIA GPU"
+    )
+    return [blocker("other-gpus", None, message, hint)]

@@ -61,10 +61,10 @@ GENERATIONS = (
     (0x1040, 0x1179, "Fermi"),
     (0x1180, 0x11FF, "Kepler"),
     (0x1200, 0x125F, "Fermi"),
-    (0x1280, 0x12BF, "Kepler"),
+    (0x1280, 0x130F, "Kepler"),
     (0x1340, 0x143F, "Maxwell"),
-    (0x15F0, 0x15FF, "Pascal"),
-    (0x1617, 0x1667, "Maxwell"),
+    (0x15C0, 0x15FF, "Pascal"),
+    (0x1600, 0x167F, "Maxwell"),
     (0x174D, 0x179C, "Maxwell"),
     (0x17C0, 0x17FF, "Maxwell"),
     (0x1B00, 0x1D7F, "Pascal"),
@@ -77,7 +77,7 @@ GENERATIONS = (
     (0x2400, 0x25FF, "Ampere"),
     (0x2680, 0x28FF, "Ada"),
     (0x2900, 0x29FF, "Blackwell"),
-    (0x2B80, 0x31FF, "Blackwell"),
+    (0x2B00, 0x31FF, "Blackwell"),
 )
 # Driver branches that drive a generation: first, last (None: not ended).
 # 470 is Kepler's last branch and 580 the last for Maxwell, Pascal and Volta.
@@ -368,8 +368,13 @@ def generation(device):
     return None
 
 
+def generations(gpus):
+    """The generations of these GPUs as far as the table knows them, sorted, without doubles."""
+    return sorted({generation(gpu.get("device")) for gpu in gpus} - {None})
+
+
 def _generations(found):
-    return sorted({generation(gpu.get("device")) for gpu in found["gpus"]} - {None})
+    return generations(found["gpus"])
 
 
 def _scope(found, options):
