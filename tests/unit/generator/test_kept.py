@@ -210,6 +210,17 @@ def test_a_newer_package_does_not_move_the_lock(upstream: Upstream) -> None:
     assert version(lock(), "nvidia-persistenced") == "470.103.01-2~deb11u2"
 
 
+def test_a_newest_that_fits_nothing_is_no_error_while_the_locked_stays(upstream: Upstream) -> None:
+    first = lock()
+    new = upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
+    upstream.packages["debian11"][-1] = dataclasses.replace(
+        new, depends=((("libnvidia-cfg1", ">=", "999"),),)
+    )
+    made = make(first)
+    assert made.lock is not None
+    assert locks.dump(made.lock) == locks.dump(first)
+
+
 @settings(max_examples=5, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_stays_does_not_depend_on_the_order_of_an_index(order: random.Random) -> None:
