@@ -27,14 +27,17 @@ from provision import (
     __version__,
     catalog,
     discover,
-    indices,
     inventory,
+    kept,
     locallab,
+    lockdiff,
+    locking,
     matrix,
     resolve,
     run,
     shipped,
     tree,
+    twin,
 )
 from provision import lock as locks
 from provision.catalog import gpus as known_gpus
@@ -168,31 +171,66 @@ def _read_discovered(project: Path) -> dict[str, discover.Seen]:
     return discover.parse(data, where=str(path))
 
 
-def _make_lock(fleet: inventory.Fleet) -> locks.Lock:
-    facts = catalog.load()
-    choices = resolve.resolve_fleet(facts, fleet)
-    keys = catalog.keys()
+def _make_lock(
+    fleet: inventory.Fleet,
+    before: locks.Lock | None,
+    upgrade: kept.Upgrade,
+    *,
+    host: twin.Twin | None,
+    check: bool,
+) -> locking.Made:
     with err.status("") as status:
 
         def progress(text: str) -> None:
             status.update(text)
 
-        found = {}
-        for choice in choices:
-            if choice.platform.id not in found:
-                found[choice.platform.id] = indices.read(
-                    choice.platform, keys, cache=indices.cache_directory(), progress=progress
-                )
-        texts = {}
-        for stack in (one for choice in choices for one in (choice.stack, *choice.beside)):
-            progress(f"wheels of TensorFlow {stack.tensorflow}")
-            texts[stack.id] = indices.requirements(
-                [locks.wanted(stack)],
-                stack.constraints,
-                python=stack.python,
-                wheel_platform=stack.platform.wheel_platform,
-            )
-    return locks.make(choices, found, texts)
+        return locking.make(
+            catalog.load(),
+            catalog.keys(),
+            fleet,
+            before,
+            upgrade,
+            twin=host,
+            check=check,
+            progress=progress,
+        )
+
+
+def _lock_before(project: Path, *, anew: bool) -> locks.Lock | None:
+    """The lock that is there; one that can't be read is nothing to keep, if all may move."""
+    if not (project / "lock.yml").exists():
+        return None
+    try:
+        return _read_lock(project)
+    except InputError as error:
+        if not anew:
+            raise
+        _say(f"warning: {error.where}: {error.message}; nothing of it is kept", err)
+        return None
+
+
+def _read_twin(
+    host: str,
+    fleet: inventory.Fleet,
+    project: Path,
+    sources: list[str] | None,
+    vault_password_file: Path | None,
+) -> twin.Twin:
+    """What the host has; it must be one with a wish."""
+    if host not in fleet.hosts:
+        known = [*fleet.hosts, *fleet.other_hosts]
+        raise InputError(
+            "it has no gpu_stack" if host in known else "no such host in the inventory",
+            where=f"--from-host {host}",
+            expected=", ".join(list(fleet.hosts)[:3]),
+            hint=inventory.did_you_mean(host, list(fleet.hosts)),
+        )
+    where = [s if "," in s else str(Path(s).resolve()) for s in sources or [str(project / "lab")]]
+    extra = (
+        ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
+    )
+    with err.status(host):
+        return twin.read(host, where, cwd=project, extra=extra)
 
 
 def _read_lock(project: Path) -> locks.Lock:
@@ -329,24 +367,70 @@ def _tell_discovered(
 
 @app.command()
 def lock(
+    names: Annotated[
+        list[str] | None,
+        # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
+        typer.Argument(metavar="NAME", hidden=True),
+    ] = None,
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
+    upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--upgrade",
+            help="Move to what upstream has now: all, or only the components, packages and "
+            "wheels that are named behind it.",
+        ),
+    ] = False,
+    from_host: Annotated[
+        str | None,
+        typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed."),
+    ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 5 if the lock would change.")
+        bool,
+        typer.Option("--check", help="Write nothing; exit 5 if it would change."),
     ] = False,
     vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Resolve the wishes and pin everything: lock.yml."""
+    """Resolve the wishes and pin everything: lock.yml.
+
+    What is locked stays while its wish stays and upstream has it.
+    """
+    if names and not upgrade and Path(names[0]).is_dir():
+        raise InputError(
+            "a directory is named with --project",
+            where=names[0],
+            hint=f"`provision lock --project {names[0]}`",
+        )
+    if from_host is not None and upgrade:
+        raise InputError(
+            "--from-host and --upgrade contradict each other",
+            expected="one of them",
+            hint="--from-host locks what a host has, --upgrade what upstream has",
+        )
     fleet = _read_fleet(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
-    made = _make_lock(fleet)
-    data = locks.dump(made)
+    before = _lock_before(project, anew=upgrade and not names)
+    may = kept.upgrade_of(names or (), upgrade, before)
+    host = None
+    if from_host is not None:
+        host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
+    result = _make_lock(fleet, before, may, host=host, check=check)
     path = project / "lock.yml"
-    before = path.read_bytes() if path.exists() else b""
-    changed = data != before
+    for line in () if as_json else (*result.gone, *result.notes):
+        _say(f"{'gone' if line in result.gone else 'note'}: {line}", err)
+    made = result.lock
+    if made is None:
+        if as_json:
+            _print_json({"changed": True, "gone": list(result.gone)})
+        if result.problem is not None:
+            _say(f"error: {result.problem}", err)
+        raise typer.Exit(5)
+    data = locks.dump(made)
+    changed = data != (path.read_bytes() if path.exists() else b"")
     if changed and not check:
         try:
             tree.write_file(path, data)
@@ -354,18 +438,34 @@ def lock(
             raise MachineError(
                 "the lock cannot be written", where=str(path), got=str(error)
             ) from None
+    changes = lockdiff.difference(before, made, fleet) if before is not None else []
     if as_json:
-        _print_json({"changed": changed, "digest": made.digest, "stacks": list(made.stacks)})
+        _print_json(
+            {
+                "changed": changed,
+                "digest": made.digest,
+                "stacks": list(made.stacks),
+                "changes": [dataclasses.asdict(change) for change in changes],
+                "gone": list(result.gone),
+                "notes": list(result.notes),
+            }
+        )
     else:
         word = "would change" if check and changed else "written" if changed else "unchanged"
         _say(f"{path}: {word}")
+        for line in lockdiff.told(changes):
+            _say(f"  {line}")
+        if changed and before is not None and not changes:
+            _say("  only its reasons or its layout")
         for stack, reasons in made.details["reasons"].items():
+            if before is not None and stack in before.stacks:
+                continue
             _say(f"  {stack}")
             for component, reason in reasons.items():
                 _say(f"    {component}: {reason}")
         if changed and not check:
             _say(f"  provision render {project}")
-    if check and changed:
+    if check and (changed or result.gone):
         raise typer.Exit(5)
 
 

@@ -17,16 +17,20 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from pathlib import Path
 
 from provision.catalog import Archive, PlatformRow
-from provision.errors import InputError, MachineError
+from provision.errors import InputError, MachineError, UnsatisfiableError
 from provision.packages import Indices, Package, Source, parse
 
 Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
+
+
+class GoneError(MachineError):
+    """The server answered, and has nothing there: not a matter of trying again."""
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -37,10 +41,21 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def fetch(url: str) -> bytes:
-    """The bytes at a URL, through the environment's proxy. MachineError says why not."""
+    """The bytes at a URL, through the environment's proxy. MachineError says why not.
+
+    GoneError where the server says that there is no such file.
+    """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
             return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        gone = error.code in (404, 410)
+        raise (GoneError if gone else MachineError)(
+            "there is no such file in the archive" if gone else "cannot fetch a package index",
+            where=url,
+            got=f"{error.code} {error.reason}",
+            hint="an existing lock.yml needs none of this",
+        ) from None
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise MachineError(
@@ -127,35 +142,99 @@ def read(
     cache: Path,
     get: Fetch = fetch,
     progress: Callable[[str], None] = lambda _: None,
+    gone: MutableSequence[Archive] | None = None,
 ) -> Indices:
-    """Every package of the platform's archives, verified."""
+    """Every package of the platform's archives, verified.
+
+    A suite is asked for at its `url`, then at its `mirrors`, with the same pinned keys; the source
+    names the one that answered. Where none has it any more it is an error, or an entry in `gone`.
+    """
     packages: list[Package] = []
     sources = []
     for archive in platform.archives:
-        base = f"{archive.url}/dists/{archive.suite}"
-        progress(f"{archive.label}: InRelease")
-        raw = get(f"{base}/InRelease")
-        text, pinned = verify(raw, archive, keys)
-        known = checksums(text)
-        for component in archive.components:
-            path = f"{component}/binary-{platform.package_architecture}/Packages.xz"
-            if path not in known:
-                raise InputError("the archive has no such index", where=base, got=path)
-            digest, _size = known[path]
-            progress(f"{archive.label}: {component}")
-            body = _cached(f"{base}/{path}", digest, cache, get)
-            packages += parse(lzma.decompress(body).decode("utf-8"), f"{archive.label}/{component}")
-        sources.append(
-            Source(
-                archive.url,
-                archive.suite,
-                tuple(archive.components),
-                tuple(pinned),
-                release_field(text, "Date"),
-                hashlib.sha256(raw).hexdigest(),
-            )
-        )
+        try:
+            found, source = _read_archive(platform, archive, keys, cache, get, progress)
+        except GoneError:
+            if gone is None:
+                raise
+            gone.append(archive)
+            continue
+        packages += found
+        sources.append(source)
     return Indices(tuple(packages), tuple(sources))
+
+
+def _read_archive(
+    platform: PlatformRow,
+    archive: Archive,
+    keys: Mapping[str, str],
+    cache: Path,
+    get: Fetch,
+    progress: Callable[[str], None],
+) -> tuple[list[Package], Source]:
+    """From the first place that answers. One that answers with a wrong signature is no detour."""
+    failed: list[MachineError] = []
+    places = [archive.url, *archive.mirrors]
+    for url in places:
+        try:
+            return _read_suite(platform, archive, url, keys, cache, get, progress)
+        except MachineError as error:
+            if not error.where.startswith(url):
+                raise  # this machine's own fault: no gpgv
+            failed.append(error)
+    if len(failed) == 1 and not isinstance(failed[0], GoneError):
+        raise failed[0]
+    # Gone is only what every place says is gone: one that can't be reached may have it.
+    nowhere = all(isinstance(error, GoneError) for error in failed)
+    raise (GoneError if nowhere else MachineError)(
+        "the suite is gone" if nowhere else "no place has the suite",
+        where=f"{platform.title}, {archive.suite}",
+        got="; ".join(f"{error.where}: {error.got}" for error in failed),
+        expected=" or ".join(places),
+        hint=f"{HELP}; an existing lock.yml needs none of this",
+    )
+
+
+# What helps where the archive has moved on.
+HELP = (
+    "a mirror that keeps it, as `mirrors` in the platform's row of the catalog "
+    "(snapshot.debian.org keeps all of Debian's)"
+)
+
+
+def _read_suite(
+    platform: PlatformRow,
+    archive: Archive,
+    url: str,
+    keys: Mapping[str, str],
+    cache: Path,
+    get: Fetch,
+    progress: Callable[[str], None],
+) -> tuple[list[Package], Source]:
+    """One suite from one place."""
+    packages: list[Package] = []
+    base = f"{url}/dists/{archive.suite}"
+    progress(f"{archive.label}: InRelease")
+    raw = get(f"{base}/InRelease")
+    text, pinned = verify(raw, archive.model_copy(update={"url": url}), keys)
+    known = checksums(text)
+    for component in archive.components:
+        path = f"{component}/binary-{platform.package_architecture}/Packages.xz"
+        if path not in known:
+            raise InputError("the archive has no such index", where=base, got=path)
+        digest, _size = known[path]
+        progress(f"{archive.label}: {component}")
+        body = _cached(f"{base}/{path}", digest, cache, get)
+        packages += parse(lzma.decompress(body).decode("utf-8"), f"{archive.label}/{component}")
+    source = Source(
+        url,
+        archive.suite,
+        tuple(archive.components),
+        tuple(pinned),
+        release_field(text, "Date"),
+        hashlib.sha256(raw).hexdigest(),
+    )
+    return packages, source
 
 
 def _cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
@@ -188,34 +267,80 @@ def _cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
 
 
 def requirements(
-    wanted: Sequence[str], constraints: Sequence[str], *, python: str, wheel_platform: str
+    wanted: Sequence[str],
+    constraints: Sequence[str],
+    *,
+    python: str,
+    wheel_platform: str,
+    prefer: Mapping[str, str] | None = None,
 ) -> str:
     """Hash-locked requirements of `wanted` for a Python and a platform, made by uv.
 
-    Index, proxy and CA come from the environment, as with uv itself; the text names no index, so
-    that hosts may use another one. MachineError when the index cannot be reached.
+    A version in `prefer` is kept where the index has it and nothing forbids it. Index, proxy and CA
+    come from the environment, as with uv itself; the text names no index, so that hosts may use
+    another one. UnsatisfiableError where no set of wheels fits, MachineError when the index cannot
+    be reached.
     """
+    # Without their hashes: uv would take those over unseen instead of asking the index for them.
+    pins = [f"{name}=={version}" for name, version in sorted((prefer or {}).items())]
+    return _compile(
+        wanted, constraints, pins, ["--generate-hashes"], python=python, platform=wheel_platform
+    )
+
+
+def has_wheel(name: str, version: str, *, python: str, wheel_platform: str) -> bool:
+    """Whether the index still has a wheel of this version for this Python and platform."""
+    pin = f"{name}=={version}"
+    try:
+        _compile([pin], (), (), ["--no-deps"], python=python, platform=wheel_platform)
+    except UnsatisfiableError:
+        return False
+    return True
+
+
+def _compile(
+    wanted: Sequence[str],
+    constraints: Sequence[str],
+    pins: Sequence[str],
+    options: Sequence[str],
+    *,
+    python: str,
+    platform: str,
+) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "wanted.in").write_text("\n".join([*wanted, ""]), encoding="utf-8")
-        (folder / "constraints.txt").write_text("\n".join([*constraints, ""]), encoding="utf-8")
-        command = [_uv(), "pip", "compile", "--quiet", "--no-config", "--generate-hashes"]
+        for file, lines in (
+            ("wanted.in", wanted),
+            ("constraints.txt", constraints),
+            ("locked.txt", pins),
+        ):
+            (folder / file).write_text("\n".join([*lines, ""]), encoding="utf-8")
+        command = [_uv(), "pip", "compile", "--quiet", "--no-config", *options]
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--only-binary", ":all:"]
-        command += ["--python-version", python, "--python-platform", wheel_platform]
-        command += ["--constraint", "constraints.txt", "wanted.in"]
+        command += ["--python-version", python, "--python-platform", platform]
+        # What the output file holds already is what uv would rather keep.
+        command += ["--constraint", "constraints.txt", "--output-file", "locked.txt", "wanted.in"]
         try:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             raise MachineError("uv is not here", hint="pip install uv") from None
-    if done.returncode:
-        words = " ".join(done.stderr.split())
-        raise MachineError(
-            "uv could not lock the wheels",
+        if not done.returncode:
+            return (folder / "locked.txt").read_text(encoding="utf-8")
+    words = " ".join(done.stderr.split())[:600]
+    # uv exits 1 where there is no solution, 2 where it could not look for one.
+    if done.returncode == 1 and "No solution found" in words:
+        raise UnsatisfiableError(
+            "the index has no set of wheels that fits",
             where=", ".join(wanted),
-            got=words[:600],
-            hint="is the index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
+            got=words,
+            expected=f"wheels for Python {python} on {platform}",
         )
-    return done.stdout
+    raise MachineError(
+        "uv could not lock the wheels",
+        where=", ".join(wanted),
+        got=words,
+        hint="is the index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
+    )
 
 
 def _uv() -> str:

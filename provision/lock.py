@@ -53,13 +53,61 @@ class Lock:
         return texts
 
 
+def row_of(choice: Choice) -> dict[str, Any]:
+    """What a row of the lock says of the hosts that it is for."""
+    row: dict[str, Any] = {
+        "platform": choice.platform.platform.as_data(),
+        "wish": plain(choice.wish.literal),
+    }
+    return row | ({"generations": list(choice.generations)} if choice.generations else {})
+
+
+def names_of(row: Mapping[str, Any]) -> list[str]:
+    """The stacks of a row: its own, and those beside it."""
+    return [row["stack"], *row.get("beside", ())]
+
+
+# What hosts get, and the names of GPUs that any number of the hosts may have.
+_GIVEN = ("stack", "beside", "models")
+
+
+def hosts_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of its hosts, without what they get."""
+    return {key: value for key, value in plain(row).items() if key not in _GIVEN}
+
+
+def stacks_of(choice: Choice) -> list[Stack]:
+    """The stack of a choice and those beside it, as `names_of` a row."""
+    return [choice.stack, *choice.beside]
+
+
+def locked_names(lock: Lock | None, choice: Choice) -> list[str]:
+    """The names of the stacks that a lock has for just these hosts; none without a row.
+
+    GPUs of another generation may have come since: then what these hosts had was for all.
+    """
+    wanted = row_of(choice)
+    whole = {key: value for key, value in wanted.items() if key != "generations"}
+    rows = lock.slim["rows"] if lock is not None else ()
+    for asked in (wanted, whole):
+        for row in rows:
+            if hosts_of(row) == asked:
+                return names_of(row)
+    return []
+
+
 def make(
     choices: Sequence[Choice],
     indices: Mapping[str, Indices],
     requirements: Mapping[str, str],
+    *,
+    prefer: Mapping[str, Mapping[str, str]] | None = None,
+    before: Lock | None = None,
 ) -> Lock:
     """Choices with their indices (by platform id) and requirements (by stack id), as a lock.
 
+    `prefer` are the package versions to keep (by stack id). A stack that is as it was in `before`
+    keeps the sources that it was made from: an index with another date alone is no change.
     UnsatisfiableError when the indices no longer hold what the catalog names.
     """
     rows: list[dict[str, Any]] = []
@@ -71,19 +119,19 @@ def make(
         "sources": {},
     }
     for choice in choices:
-        names = [
-            _add(stack, indices[choice.platform.id], requirements[stack.id], stacks, details)
-            for stack in (choice.stack, *choice.beside)
-        ]
-        row: dict[str, Any] = {
-            "platform": choice.platform.platform.as_data(),
-            "wish": plain(choice.wish.literal),
-            "stack": names[0],
-        }
+        was = locked_names(before, choice)
+        names = []
+        for number, stack in enumerate(stacks_of(choice)):
+            index, text = indices[choice.platform.id], requirements[stack.id]
+            name = _add(stack, index, text, (prefer or {}).get(stack.id, {}), stacks, details)
+            names.append(name)
+            if before is not None and was:
+                _keep_sources(before, was[number], stacks[name], details, name)
+        row = {**row_of(choice), "stack": names[0]}
         if choice.beside:
             row["beside"] = names[1:]
         if choice.generations:
-            row["generations"] = list(choice.generations)
+            row["generations"] = row.pop("generations")
         if choice.models:
             row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
         rows.append(row)
@@ -94,16 +142,36 @@ def make(
     return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
 
 
+def _keep_sources(
+    before: Lock, was: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
+) -> None:
+    """A stack that is what it was, from the same places, was made from what it says."""
+
+    def places(sources: Any) -> list[dict[str, Any]]:
+        return [{k: v for k, v in one.items() if k not in ("date", "sha256")} for one in sources]
+
+    old = before.details
+    same = (
+        plain(before.stacks[was]) == part
+        and plain(old["packages"][was]) == details["packages"][name]
+        and old["requirements"][was] == details["requirements"][name]
+        and places(old["sources"][was]) == places(details["sources"][name])
+    )
+    if same:
+        details["sources"][name] = plain(old["sources"][was])
+
+
 def _add(
     stack: Stack,
     indices: Indices,
     requirements: str,
+    prefer: Mapping[str, str],
     stacks: dict[str, Any],
     details: dict[str, dict[str, Any]],
 ) -> str:
     """Puts a stack into the lock, and tells its name there."""
     name = stack.id
-    part, packages = _stack(stack, indices, requirements)
+    part, packages = _stack(stack, indices, requirements, prefer)
     for taken, other in stacks.items():
         if taken == name and other != part:
             # Two archives of one version with different hashes: tell them apart by the hash.
@@ -135,10 +203,47 @@ def _add(
 
 
 def _stack(
-    stack: Stack, indices: Indices, requirements: str
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
     """The stack's part of the lock, and every package it names."""
+    # What is left of the locked versions may not fit together any more. The packages of one source
+    # are made for each other: then those move of whose source something has left the indices.
+    for wanted in (prefer, _whole(prefer, indices)) if prefer else ():
+        try:
+            return _closed(stack, indices, requirements, wanted)
+        except UnsatisfiableError:
+            continue
+    return _closed(stack, indices, requirements, {})
+
+
+def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
+    """Those of sources of which nothing is lacking."""
+    there = {(package.name, package.version) for package in indices.packages}
+    lacking = {
+        package.source
+        for package in indices.packages
+        if package.name in prefer and (package.name, prefer[package.name]) not in there
+    }
+    moving = {package.name for package in indices.packages if package.source in lacking}
+    return {name: version for name, version in prefer.items() if name not in moving}
+
+
+def package_names(stack: Stack, indices: Indices) -> list[str]:
+    """The names of all packages of a stack, whatever its wheels."""
     universe = Universe.of(indices.packages)
+    driver = stack.driver
+    branch = Branch(driver.version, frozenset(driver.branch_sources))
+    row = stack.cuda.row
+    roots = [*driver.userspace, *driver.kernel, *driver.desktop]
+    found = close(universe, roots, branch)
+    more = [*row.runtime, *row.toolkit] if row else []
+    return sorted({*found, *close(universe, more, branch, found)})
+
+
+def _closed(
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    universe = Universe.of(indices.packages, prefer)
     branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
     userspace = close(universe, stack.driver.userspace, branch)
     kernel = minus(close(universe, stack.driver.kernel, branch, userspace), userspace)
@@ -297,6 +402,10 @@ def digest_of(rows: Any, stacks: Any, details: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+class _Line(dict[str, Any]):
+    """A mapping that is written on one line."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Block style, multi-line texts as literal blocks, no aliases."""
 
@@ -309,16 +418,27 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _represent_line(dumper: yaml.SafeDumper, line: _Line) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", line.items(), flow_style=True)
+
+
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(_Line, _represent_line)
+# No line is ever broken: a new word in a sentence would move all the others.
+_WIDTH = 1 << 20
 
 
 def dump(lock: Lock) -> bytes:
-    """The bytes of lock.yml."""
+    """The bytes of lock.yml: a line per package, wheel and reason, so that a diff is a list."""
+    details = plain(lock.details)
+    for packages in details["packages"].values():
+        for name, package in packages.items():
+            packages[name] = _Line(package)
     text = yaml.dump(
-        {"gpu_lock": plain(lock.slim), "gpu_lock_details": plain(lock.details)},
+        {"gpu_lock": plain(lock.slim), "gpu_lock_details": details},
         Dumper=_Dumper,
         sort_keys=False,
-        width=100,
+        width=_WIDTH,
         allow_unicode=True,
     )
     return (HEADER + "---\n" + text).encode()
@@ -333,9 +453,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+ANEW = "`provision lock --upgrade` makes it anew"
+
+
 def parse(data: bytes, *, where: str) -> Lock:
     """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
-    hint = "make it again: `provision lock`"
+    hint = f"{ANEW}; of a merge, take either side and `provision lock`"
     try:
         document = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -368,7 +491,7 @@ def parse(data: bytes, *, where: str) -> Lock:
             where=where,
             got=str(slim.get("digest")),
             expected=found,
-            hint="change gpu_stack in lab/ instead, then `provision lock`",
+            hint=f"change gpu_stack in lab/ instead; {ANEW}",
         )
     return Lock(slim, details)
 

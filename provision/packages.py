@@ -154,10 +154,19 @@ class Universe:
     providers: dict[str, list[Package]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, packages: Iterable[Package]) -> Universe:
-        """Newest first under each name; the order of the input plays no part."""
+    def of(cls, packages: Iterable[Package], prefer: Mapping[str, str] | None = None) -> Universe:
+        """Newest first under each name; the order of the input plays no part.
+
+        Before the newest comes the version that `prefer` has for a name.
+        """
         universe = cls()
-        order = functools.cmp_to_key(_newest_first)
+        wanted = prefer or {}
+
+        def first(a: Package, b: Package) -> int:
+            other = int(wanted.get(a.name) != a.version) - int(wanted.get(b.name) != b.version)
+            return other or _newest_first(a, b)
+
+        order = functools.cmp_to_key(first)
         for package in sorted(packages, key=lambda p: (p.name, p.version, p.origin)):
             universe.by_name.setdefault(package.name, []).append(package)
             for name, _, _ in package.provides:

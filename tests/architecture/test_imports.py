@@ -25,6 +25,15 @@ ALLOWED: dict[str, set[str]] = {
     "matrix": {"values", "catalog", "resolve"},
     "lock": {"errors", "values", "catalog", "inventory", "resolve", "packages"},
     "indices": {"errors", "values", "catalog", "packages"},
+    "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
+    "lockdiff": {"values", "catalog", "inventory", "lock"},
+    # Asks a host with the Ansible that `run` finds.
+    "twin": {"errors", "values", "run"},
+    # The one place beside `cli` that brings the network and the pure parts together.
+    "locking": {
+        *("errors", "catalog", "inventory", "resolve", "packages"),
+        *("indices", "lock", "kept", "twin"),
+    },
     "packages": {"errors", "values", "catalog"},
     "render": {"__init__", "errors", "values", "catalog", "inventory", "resolve", "lock", "roles"},
     "shipped": {"errors"},

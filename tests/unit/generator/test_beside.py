@@ -118,7 +118,7 @@ class Told:
         self.catalog = SimpleNamespace(drivers=rows)
         self.answers = answers
 
-    def find(self, wish: Wish, _platform: Any) -> Stack | None:
+    def find(self, wish: Wish, _platform: Any, _gpus: Any) -> Stack | None:
         version = self.answers.get((str(wish.tensorflow), wish.driver_branch or ""))
         if version is None:
             return None
@@ -134,7 +134,7 @@ PLATFORM = next(one for one in load().platforms if one.id == DEBIAN)
 
 
 def side_by_side(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
-    return _side_by_side(Told(answers), wish, PLATFORM)  # type: ignore[arg-type]
+    return _side_by_side(Told(answers), wish, PLATFORM, ())  # type: ignore[arg-type]
 
 
 def test_another_driver_is_taken_where_the_first_ones_own_does_not_serve() -> None:

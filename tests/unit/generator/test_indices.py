@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import urllib.error
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from provision import indices
 from provision.catalog import Archive, PlatformRow, keys, load
-from provision.errors import InputError, MachineError
+from provision.errors import InputError, MachineError, UnsatisfiableError
 from tests.unit.generator.recorded import DATA
 
 IN_RELEASE = (DATA / "bullseye-security.InRelease").read_bytes()
@@ -143,6 +144,163 @@ def test_an_index_with_another_hash_is_refused_and_not_kept(
     with pytest.raises(InputError, match="not the one that was signed"):
         indices.read(platform, {}, cache=tmp_path, get=server)
     assert not list(tmp_path.rglob("*"))
+
+
+MIRROR = "http://mirror.test"
+
+
+def mirrored(platform: PlatformRow) -> PlatformRow:
+    archive = platform.archives[0].model_copy(update={"mirrors": [MIRROR]})
+    return platform.model_copy(update={"archives": [archive]})
+
+
+class Places(Server):
+    """What is not there is gone; `down` can't be reached."""
+
+    def __init__(self, files: dict[str, bytes], down: str = "nowhere") -> None:
+        super().__init__(files)
+        self.down = down
+
+    def __call__(self, url: str) -> bytes:
+        self.asked.append(url)
+        if url.startswith(self.down):
+            raise MachineError("cannot fetch a package index", where=url, got="refused")
+        if url not in self.files:
+            raise indices.GoneError("there is no such file", where=url, got="404 Not Found")
+        return self.files[url]
+
+
+def files(base: str) -> dict[str, bytes]:
+    at = f"{base}/dists/suite"
+    return {f"{at}/InRelease": b"x", f"{at}/main/binary-amd64/Packages.xz": PACKAGES}
+
+
+@pytest.mark.parametrize("down", ["nowhere", "http://archive.test"])
+def test_a_suite_that_left_its_url_is_read_from_a_mirror(
+    platform: PlatformRow, tmp_path: Path, down: str
+) -> None:
+    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR), down))
+    assert [p.name for p in found.packages] == ["a"]
+    assert [s.url for s in found.sources] == [MIRROR]
+
+
+def test_a_mirror_is_not_asked_where_the_url_answers(platform: PlatformRow, tmp_path: Path) -> None:
+    server = Places({**files("http://archive.test"), **files(MIRROR)})
+    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    assert [s.url for s in found.sources] == ["http://archive.test"]
+    assert not [url for url in server.asked if url.startswith(MIRROR)]
+
+
+def test_a_half_mirrored_suite_is_read_whole_from_one_place(
+    platform: PlatformRow, tmp_path: Path
+) -> None:
+    """An index that belongs to another InRelease would have another hash."""
+    server = Places({f"{BASE}/InRelease": b"x", **files(MIRROR)})
+    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    assert [s.url for s in found.sources] == [MIRROR]
+    assert f"{MIRROR}/dists/suite/InRelease" in server.asked
+
+
+def test_a_wrong_signature_is_not_passed_over(
+    platform: PlatformRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who can answer for the archive must not be able to send us elsewhere."""
+
+    def refuse(_data: bytes, archive: Archive, _keys: Any) -> tuple[str, list[str]]:
+        raise InputError("the index's signature does not hold", where=archive.url)
+
+    monkeypatch.setattr(indices, "verify", refuse)
+    server = Places({**files("http://archive.test"), **files(MIRROR)})
+    with pytest.raises(InputError, match="does not hold") as caught:
+        indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    assert caught.value.where == "http://archive.test"
+
+
+def test_a_mirror_is_held_to_the_same_keys(
+    platform: PlatformRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def refuse(_data: bytes, archive: Archive, _keys: Any) -> tuple[str, list[str]]:
+        seen.append((archive.url, archive.signed_by))
+        raise InputError("the index's signature does not hold", where=archive.url)
+
+    monkeypatch.setattr(indices, "verify", refuse)
+    with pytest.raises(InputError):
+        indices.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR)))
+    assert seen == [(MIRROR, ["0" * 40])]
+
+
+def test_a_suite_that_is_gone_everywhere_says_what_helps(
+    platform: PlatformRow, tmp_path: Path
+) -> None:
+    with pytest.raises(indices.GoneError, match="the suite is gone") as caught:
+        indices.read(mirrored(platform), {}, cache=tmp_path, get=Places({}))
+    assert caught.value.expected == f"http://archive.test or {MIRROR}"
+    assert "404" in caught.value.got
+    assert "snapshot.debian.org" in caught.value.hint
+    gone: list[Archive] = []
+    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=Places({}), gone=gone)
+    assert [a.suite for a in gone] == ["suite"]
+    assert found.packages == ()
+
+
+def test_a_suite_that_cannot_be_reached_is_not_gone(platform: PlatformRow, tmp_path: Path) -> None:
+    gone: list[Archive] = []
+    server = Places({}, down=MIRROR)
+    with pytest.raises(MachineError, match="no place has the suite") as caught:
+        indices.read(mirrored(platform), {}, cache=tmp_path, get=server, gone=gone)
+    assert not isinstance(caught.value, indices.GoneError)
+    assert gone == []
+
+
+@pytest.mark.parametrize(("code", "gone"), [(404, True), (410, True), (503, False)])
+def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, gone: bool) -> None:
+    def answer(url: str, **_k: Any) -> None:
+        raise urllib.error.HTTPError(url, code, "so it is", Message(), None)
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    with pytest.raises(MachineError) as caught:
+        indices.fetch("http://deb.debian.org/x")
+    assert isinstance(caught.value, indices.GoneError) == gone
+    assert caught.value.got == f"{code} so it is"
+    assert caught.value.exit_code == 7
+
+
+@pytest.fixture
+def uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A uv that keeps what it was given, and answers with what `answer` says."""
+    program = tmp_path / "uv"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'cp locked.txt {tmp_path}/seed; echo "$@" > {tmp_path}/arguments\n'
+        f"echo 'numpy==1' > locked.txt; . {tmp_path}/answer\n"
+    )
+    program.chmod(0o755)
+    (tmp_path / "answer").write_text("exit 0\n")
+    monkeypatch.setattr(indices, "_uv", lambda: str(program))
+    return tmp_path
+
+
+ASKED = {"python": "3.9", "wheel_platform": "x86_64-manylinux_2_31"}
+
+
+def test_uv_is_given_the_locked_versions_without_their_hashes(uv: Path) -> None:
+    """uv takes over the hashes of its output file without asking the index."""
+    text = indices.requirements(["numpy"], [], prefer={"six": "1.17.0", "numpy": "1"}, **ASKED)
+    assert text == "numpy==1\n"
+    assert (uv / "seed").read_text() == "numpy==1\nsix==1.17.0\n"
+    assert "--generate-hashes" in (uv / "arguments").read_text()
+
+
+def test_no_solution_is_not_a_fault_of_the_network(uv: Path) -> None:
+    (uv / "answer").write_text("echo 'No solution found when resolving' >&2; exit 1\n")
+    with pytest.raises(UnsatisfiableError, match="no set of wheels that fits"):
+        indices.requirements(["numpy"], [], **ASKED)
+    assert not indices.has_wheel("numpy", "9", **ASKED)
+    (uv / "answer").write_text("echo 'Failed to fetch' >&2; exit 2\n")
+    with pytest.raises(MachineError, match="could not lock"):
+        indices.has_wheel("numpy", "9", **ASKED)
 
 
 def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

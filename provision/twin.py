@@ -1,0 +1,126 @@
+"""What a host that works has installed, to lock just that for its twin.
+
+One round trip over Ansible's own connection, with no Python and no rights needed on the host; it
+changes nothing there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from provision.errors import HostError, InputError
+from provision.run import find_program
+from provision.values import Platform
+
+# $1 is the directory of TensorFlow's environments, $2 that of cuDNN's versions.
+SCRIPT = r"""
+. /etc/os-release
+echo "os $ID $VERSION_ID"
+echo "machine $(uname -m)"
+dpkg-query -W -f='deb ${db:Status-Status} ${Package} ${Version}\n'
+for wheel in "$1"/current/lib/python3.*/site-packages/*.dist-info; do
+  test -d "$wheel" && echo "wheel $wheel"
+done
+header=$2/current/include/cudnn_version.h
+number='^#define  *CUDNN_\(MAJOR\|MINOR\|PATCHLEVEL\)  *\([0-9]*\).*'
+test -e "$header" && sed -n "s/$number/cudnn \2/p" "$header"
+echo end
+"""
+ROOTS = (
+    "{{ tensorflow_root | default('/opt/tensorflow') | quote }} "
+    "{{ cudnn_root | default('/opt/nvidia/cudnn') | quote }}"
+)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A host as it is: exact versions of its packages and of the wheels in its environment."""
+
+    host: str
+    platform: Platform
+    packages: Mapping[str, str] = field(default_factory=dict)
+    wheels: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
+    cudnn: str = ""  # "8.1.0", as cudnn_version.h says it
+
+
+def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> Twin:
+    """Ask the host. HostError where it can't be reached or does not answer as expected."""
+    text = base64.b64encode(SCRIPT.encode()).decode()
+    command = [find_program("ansible"), host, "-m", "ansible.builtin.raw"]
+    command += ["-a", f"echo {text} | base64 -d | sh -s -- {ROOTS}"]
+    for source in sources:
+        command += ["-i", source]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--tree", folder, *extra]
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        )
+        answer = Path(folder) / host
+        data = answer.read_text(encoding="utf-8") if answer.exists() else ""
+    try:
+        result: Any = json.loads(data)
+    except ValueError:
+        result = {}
+    out = str(result.get("stdout", "")).replace("\r", "")
+    if not out.rstrip().endswith("end"):
+        words = str(result.get("msg") or result.get("stderr") or out or done.stderr or done.stdout)
+        raise HostError(
+            "the host could not be looked at",
+            where=host,
+            got=" ".join(words.split())[-300:],
+            hint=f"does `ansible {host} -m ansible.builtin.raw -a true` reach it?",
+        )
+    return parse(host, out)
+
+
+def parse(host: str, text: str) -> Twin:
+    """What the script printed. InputError where it isn't a host that a twin can be made of."""
+    packages: dict[str, str] = {}
+    wheels: dict[str, str] = {}
+    pythons: set[str] = set()
+    numbers: list[str] = []
+    distribution = release = machine = ""
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        pieces = rest.split()
+        if word == "os":
+            distribution, release = [*pieces, "", ""][:2]
+        elif word == "machine":
+            machine = rest.strip()
+        elif word == "deb" and len(pieces) == 3 and pieces[0] == "installed":
+            packages[pieces[1]] = pieces[2]
+        elif word == "cudnn":
+            numbers.append(rest.strip())
+        elif word == "wheel":
+            folder, _, name = rest.rpartition("/")
+            pythons |= {p.removeprefix("python") for p in folder.split("/") if p[:8] == "python3."}
+            left, _, right = name.removesuffix(".dist-info").partition("-")
+            wheels[canonicalize_name(left)] = right
+    if len(pythons) != 1 or "tensorflow" not in wheels:
+        raise InputError(
+            "the host has no environment with TensorFlow where one is expected",
+            where=host,
+            got=f"TensorFlow for Python {' and '.join(sorted(pythons))}" if pythons else "none",
+            expected="`current` in the host's tensorflow_root (/opt/tensorflow)",
+            hint="set tensorflow_root for this host to the directory that holds it as `current`",
+        )
+    return Twin(
+        host,
+        Platform(distribution, release, machine),
+        packages,
+        {name: wheels[name] for name in sorted(wheels)},
+        pythons.pop(),
+        ".".join(numbers),
+    )
