@@ -29,8 +29,8 @@ ALWAYS = (
 
 
 # Rows whose repair has not been run to its end on a host yet; docs/damage.md says so.
-UNTRIED_BATCHES = frozenset({"second", "third", "fourth", "shadow", "kernel"})
-UNTRIED_ROWS = frozenset({"cuda-half-installed"})
+UNTRIED_BATCHES: frozenset[str] = frozenset()
+UNTRIED_ROWS = frozenset({"cuda-unpacking-cut", "driver-unpacking-cut"})
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,18 @@ ROWS: tuple[Row, ...] = (
         " "
         "/var/lib/dpkg/status",
         ("libnvblas11",), "packages", touches=packages("libnvblas11"),
+    ),
+    Row(
+        "cuda-unpacking-cut", "cuda", "dpkg was killed at the end of a package's unpacking",
+        "sed -i '/^Package: libnvvm4$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
+        " /var/lib/dpkg/status",
+        ("libnvvm4",), "second", touches=packages("libnvvm4"),
+    ),
+    Row(
+        "driver-unpacking-cut", "nvidia_driver", "dpkg was killed at the end of a package's unpacking",
+        "sed -i '/^Package: nvidia-smi$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
+        " /var/lib/dpkg/status",
+        ("nvidia-smi",), "second", touches=packages("nvidia-smi"),
     ),
     Row(
         "cuda-unpacked", "cuda", "A package is unpacked and was never configured",
