@@ -227,7 +227,8 @@ def test_a_run_that_was_cut_off_is_called_so_at_once(
     dpkg = step("run1", "dpkg")
     holder = start(GOODBYE=60.0)
     holder.answer()
-    holder.end()
+    assert holder.process.stdin is not None
+    holder.process.stdin.close()
     wait_for(lambda: "finishing" in path.read_text())
     assert json.loads(path.read_text())["ended"] is True
     assert not is_free(path)

@@ -19,7 +19,7 @@ USERS = (
     "+::::::\n"
     "root:x:0:0:root:/root:/bin/bash\n"
     "toor:x:0:0:root:/root:/bin/sh\n"
-    "ada:x:1001:1001:Ada:/home/alice:/bin/bash\n"
+    "ada:x:1001:100:Ada:/home/alice:/bin/bash\n"
 )
 STATUS = "Name:\tx\nState:\tS\nUid:\t{0}\t{0}\t{0}\t{0}\nGid:\t7\t7\t7\t7\n"
 CUDA_LIST = "deb [signed-by=/usr/share/keyrings/cuda.gpg] https://nvidia.example/x86_64/ /\n"
@@ -57,6 +57,7 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
             "/proc/200/comm": "odd\n",
             # It ended while it was looked at; and not everything that is open is a file.
             "/proc/300/fd/4": "",
+            "/proc/400/fd/4": "",
             "/proc/self/comm": "python3\n",
             **process(1, "systemd", 0, "init"),
         },

@@ -393,6 +393,21 @@ def test_a_stack_without_cuda_or_cudnn_is_judged_by_the_rest() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("stack", "error", "words"),
+    [
+        (ROW, None, "it says nothing"),
+        ({**ROW, "cuda": {}}, "libcudart.so.11.0: not found", "libcudart.so.11.0: not found"),
+        ({"cudnn": ROW["cudnn"]}, "libcudart.so.11.0: no", "libcudart.so.11.0: no"),
+    ],
+)
+def test_a_cudnn_that_tells_no_version_is_told_by_its_own_words(
+    stack: dict[str, Any], error: str | None, words: str
+) -> None:
+    seen = host({"cudnn/answer": None, "cudnn/error": error}, row=stack)
+    assert diagnosis("cudnn.version", seen) == f"cuDNN does not tell its version: {words}"
+
+
 def test_a_simulated_host_says_so_of_its_gpus() -> None:
     assert detail("tensorflow.gpus", host({"simulated_gpu": True})) == "passed: 2 GPUs (simulated)"
 
