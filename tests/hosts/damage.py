@@ -208,7 +208,8 @@ ROWS: tuple[Row, ...] = (
         ("libnvvm4",), "second", touches=packages("libnvvm4"),
     ),
     Row(
-        "driver-unpacking-cut", "nvidia_driver", "dpkg was killed at the end of a package's unpacking",
+        "driver-unpacking-cut", "nvidia_driver",
+        "dpkg was killed at the end of a package's unpacking",
         "sed -i '/^Package: nvidia-smi$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
         " /var/lib/dpkg/status",
         ("nvidia-smi",), "second", touches=packages("nvidia-smi"),
