@@ -135,7 +135,8 @@ def test_the_role_sets_what_the_look_wants(stack: str, own: str, directory: str 
 
 
 CUSOLVER = made.SITE + "/nvidia/cusolver/lib/libcusolver.so.11"
-LINK = made.SITE + "/tensorflow/libcusolver.so.11"
+RUNTIME = made.SITE + "/nvidia/cuda_runtime/lib/libcudart.so.12"
+LINK = made.SITE + "/nvidia/cuda_runtime/lib/libcusolver.so.11"
 
 
 def link(site: Path) -> str:
@@ -145,20 +146,25 @@ def link(site: Path) -> str:
     return subprocess.run(argv, cwd=site, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_libraries_lie_beside_tensorflow(tmp_path: Path) -> None:
+def test_the_libraries_lie_where_tensorflow_looks(tmp_path: Path) -> None:
     """The plan names what does not, and the role's own task puts it right."""
     host = made.make(tmp_path)
     wanted = lock()
     part = wanted["stacks"]["debian11-small"]["tensorflow"]
-    part["sonames"] = {"libcusolver.so.11": "nvidia-cusolver-cu12", "libgone.so.1": "nvidia-gone"}
+    part["sonames"] = {
+        "libcudart.so.12": "nvidia-cuda-runtime-cu12",
+        "libcusolver.so.11": "nvidia-cusolver-cu12",
+        "libgone.so.1": "nvidia-gone",
+    }
     wanted["stacks"]["debian11-small"].pop("gpu_env")
     host.write(CUSOLVER, made.ELF)
-    expected = [("tensorflow", "tensorflow/libcusolver.so.11", "missing")]
+    host.write(RUNTIME, made.ELF)
+    expected = [("tensorflow", "nvidia/cuda_runtime/lib/libcusolver.so.11", "missing")]
     assert host.items(lock=wanted) == expected
-    for elsewhere in ("../nvidia/cusolver/lib/elsewhere.so.11", "/usr/bin/ptxas"):
+    for elsewhere in ("../../cusolver/lib/elsewhere.so.11", "/usr/bin/ptxas"):
         host.link(LINK, elsewhere)
         assert host.items(lock=wanted) == expected
-    assert link(host.path(made.SITE)) == "tensorflow/libcusolver.so.11\n"
+    assert link(host.path(made.SITE)) == ("nvidia/cuda_runtime/lib/libcusolver.so.11\n")
     assert host.items(lock=wanted) == []
     assert link(host.path(made.SITE)) == ""
-    assert host.path(LINK).readlink() == Path("../nvidia/cusolver/lib/libcusolver.so.11")
+    assert host.path(LINK).readlink() == Path("../../cusolver/lib/libcusolver.so.11")

@@ -14,6 +14,9 @@ from . import dpkg
 from .change import change
 
 NAME = "tensorflow"
+# Of the places of CUDA's wheels the one that the RUNPATH of every TensorFlow since 2.14 names; that
+# of 2.21 lacks cusolver's (readelf, LD_DEBUG=libs, 2026-11-21). The role links all libraries there.
+LINKS = "nvidia/cuda_runtime/lib/"
 MARKER = ".provision.json"
 # More flaws than this of one wheel are one item: a person reads the plan.
 MANY = 5
@@ -150,15 +153,19 @@ def _flaws(context, site, names, row, since):
 
 
 def _links(context, site, row):
-    """Libraries of CUDA's wheels that are there and lie not beside TensorFlow, where it looks.
+    """Libraries of CUDA's wheels that are there, and not where every TensorFlow looks.
 
     A library that is gone is told by its wheel's RECORD.
     """
     found = []
     for soname in sorted(row.get("sonames") or {}):
-        paths = context.glob("{0}/nvidia/*/lib/{1}".format(site, soname))
-        beside = context.resolve("{0}/tensorflow/{1}".format(site, soname))
-        if paths and beside not in [context.resolve(path) for path in paths]:
+        linked = "{0}/{1}{2}".format(site, LINKS, soname)
+        paths = [
+            path
+            for path in context.glob("{0}/nvidia/*/lib/{1}".format(site, soname))
+            if not path.endswith(LINKS + soname)
+        ]
+        if paths and context.resolve(linked) not in [context.resolve(path) for path in paths]:
             found.append(soname)
     return found
 
@@ -244,9 +251,9 @@ def _content_changes(row, found):
             repair = anew if len(versions) > 1 else None
             changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
     for soname in found.get("links") or []:
-        reason = "TensorFlow opens it by name, and looks beside itself"
+        reason = "TensorFlow opens it by name, and does not look in its own wheel"
         to = "link to {0}'s".format(row["sonames"][soname])
-        changes.append(change(NAME, "tensorflow/" + soname, "missing", to, reason))
+        changes.append(change(NAME, LINKS + soname, "missing", to, reason))
     changes.extend(_flaw_changes(row, found.get("flaws") or [], anew))
     return changes
 
