@@ -30,7 +30,7 @@ ALWAYS = (
 
 # Rows whose repair has not been run to its end on a host yet; docs/damage.md says so.
 UNTRIED_BATCHES: frozenset[str] = frozenset()
-UNTRIED_ROWS = frozenset({"cuda-unpacking-cut", "driver-unpacking-cut"})
+UNTRIED_ROWS = frozenset({"cuda-unpacking-cut", "cuda-dependency-cut", "driver-unpacking-cut"})
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,14 @@ ROWS: tuple[Row, ...] = (
         "sed -i '/^Package: libnvvm4$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
         " /var/lib/dpkg/status",
         ("libnvvm4",), "second", touches=packages("libnvvm4"),
+    ),
+    Row(
+        "cuda-dependency-cut", "cuda", "dpkg ran out of space before it unpacked a dependency",
+        "dpkg --purge --force-depends nvidia-cuda-dev; "
+        "sed -i '/^Package: nvidia-cuda-toolkit$/,/^$/s/^Status: .*/Status: hold ok unpacked/'"
+        " /var/lib/dpkg/status",
+        ("nvidia-cuda-dev", "nvidia-cuda-toolkit"), "second",
+        touches=packages("nvidia-cuda-dev", "nvidia-cuda-toolkit"),
     ),
     Row(
         "driver-unpacking-cut", "nvidia_driver",
