@@ -205,7 +205,7 @@ ROWS: tuple[Row, ...] = (
         "cuda-unpacking-cut", "cuda", "dpkg was killed at the end of a package's unpacking",
         "sed -i '/^Package: libnvvm4$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
         " /var/lib/dpkg/status",
-        ("libnvvm4",), "second", touches=packages("libnvvm4"),
+        ("libnvvm4",), "third", touches=packages("libnvvm4"),
     ),
     Row(
         "cuda-dependency-cut", "cuda", "dpkg ran out of space before it unpacked a dependency",
