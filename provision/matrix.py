@@ -108,6 +108,8 @@ def page(catalog: Catalog) -> str:
         "- (in brackets): known to the catalog, and not installed by this version;",
         "- no: what is in the way.",
         "",
+        "Brought to proof on a host so far: TensorFlow 2.9 on Debian 11. The others resolve and lock.",
+        "",
         f"| TensorFlow | Python | CUDA | cuDNN | driver from | {' | '.join(platforms)} |",
         "|" + "---|" * (5 + len(platforms)),
     ]
