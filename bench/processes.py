@@ -14,7 +14,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +34,20 @@ class Cost:
     exit: int
 
 
-def adopt_orphans() -> None:
-    """Makes this process inherit what its descendants leave behind. prctl(2)."""
+@contextlib.contextmanager
+def adopted_orphans() -> Iterator[None]:
+    """Meanwhile this process inherits what its descendants leave behind. prctl(2).
+
+    Only meanwhile: what watches over a host's container is none of a command's, and would be
+    counted with all that the host has done, or be killed.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def measure(
@@ -55,25 +64,25 @@ def measure(
     `afterwards` ends what the command leaves running on purpose (connection masters); it is not
     part of the wall clock, the processor time of what it ends is.
     """
-    adopt_orphans()
-    before = _used()
-    with log.open("wb") as stream, contextlib.ExitStack() as stack:
-        source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
-        started = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env={**os.environ, **(environment or {})},
-            stdin=source,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-        )
-        code = process.wait()
-        wall = time.monotonic() - started
-    if afterwards is not None:
-        afterwards()
-    _reap()
-    return Cost(wall, _used() - before, code)
+    with adopted_orphans():
+        before = _used()
+        with log.open("wb") as stream, contextlib.ExitStack() as stack:
+            source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
+            started = time.monotonic()
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=source,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+            code = process.wait()
+            wall = time.monotonic() - started
+        if afterwards is not None:
+            afterwards()
+        _reap()
+        return Cost(wall, _used() - before, code)
 
 
 def _used() -> float:
