@@ -212,7 +212,7 @@ ROWS: tuple[Row, ...] = (
         "dpkg --purge --force-depends nvidia-cuda-dev; "
         "sed -i '/^Package: nvidia-cuda-toolkit$/,/^$/s/^Status: .*/Status: hold ok unpacked/'"
         " /var/lib/dpkg/status",
-        ("nvidia-cuda-dev", "nvidia-cuda-toolkit"), "second",
+        ("nvidia-cuda-dev", "nvidia-cuda-toolkit"), "fifth",
         touches=packages("nvidia-cuda-dev", "nvidia-cuda-toolkit"),
     ),
     Row(
@@ -220,7 +220,7 @@ ROWS: tuple[Row, ...] = (
         "dpkg was killed at the end of a package's unpacking",
         "sed -i '/^Package: nvidia-smi$/,/^$/s/^Status: .*/Status: hold reinstreq unpacked/'"
         " /var/lib/dpkg/status",
-        ("nvidia-smi",), "second", touches=packages("nvidia-smi"),
+        ("nvidia-smi",), "fifth", touches=packages("nvidia-smi"),
     ),
     Row(
         "cuda-unpacked", "cuda", "A package is unpacked and was never configured",
