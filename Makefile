@@ -28,7 +28,7 @@ lint: setup ## ruff, mypy strict, ansible-lint production and strict
 	ansible-lint --offline --strict
 
 unit: setup ## Tests that need no host
-	$(PYTEST) -q -m 'not hosts and not slow'
+	$(PYTEST) -q -n 2 -m 'not hosts and not slow'
 
 hosts: setup ## Tests on local hosts over SSH, Molecule among them
 	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not slow'

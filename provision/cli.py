@@ -49,7 +49,7 @@ from provision.report import load as load_report
 from provision.roles import PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
-from provision.values import HostFacts
+from provision.values import HostFacts, plain
 
 app = typer.Typer(
     name="provision",
@@ -941,7 +941,7 @@ def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
     if not (project / "lock.yml").exists():
         return None
     platform = choice.platform.platform.as_data()
-    wish = locks.plain(choice.wish.literal)
+    wish = plain(choice.wish.literal)
     return any(
         row["platform"] == platform
         and row["wish"] == wish
@@ -969,7 +969,7 @@ def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str
         ],
         "unknown_gpus": list(facts.unknown),
         "gpus_from": place(inventory.MODELS, facts.gpus_from),
-        "wish": locks.plain(fleet.hosts[name].literal),
+        "wish": plain(fleet.hosts[name].literal),
         "wish_from": place(inventory.WISH, fleet.owners.get(name, "")),
     }
 

@@ -21,6 +21,7 @@ from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.packages import Branch, Indices, Package, Universe, close, minus
 from provision.resolve import Choice, Stack
+from provision.values import plain
 
 FORMAT = 1
 HEADER = (
@@ -444,15 +445,6 @@ def dump(lock: Lock) -> bytes:
     return (HEADER + "---\n" + text).encode()
 
 
-def plain(value: Any) -> Any:
-    """Mappings and sequences of any kind as dict and list, for YAML and JSON."""
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    return value
-
-
 ANEW = "`provision lock --upgrade` makes it anew"
 
 
@@ -502,7 +494,6 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
     And every GPU that the inventory names must be in it, for the run compares by that. InputError
     names the hosts.
     """
-    platforms = {row.id: row.platform.as_data() for row in load().platforms}
     for wish, kinds in fleet.kinds():
         rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
         if not rows:
@@ -516,7 +507,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
         known = {word for row in rows for word in row.get("models", {})}
         for facts, hosts in kinds:
             there = [row["platform"] for row in rows]
-            if facts.platform is not None and platforms[facts.platform] not in there:
+            if facts.platform is not None and _platform(facts.platform) not in there:
                 raise _not_locked(
                     f"the lock has no row for the platform of {_names(hosts)}",
                     where=where,
@@ -531,6 +522,12 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                     got=", ".join(lacking),
                     expected=", ".join(known) or "none",
                 )
+
+
+def _platform(name: str) -> dict[str, str]:
+    """A platform of the catalog as the lock's rows have it; most inventories declare none, and
+    rendering needs no catalog then."""
+    return next(row.platform.as_data() for row in load().platforms if row.id == name)
 
 
 def _not_locked(message: str, *, where: str, got: str, expected: str) -> InputError:

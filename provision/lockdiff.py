@@ -12,8 +12,8 @@ from typing import Any
 
 from provision.catalog import load
 from provision.inventory import Fleet
-from provision.lock import Lock, hosts_of, names_of, plain, wheels
-from provision.values import COMPONENTS
+from provision.lock import Lock, hosts_of, names_of, wheels
+from provision.values import COMPONENTS, plain
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.search import Demand, Problem, Rule
-from provision.values import CudnnWish, Gpu, HostFacts, Reason, Wish
+from provision.values import CudnnWish, Gpu, HostFacts, Reason, Wish, plain
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"
@@ -412,7 +412,6 @@ class Solver:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._branches = {g.name: g for g in catalog.generations}
         self._facts = {row.release: row for row in catalog.cuda_releases}
         self._tensorflows = [
             Tensorflow(patch, row)
@@ -435,7 +434,7 @@ class Solver:
         self, wish: Wish, platform: PlatformRow | None = None, gpus: Sequence[Gpu] = ()
     ) -> Stack | None:
         """The best stack, or None. Each kind of host is solved once."""
-        key = (json.dumps(_plain(wish.literal), sort_keys=True), platform and platform.id, *gpus)
+        key = (json.dumps(plain(wish.literal), sort_keys=True), platform and platform.id, *gpus)
         if key not in self._told:
             problem = self._problem(wish, gpus)
             found = problem.solve(self._demands(wish, platform, gpus))
@@ -484,7 +483,6 @@ class Solver:
                 "tensorflow": tensorflow_order if wanted is None else _same,
                 "cuda": _cuda_order,
                 "cudnn": _cudnn_order,
-                "driver": lambda d, _: (d.origin not in INSTALLABLE, not d.userspace),
                 "gcc": _gcc_order,
             },
             self._answers,
@@ -596,7 +594,7 @@ class Solver:
                 "cudnn", "cudnn",
                 lambda c: Version(c.version) == version and (c.origin == "own") == own
                 and (wish.cudnn is None or wish.cudnn.cuda in (None, c.cuda)),
-                f"cudnn: {json.dumps(_plain(wish.literal.get('cudnn', wish.cudnn.version)))}",
+                f"cudnn: {json.dumps(plain(wish.literal.get('cudnn', wish.cudnn.version)))}",
             )  # fmt: skip
         if wish.driver_branch is not None:
             branch = wish.driver_branch
@@ -755,7 +753,7 @@ class Solver:
 
     def _paste(self, wish: Wish, dropped: Sequence[Demand], solution: Mapping[str, Any]) -> str:
         """The wish with other words in place of those given up, as it stands in an inventory."""
-        literal = dict(_plain(wish.literal))
+        literal = dict(plain(wish.literal))
         instead = {
             "tensorflow": solution["tensorflow"].row.release,
             "python": solution["python"],
@@ -903,10 +901,7 @@ def _runs(row: TensorflowRow, gpu: Gpu) -> str:
 
 # Orders of preference
 
-INSTALLED = (
-    Demand("installed", "cuda", lambda c: c.origin in INSTALLABLE),
-    Demand("installed", "driver", lambda d: d.origin in INSTALLABLE and bool(d.userspace)),
-)
+INSTALLED = (Demand("installed", "cuda", lambda c: c.origin in INSTALLABLE),)
 
 
 def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:
@@ -1241,7 +1236,7 @@ def _hint(clash: Sequence[Demand]) -> str:
 
 
 def _literal(wish: Wish) -> str:
-    return f"gpu_stack: {_flow(_plain(wish.literal))}"
+    return f"gpu_stack: {_flow(plain(wish.literal))}"
 
 
 def _flow(literal: Mapping[str, Any]) -> str:
@@ -1255,14 +1250,6 @@ def _flow(literal: Mapping[str, Any]) -> str:
         else:
             parts.append(f"{key}: {json.dumps(value)}")
     return "{" + ", ".join(parts) + "}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ Pure: no clock, no disk, no randomness; the same problem has the same answer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,8 +153,3 @@ class Problem:
             if Problem(self.candidates, fewer, {}, self.answers).solve(demands) is None:
                 needed = fewer
         return tuple(needed)
-
-
-def unique(values: Sequence[Hashable]) -> list[Any]:
-    """The values without repetition, in their order."""
-    return list(dict.fromkeys(values))

@@ -102,3 +102,12 @@ class Reason:
 
     component: str
     text: str
+
+
+def plain(value: Any) -> Any:
+    """Mappings and sequences of any kind as dict and list, for YAML and JSON."""
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value

@@ -78,11 +78,7 @@ class PlatformRow(Row):
 
 
 class DriverRow(Row):
-    """A driver branch on a platform.
-
-    `origin` says where its packages come from: the distribution itself, or NVIDIA's network
-    repository. Without package lists the driver is known and cannot be installed from here yet.
-    """
+    """A driver branch on a platform."""
 
     platform: str
     branch: str
@@ -94,7 +90,6 @@ class DriverRow(Row):
     kernel: list[str]
     desktop: list[str]
     branch_sources: list[str]
-    origin: str = "distribution"
 
 
 class DriverBranchRow(Row):

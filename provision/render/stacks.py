@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.lock import Lock, plain
+from provision.lock import Lock
 from provision.render.yaml_text import dump
 from provision.roles import ROLES
+from provision.values import plain
 
 SLIM = "stacks/gpu_lock.yml"
 

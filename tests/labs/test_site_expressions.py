@@ -176,6 +176,22 @@ def test_a_refusal_refuses_what_it_should(messages: list[str], number: int) -> N
 ASKED = ("Proof | Ask nvcc for its release", "Proof | Ask TensorFlow for its GPUs")
 
 
+def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | None = None) -> None:
+    """Runs a play on this machine; `environment` stands in for this process's own."""
+    (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    options = ["-i", "localhost,", "-c", "local", "-e", interpreter]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), *options, "play.yml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def asked(tmp_path: Path, stack: dict[str, Any], **variables: Any) -> list[Any]:
     """What the two proofs of CUDA do on this stack, with `printenv` in the programs' place."""
     by_name = {task["name"]: task for task in site.site()[0]["tasks"] if "name" in task}
@@ -195,24 +211,7 @@ def asked(tmp_path: Path, stack: dict[str, Any], **variables: Any) -> list[Any]:
     )
     given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": {"stacks": {"s": stack}}, **variables}
     play = {"hosts": "localhost", "gather_facts": False, "vars": given, "tasks": tasks}
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
-    options = [
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-    ]
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "ansible-playbook"), *options, "play.yml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={k: v for k, v in os.environ.items() if k != "XLA_FLAGS"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    played(tmp_path, play, {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"})
     found: list[Any] = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     return found
 
@@ -275,17 +274,7 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
             }
         )
     play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
-    interpreter = f"ansible_python_interpreter={sys.executable}"
-    options = ["-i", "localhost,", "-c", "local", "-e", interpreter]
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "ansible-playbook"), *options, "play.yml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    played(tmp_path, play)
     first, second, third = (
         json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8"))
         for number in range(len(cases))

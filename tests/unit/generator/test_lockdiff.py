@@ -9,6 +9,7 @@ from provision import lock as locks
 from provision import lockdiff
 from provision.inventory import Fleet, parse_wish
 from provision.lock import Lock
+from provision.values import plain
 from tests.unit.generator import recorded
 
 WISH = {"tensorflow": "2.9"}
@@ -62,7 +63,7 @@ def test_packages_wheels_and_sources_have_a_line_each() -> None:
 
 def test_a_component_stands_before_its_packages() -> None:
     before = recorded.lock({"tensorflow": "2.12"})
-    slim: Any = locks.plain(before.slim)
+    slim: Any = plain(before.slim)
     for stack in slim["stacks"].values():
         stack["nvidia_driver"]["version"] = "470.239.06"
     changes = lockdiff.difference(
@@ -83,7 +84,7 @@ def test_a_new_wish_is_a_new_row_and_an_old_one_is_gone() -> None:
 
 def test_another_cudnn_python_and_environment_are_told() -> None:
     before = recorded.lock()
-    slim: Any = locks.plain(before.slim)
+    slim: Any = plain(before.slim)
     (stack,) = slim["stacks"].values()
     stack["cudnn"]["cuda"] = "11.1"
     stack["tensorflow"]["python"] = "3.8"
