@@ -61,6 +61,15 @@ An inventory of racks with five variables per host. *ours* is the processor time
 `provision render` itself, *ansible-inventory* is the child that it reads the inventory with.
 """
 
+ABOUT_SOLVE = """\
+## (e) From wishes to a tree: many hosts of 12 kinds
+
+Three platforms, eleven releases of TensorFlow, six models of GPU, all said in the inventory; apt's
+indices lie in the cache. *lock* is the processor time of `provision lock` itself, *wheels* that of
+uv, which it asks for each stack's wheels, *render* that of `provision render`. What both take to
+read the inventory with ansible-inventory stands beside them.
+"""
+
 ABOUT_CPU = """\
 ## (d) The controller, per converged host
 
@@ -92,6 +101,8 @@ def render(results: Mapping[str, Any]) -> str:
         parts += [ABOUT_RENDER, _render(results["render"])]
     if results.get("rerun"):
         parts += [ABOUT_CPU, _cpu(results["rerun"])]
+    if results.get("solve"):
+        parts += [ABOUT_SOLVE, _solve(results["solve"])]
     notes = results.get("notes") or []
     if notes:
         parts += [
@@ -179,6 +190,16 @@ def _render(part: Mapping[str, Any]) -> str:
     if memory is not None:
         text += f"\nMemory per host beyond the smaller inventory: {memory:.1f} KiB of ours.\n"
     return text
+
+
+def _solve(part: Mapping[str, Any]) -> str:
+    words = ("lock", "wheels", "render", "inventory")
+    rows = [
+        [f"{int(count):,}", *(figures.spread([run[word] for run in runs]) for word in words)]
+        for count, runs in part["runs"].items()
+    ]
+    header = ["hosts", "lock, CPU s", "wheels", "render", "ansible-inventory"]
+    return figures.table(header, rows)
 
 
 def memory_per_host(part: Mapping[str, Any]) -> float | None:

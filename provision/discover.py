@@ -27,6 +27,7 @@ from provision.catalog import Catalog, gpus
 from provision.errors import InputError, MachineError
 from provision.inventory import MODELS, PLATFORM, Fleet
 from provision.values import HostFacts
+from provision.yaml_c import Dumper, Loader
 
 FILE = "discovered.yml"
 HEADER = (
@@ -201,16 +202,12 @@ def _counted(devices: Iterable[str]) -> tuple[SeenGpu, ...]:
 
 # the file
 
-# Several times as fast, and the same bytes; where PyYAML was built without them, slower.
-_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
 
 def dump(seen: Mapping[str, Seen]) -> bytes:
     """discovered.yml's bytes."""
     hosts = {host: _plain(seen[host]) for host in sorted(seen)}
     text = yaml.dump(
-        {"hosts": hosts}, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
+        {"hosts": hosts}, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=True
     )
     return (HEADER + "---\n" + text).encode()
 
@@ -226,7 +223,7 @@ def _plain(seen: Seen) -> dict[str, Any]:
 def parse(data: bytes, *, where: str) -> dict[str, Seen]:
     """What `dump` wrote; InputError for anything else."""
     try:
-        document = yaml.load(data, Loader=_Loader)  # noqa: S506  a safe loader
+        document = yaml.load(data, Loader=Loader)  # noqa: S506  a safe loader
         return {host: _seen(one) for host, one in document["hosts"].items()}
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -22,6 +22,7 @@ from provision.inventory import Fleet
 from provision.packages import Branch, Indices, Package, Universe, close, minus
 from provision.resolve import Choice, Stack
 from provision.values import plain
+from provision.yaml_c import Dumper, Loader
 
 FORMAT = 1
 HEADER = (
@@ -407,19 +408,19 @@ class _Line(dict[str, Any]):
     """A mapping that is written on one line."""
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(Dumper):
     """Block style, multi-line texts as literal blocks, no aliases."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-def _represent_line(dumper: yaml.SafeDumper, line: _Line) -> yaml.MappingNode:
+def _represent_line(dumper: _Dumper, line: _Line) -> yaml.MappingNode:
     return dumper.represent_mapping("tag:yaml.org,2002:map", line.items(), flow_style=True)
 
 
@@ -452,7 +453,7 @@ def parse(data: bytes, *, where: str) -> Lock:
     """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
     hint = f"{ANEW}; of a merge, take either side and `provision lock`"
     try:
-        document = yaml.safe_load(data)
+        document = yaml.load(data, Loader=Loader)  # noqa: S506  a safe loader
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         at = f"{where}:{mark.line + 1}" if mark else where

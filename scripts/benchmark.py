@@ -22,12 +22,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import cold, figures, page, rendering, rerun, state  # noqa: E402
+from bench import cold, figures, page, rendering, rerun, solving, state  # noqa: E402
 from provision import locallab  # noqa: E402
 from provision.errors import ProvisionError  # noqa: E402
 from provision.locallab.machine import connect  # noqa: E402
 
-PARTS = ("render", "cold", "rerun")
+PARTS = ("render", "solve", "cold", "rerun")
 ENVIRONMENT = ROOT / ".venv-bench"
 
 
@@ -126,6 +126,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     Path(folder), counts=(1000, 10000), rounds=chosen.rounds, say=say
                 )
             results["render"] = {"date": today, **found}
+        if "solve" in chosen.only:
+            with tempfile.TemporaryDirectory(prefix="provision-bench.") as folder:
+                found = solving.measure(
+                    Path(folder), counts=(100, 10000), rounds=chosen.rounds, say=say
+                )
+            results["solve"] = {"date": today, **found}
         if set(chosen.only) & {"cold", "rerun"}:
             hosts(chosen, results, today)
     except ProvisionError as error:

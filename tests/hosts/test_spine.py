@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import damage
 import pytest
+import yaml
 from conftest import NEWEST, OLDEST, Project
 from damage_steps import damage_and_repair
 
@@ -162,3 +165,50 @@ def test_the_receipt_tells_the_lock(spine: Project) -> None:
     receipt = json.loads(spine.ssh("spine1", "cat /var/lib/provision/receipt.json"))
     assert receipt["lock_digest"] == spine.report["lock_digest"]
     assert receipt["after"]["cuda"] == "11.2.2"
+
+
+@pytest.fixture
+def copied(spine: Project, tmp_path: Path) -> Project:
+    """The project once more, for its commands to write in."""
+    shutil.copytree(spine.path, tmp_path / "project", symlinks=True)
+    return Project(tmp_path / "project", spine.lab)
+
+
+def test_hosts_say_what_they_are(copied: Project) -> None:
+    done = copied.provision("discover", "-i", "lab", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = yaml.safe_load((copied.path / "discovered.yml").read_text("utf-8"))
+    assert set(found["hosts"]) == {"spine1", "spine2"}
+    assert {host["platform"] for host in found["hosts"].values()} == {"debian11"}
+    explained = copied.provision("explain", "spine1")
+    assert explained.returncode == 0, explained.stdout + explained.stderr
+    assert "discovered.yml" in explained.stdout
+    assert "Tesla T4" in explained.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"gpu_platform": "debian12"}, ["gpu_platform says debian12", "Debian 11"]),
+        (
+            {"gpu_models": ["H100 PCIe"]},
+            ["gpu_models says H100 PCIe, which the lock knows nothing of"],
+        ),
+    ],
+)
+def test_a_host_that_is_another_than_was_said_is_refused(
+    copied: Project, said: dict[str, Any], words: list[str]
+) -> None:
+    """Said behind the lock's back, for the lock itself would refuse it: both are named."""
+    (copied.path / "said.yml").write_text(yaml.safe_dump(said), "utf-8")
+    done = copied.playbook("-e", "@said.yml")
+    assert done.returncode != 0
+    for word in words:
+        assert word in done.stdout, done.stdout
+    assert {host["status"] for host in copied.report["hosts"].values()} == {"blocked"}
+
+
+def test_a_host_can_be_locked_as_it_is(copied: Project) -> None:
+    """What the hosts got is what their twin's lock says: nothing moves."""
+    done = copied.provision("lock", "--from-host", "spine1", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr

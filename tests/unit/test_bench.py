@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench import cold, figures, fleet, page, processes, rendering, rerun, state
+from bench import cold, figures, fleet, page, processes, rendering, rerun, solving, state
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,6 +55,13 @@ RESULTS: dict[str, Any] = {
                 "floor": [run(8.0, 5.85)],
             },
         }
+    },
+    "solve": {
+        "kinds": 12,
+        "runs": {
+            "100": [{"lock": 0.5, "wheels": 0.5, "render": 0.5, "inventory": 1.0}],
+            "10000": [{"lock": 0.8, "wheels": 0.5, "render": 2.0, "inventory": 30.0}],
+        },
     },
     "render": {
         "runs": {
@@ -119,6 +126,9 @@ def test_every_bound_is_judged_by_its_own_runs() -> None:
     assert bound("plain ssh").value == 1.6
     assert bound("1,000 hosts").value == 1.5
     assert bound("per converged host").value == pytest.approx(0.1)
+    assert bound("hosts of 12 kinds").value == pytest.approx(3.3)
+    assert bound("10,000 hosts / 100 hosts").value == pytest.approx(1.3)
+    assert bound("10,000 hosts / 100 hosts").met is False
 
 
 def test_a_verdict_tells_the_distance() -> None:
@@ -126,7 +136,7 @@ def test_a_verdict_tells_the_distance() -> None:
     assert bound("plain Ansible").verdict == "met, 40 % below"
 
 
-@pytest.mark.parametrize("part", ["cold", "rerun", "render"])
+@pytest.mark.parametrize("part", ["cold", "rerun", "render", "solve"])
 def test_what_was_not_measured_is_not_met(part: str) -> None:
     left = {key: value for key, value in RESULTS.items() if key != part}
     unmeasured = [one for one in figures.bounds(left) if one.value is None]
@@ -147,6 +157,7 @@ def test_the_page_tells_every_figure_and_verdict() -> None:
     )
     assert "Memory per host beyond the smaller inventory: 1.0 KiB" in text
     assert "| 0.90 | 5.85 | 0.050 |" in text
+    assert "| 10,000 | 0.80 (n=1) | 0.50 (n=1) | 2.00 (n=1) | 30.0 (n=1) |" in text
 
 
 def test_a_page_without_some_parts_is_a_page() -> None:
@@ -332,3 +343,12 @@ def test_each_way_is_measured_in_every_round_and_a_failure_stops(
     with pytest.raises(SystemExit, match="b on 1 hosts failed"):
         measure()
     assert calls[-1] == "down"
+
+
+def test_the_hosts_to_solve_are_of_twelve_kinds(tmp_path: Path) -> None:
+    folder = solving.project(tmp_path / "lab", 30)
+    hosts = yaml.safe_load((folder / "lab" / "hosts.yml").read_text("utf-8"))
+    groups = hosts["gpu_hosts"]["children"]
+    assert sum(len(group["hosts"]) for group in groups.values()) == 30
+    said = {path.read_text("utf-8") for path in (folder / "lab" / "group_vars").iterdir()}
+    assert len(said) == len(groups) == 12

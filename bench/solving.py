@@ -1,0 +1,123 @@
+"""Part (e): lock and render for many hosts of 12 kinds, from cached indices."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.rendering import ROOT
+
+# Platform, TensorFlow, GPU: each is solved once, whatever the number of its hosts.
+KINDS = (
+    ("debian11", "2.7", "Tesla V100"),
+    ("debian11", "2.8", "Tesla T4"),
+    ("debian11", "2.9", "Tesla T4"),
+    ("debian11", "2.10", "Tesla P100"),
+    ("debian11", "2.11", "A100"),
+    ("debian12", "2.12", "Tesla T4"),
+    ("debian12", "2.13", "A100"),
+    ("debian12", "2.14", "A100"),
+    ("debian12", "2.16", "H100"),
+    ("debian12", "2.18", "L40"),
+    ("debian13", "2.20", "H100"),
+    ("debian13", "2.21", "A100"),
+)
+
+# `provision lock` or `render` in a process that tells at its end what it took: ansible-inventory
+# apart, for that is Ansible's own reading; uv, which resolves the wheels, is ours.
+PROGRAM = """\
+import atexit, json, resource
+from provision import inventory
+def used(who):
+    found = resource.getrusage(who)
+    return found.ru_utime + found.ru_stime
+read, spent = inventory.read_export, []
+def measured(*arguments, **options):
+    before = used(resource.RUSAGE_CHILDREN)
+    try:
+        return read(*arguments, **options)
+    finally:
+        spent.append(used(resource.RUSAGE_CHILDREN) - before)
+inventory.read_export = measured
+def tell():
+    children = used(resource.RUSAGE_CHILDREN) - sum(spent)
+    own = used(resource.RUSAGE_SELF)
+    print(json.dumps({"own": own, "wheels": children, "inventory": sum(spent)}))
+atexit.register(tell)
+from provision.cli import main
+main()
+"""
+
+
+def project(folder: Path, count: int) -> Path:
+    """A project of that many hosts, a twelfth of them of each kind."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "lab" / "group_vars").mkdir(parents=True)
+    lines = ["gpu_hosts:", "  children:"]
+    for number, (platform, tensorflow, model) in enumerate(KINDS):
+        group = f"kind{number:02}"
+        lines += [f"    {group}:", "      hosts:"]
+        lines += [f"        gpu{host:05}: {{}}" for host in range(number, count, len(KINDS))]
+        said = {
+            "gpu_stack": {"tensorflow": tensorflow},
+            "gpu_platform": platform,
+            "gpu_models": [model],
+        }
+        path = folder / "lab" / "group_vars" / f"{group}.yml"
+        path.write_text(yaml.safe_dump(said), encoding="utf-8")
+    (folder / "lab" / "hosts.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def run(*arguments: str) -> dict[str, float]:
+    """CPU seconds of one command of ours."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr}")
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def measure(
+    folder: Path, *, counts: Sequence[int], rounds: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """CPU seconds of lock and render, by the number of hosts.
+
+    A first lock that is not counted fetches the indices.
+    """
+    runs: dict[str, list[dict[str, float]]] = {str(count): [] for count in counts}
+    for count in counts:
+        project(folder / str(count), count)
+    run("lock", "--project", str(folder / str(counts[0])))
+    for _ in range(rounds):
+        for count in counts:
+            made = folder / str(count)
+            (made / "lock.yml").unlink(missing_ok=True)
+            lock = run("lock", "--project", str(made))
+            render = run("render", str(made))
+            told = {
+                "lock": lock["own"],
+                "wheels": lock["wheels"],
+                "render": render["own"] + render["wheels"],
+                "inventory": lock["inventory"] + render["inventory"],
+            }
+            runs[str(count)].append(told)
+            say(
+                f"{count} hosts of {len(KINDS)} kinds: lock {told['lock']:.2f} s of CPU, uv for "
+                f"their wheels {told['wheels']:.2f} s, render {told['render']:.2f} s, beside "
+                f"ansible-inventory's {told['inventory']:.2f} s"
+            )
+    return {"kinds": len(KINDS), "runs": runs}
