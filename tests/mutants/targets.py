@@ -9,6 +9,7 @@ from __future__ import annotations
 from farm import Target
 
 GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
+WHEELS = "tests/unit/verify/test_checks_wheels.py"
 EDGES = "tests/unit/verify/test_checks_edges.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
@@ -16,7 +17,12 @@ TARGETS = (
     Target(
         "provision/verify/checks.py",
         "provision.verify.checks",
-        ("tests/unit/verify/test_checks.py", EDGES, STATES),
+        (
+            "tests/unit/verify/test_checks.py",
+            "tests/unit/verify/test_checks_wheels.py",
+            EDGES,
+            STATES,
+        ),
     ),
     Target(
         "provision/verify/diagnose.py",

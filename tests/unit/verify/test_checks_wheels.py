@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -27,6 +28,17 @@ def test_a_good_host_passes_what_it_has(check: Any) -> None:
         assert verdict.result == "passed", verdict
 
 
+def test_what_a_stack_has_not_is_said_of_it() -> None:
+    row = {name: value for name, value in WHEELS_ROW.items() if name != "gpu_env"}
+    verdict = BY_ID["gpu_env.variables"](wheels_host(row=row))
+    assert (verdict.result, verdict.detail) == ("not_applicable", "the stack has no gpu_env")
+
+
+def test_good_libraries_are_counted() -> None:
+    count = len(WHEELS_ROW["tensorflow"]["sonames"])
+    assert LIBRARIES(wheels_host()).detail == f"{count} libraries"
+
+
 def test_the_check_belongs_to_such_stacks_alone() -> None:
     assert LIBRARIES.only(wheels_host())
     assert not LIBRARIES.only(host())
@@ -40,6 +52,8 @@ def test_the_users_own_variables_are_judged() -> None:
     assert "lacks A" in check(wheels_host(options=options)).diagnosis
     options = {"gpu_env_xla_cuda_data_dir": "/opt/cuda"}
     assert "lacks XLA_FLAGS" in check(wheels_host(options=options)).diagnosis
+    options = {"gpu_env_path": ["/opt/tools"]}
+    assert "lacks /opt/tools in PATH" in check(wheels_host(options=options)).diagnosis
 
 
 def library(path: str | None, error: str | None = None) -> dict[str, str | None]:
@@ -56,6 +70,10 @@ RED: list[tuple[dict[str, Any], list[str]]] = [
     (
         {AT + "libraries/libcudnn.so.9": library(CUDNN, f"{CUDNN}: file too short")},
         ["libcudnn.so.9 (wheel nvidia-cudnn-cu12) can't be loaded", "file too short"],
+    ),
+    (
+        {AT + "libraries/libcudnn.so.9": library(CUDNN, "libcudnn.so.9: no such symbol")},
+        ["(wheel nvidia-cudnn-cu12) can't be loaded: no such symbol"],
     ),
     (
         {
@@ -83,6 +101,15 @@ def test_a_bad_environment_fails_with_what_is_missing(
     for word in words:
         assert word in verdict.diagnosis
     assert "run the playbook again" in verdict.hint
+
+
+def test_all_that_is_wrong_is_told_in_order() -> None:
+    sonames = {"libz.so.1": "nvidia-z", "libc.so.2": "nvidia-c", "liba.so.3": "nvidia-a"}
+    row = WHEELS_ROW | {"tensorflow": WHEELS_ROW["tensorflow"] | {"sonames": sonames}}
+    assert LIBRARIES(wheels_host(row=row)).detail == (
+        "liba.so.3 (wheel nvidia-a) is missing; libc.so.2 (wheel nvidia-c) is missing; "
+        "libz.so.1 (wheel nvidia-z) is missing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,6 +152,8 @@ def test_each_environment_beside_has_tensorflows_checks() -> None:
     assert {verdict.result for verdict in made.values()} == {"passed"}
     assert all(check(seen).result == "passed" for check in CHECKS if check.only(seen))
     assert beside(host()) == []
+    assert all(check.only(seen) for check in beside(seen))
+    assert {check.title.rpartition(" ")[2] for check in beside(seen)} == {"(2.20.0)"}
 
 
 def test_a_fault_of_one_is_no_fault_of_the_other() -> None:
@@ -145,6 +174,10 @@ def test_an_environment_that_shares_cuda_is_judged_by_it() -> None:
     assert "tensorflow.cuda_wheels@2.8.4" not in made
     assert made["tensorflow.version@2.8.4"] == "failed"
     assert made["tensorflow.built_with_cuda@2.8.4"] == "passed"
+    seen.probe["beside"] = [copy.deepcopy(seen.probe["tensorflow"])]
+    seen.probe["beside"][0]["gpus"]["build"]["cuda_version"] = "10.1"
+    made = {check.id: check(seen).result for check in beside(seen)}
+    assert made["tensorflow.built_with_cuda@2.8.4"] == "failed"
 
 
 def test_a_host_that_does_not_answer_says_so_of_none_of_them() -> None:
