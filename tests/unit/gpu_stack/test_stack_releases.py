@@ -97,6 +97,15 @@ def test_an_empty_certificate_is_in_no_list(tmp_path: Path) -> None:
     assert preflight.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is False
 
 
+def test_a_list_that_cannot_be_read_is_no_list(tmp_path: Path) -> None:
+    files = {**key(DKMS), EFIVARS + "/as-a-directory": b"", MOKVAR: CERTIFICATE}
+    assert preflight.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is True
+
+
+def test_the_first_dkms_that_makes_a_key_is_asked_for_more(tmp_path: Path) -> None:
+    assert preflight.module_key(host(tmp_path, {"dkms": "3~"}, key(DKMS))) is False
+
+
 @pytest.mark.parametrize("packages", [{}, {"dkms": "2.8.4-3"}])
 def test_a_key_that_somebody_made_counts_as_it_is(tmp_path: Path, packages: dict[str, str]) -> None:
     assert preflight.module_key(host(tmp_path / "one", packages, key(DKMS))) is True
@@ -123,6 +132,26 @@ def test_room_for_cuda_is_what_the_release_needs(release: str, profile: str) -> 
     # where nothing is known, nothing known is larger
     unknown = preflight.cuda_needs({"distribution": "ubuntu", "release": "22.04"}, profile)
     assert all(needs[place] <= unknown[place] for place in needs)
+
+
+# To fetch and unpacked, in eighths of a GiB; a release without figures comes last.
+ROOM = {
+    ("11", "toolkit"): (10, 28),
+    ("11", "runtime"): (4, 10),
+    ("12", "toolkit"): (12, 40),
+    ("12", "runtime"): (5, 13),
+    ("13", "toolkit"): (14, 36),
+    ("13", "runtime"): (6, 12),
+    ("14", "toolkit"): (14, 40),
+    ("14", "runtime"): (6, 13),
+}
+
+
+@pytest.mark.parametrize(("release", "profile"), ROOM)
+def test_the_room_is_rounded_up_to_eighths(release: str, profile: str) -> None:
+    fetched, unpacked = ROOM[release, profile]
+    needs = preflight.cuda_needs({"distribution": "debian", "release": release}, profile)
+    assert needs == {"/var/cache/apt": fetched * GIB // 8, "/usr": unpacked * GIB // 8}
 
 
 def test_the_profile_is_the_toolkit_where_none_is_asked_for() -> None:

@@ -167,6 +167,11 @@ def test_tensorflow_without_gpus(log: str, words: str) -> None:
     assert words in diagnose.tensorflow_gpus(log, 0, 2).message
 
 
+def test_where_no_library_is_named_the_hint_names_what_hides_one() -> None:
+    hint = diagnose.tensorflow_gpus("Cannot dlopen some GPU libraries.", 0, 1).hint
+    assert "LD_LIBRARY_PATH" in hint
+
+
 def test_missing_libraries_are_named_once_and_tensorrt_is_optional() -> None:
     log = "".join(
         f"{DSO}Could not load dynamic library '{name}'; dlerror: {name}: cannot open\n"

@@ -422,7 +422,7 @@ def _needs(found, changes, options, row):
 def _size(found, component, options, part):
     if component == "cuda":
         return cuda_needs(found["platform"], options.get("cuda_profile"))
-    if component == tensorflow.NAME and part.get("cuda_source") == "wheels":
+    if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
     return NEEDS.get(component, {})
 
