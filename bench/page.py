@@ -64,10 +64,10 @@ An inventory of racks with five variables per host. *ours* is the processor time
 ABOUT_SOLVE = """\
 ## (e) From wishes to a tree: many hosts of 12 kinds
 
-Three platforms, eleven releases of TensorFlow, six models of GPU, all said in the inventory; apt's
-indices lie in the cache. *lock* is the processor time of `provision lock` itself, *wheels* that of
-uv, which it asks for each stack's wheels, *render* that of `provision render`. What both take to
-read the inventory with ansible-inventory stands beside them.
+Three platforms, twelve releases of TensorFlow, six models of GPU, all said in the inventory; apt's
+indices and the package index lie in the cache (`UV_OFFLINE`). *lock* is the processor time of
+`provision lock` itself, *wheels* that of uv, which it asks for each stack's wheels, *render* that
+of `provision render`. What both take to read the inventory with ansible-inventory stands beside.
 """
 
 ABOUT_CPU = """\

@@ -37,7 +37,7 @@ TARGETS = (
             "tests/unit/driver/test_preflight_edges.py",
             "tests/unit/gpu_stack/test_stack_running.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
-            "tests/unit/gpu_stack/test_stack_beside.py",
+            "tests/unit/gpu_stack/test_stack_room.py",
             STATES,
         ),
         # A bound between two generations is a round number that no card has.
