@@ -14,7 +14,7 @@ from typing import Any
 import demo
 import pytest
 import yaml
-from conftest import Project
+from conftest import ROOT, Project
 
 from provision import locallab
 from provision.locallab import cudnn_archive
@@ -65,6 +65,13 @@ def project(
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def keep_report(made: Project, case: str) -> None:
+    """The report as a person sees it, for looking at: build/reports/CASE."""
+    kept = ROOT / "build" / "reports" / case
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(made.path / "report", kept)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
@@ -85,6 +92,7 @@ def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
             assert beside.pop().startswith(other["tensorflow"])
             # Each by its own libraries: nothing is set for everybody.
             assert "LD_LIBRARY_PATH" not in made.ssh(name, "bash -lc env")
+        keep_report(made, case)
         again = made.playbook()
         assert again.returncode == 0, again.stdout
         assert "changed=0" in again.stdout
