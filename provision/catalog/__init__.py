@@ -15,6 +15,7 @@ import yaml
 from packaging.version import Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from provision.catalog import consistency
 from provision.errors import InputError
 from provision.values import Platform
 from provision.yaml_c import Loader
@@ -322,16 +323,25 @@ def parse(texts: dict[str, str]) -> Catalog:
     """File name (without .yml) -> text, to a checked catalog. InputError names file and row."""
     merged: dict[str, Any] = {}
     for name, text in texts.items():
-        data = yaml.load(text, Loader=Loader)  # noqa: S506  a safe loader
+        try:
+            data = yaml.load(text, Loader=Loader)  # noqa: S506  a safe loader
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            at = f":{mark.line + 1}" if mark else ""
+            got = getattr(error, "problem", None) or ""
+            raise InputError("not YAML", where=f"catalog/{name}.yml{at}", got=got) from None
         if not isinstance(data, dict):
             raise InputError("not a mapping", where=f"catalog/{name}.yml")
         merged.update(data)
     try:
-        return Catalog.model_validate(merged)
+        made = Catalog.model_validate(merged)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise InputError(first["msg"], where=f"catalog: {path}", got=repr(first["input"])) from None
+    for fault in consistency.faults(made):
+        raise InputError(fault.message, where=fault.where, got=fault.got, expected=fault.expected)
+    return made
 
 
 @functools.cache

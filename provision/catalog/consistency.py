@@ -1,0 +1,200 @@
+"""What rows of the catalog say against each other, which none of them shows alone.
+
+Twice the same, a name that no other row has, a gap in a series, a window that ends before it
+begins, a version under another one's heading. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from provision.catalog import Catalog
+
+# What makes a row of each part the only one of its kind.
+IDENTITY: dict[str, tuple[str, ...]] = {
+    "platforms": ("id",),
+    "drivers": ("platform", "branch", "version"),
+    "transitional": ("platform", "package"),
+    "driver_branches": ("branch",),
+    "generations": ("name",),
+    "cuda": ("platform", "release"),
+    "cuda_releases": ("release",),
+    "cudnn": ("version", "cuda", "architecture"),
+    "tensorflow": ("release",),
+    "nvidia_sources": ("platform", "architecture", "kind", "cuda"),
+    "nvidia_runfiles": ("kind", "version", "architecture"),
+    "nvidia_packages": ("releases",),
+    "nvidia_keys": ("fingerprint",),
+}
+# (part, its field, the part that must have it, that one's field)
+NAMED: tuple[tuple[str, str, str, str], ...] = (
+    ("drivers", "platform", "platforms", "id"),
+    ("drivers", "branch", "driver_branches", "branch"),
+    ("transitional", "platform", "platforms", "id"),
+    ("transitional", "installs", "driver_branches", "branch"),
+    ("cuda", "platform", "platforms", "id"),
+    ("cuda", "release", "cuda_releases", "release"),
+    ("tensorflow", "cuda", "cuda_releases", "release"),
+    ("nvidia_sources", "platform", "platforms", "id"),
+    ("nvidia_sources", "signed_by", "nvidia_keys", "fingerprint"),
+)
+# (part, the field that a version stands under, the field or fields with versions of it)
+UNDER: tuple[tuple[str, str, str], ...] = (
+    ("drivers", "branch", "version"),
+    ("driver_branches", "branch", "first"),
+    ("driver_branches", "branch", "newest"),
+    ("tensorflow", "release", "patches"),
+    ("cuda", "release", "version"),
+    ("cuda_releases", "release", "versions"),
+)
+# (part, what comes first, what comes last; none: it goes on)
+WINDOWS: tuple[tuple[str, str, str], ...] = (
+    ("generations", "driver_first", "driver_last"),
+    ("driver_branches", "first", "newest"),
+    ("nvidia_sources", "cuda_first", "cuda_last"),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One contradiction: the row, and what of it does not fit."""
+
+    where: str
+    message: str
+    got: str
+    expected: str
+
+
+def faults(catalog: Catalog) -> Iterator[Fault]:
+    """Every contradiction, part by part; none in a catalog that can be used."""
+    yield from _twice(catalog)
+    yield from _unknown(catalog)
+    yield from _under_another(catalog)
+    yield from _windows(catalog)
+    yield from _capabilities(catalog)
+    yield from _gaps(catalog)
+    yield from _drivers(catalog)
+
+
+def _place(part: str, row: Any) -> str:
+    words = [str(getattr(row, field)) for field in IDENTITY[part] if getattr(row, field)]
+    return f"catalog: {part}: {' '.join(words)}"
+
+
+def _values(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
+def _twice(catalog: Catalog) -> Iterator[Fault]:
+    for part, fields in IDENTITY.items():
+        counts = Counter(
+            tuple(getattr(row, field) for field in fields) for row in getattr(catalog, part)
+        )
+        for row in getattr(catalog, part):
+            key = tuple(getattr(row, field) for field in fields)
+            if counts.pop(key, 1) > 1:
+                yield Fault(_place(part, row), "two rows say this", "twice", "one row")
+
+
+def _unknown(catalog: Catalog) -> Iterator[Fault]:
+    for part, field, other, name in NAMED:
+        known = [str(getattr(row, name)) for row in getattr(catalog, other)]
+        for row in getattr(catalog, part):
+            for value in _values(getattr(row, field)):
+                if value not in known:
+                    message = f"{field} is in no row of {other}"
+                    yield Fault(_place(part, row), message, value, f"one of {', '.join(known)}")
+
+
+def _under_another(catalog: Catalog) -> Iterator[Fault]:
+    for part, heading, field in UNDER:
+        for row in getattr(catalog, part):
+            above = getattr(row, heading)
+            for value in _values(getattr(row, field)):
+                if not f"{value}.".startswith(f"{above}."):
+                    message = f"{field} is of another {heading}"
+                    yield Fault(_place(part, row), message, value, f"{above}.…")
+
+
+def _windows(catalog: Catalog) -> Iterator[Fault]:
+    found = [
+        (_place(part, row), first, last, getattr(row, first), getattr(row, last))
+        for part, first, last in WINDOWS
+        for row in getattr(catalog, part)
+    ]
+    found += [
+        (
+            f"{_place('generations', row)} {capability}",
+            "cuda_first",
+            "cuda_last",
+            window.cuda_first,
+            window.cuda_last,
+        )
+        for row in catalog.generations
+        for capability, window in row.capabilities.items()
+    ]
+    for where, first, last, begin, end in found:
+        if begin and end and Version(begin) > Version(end):
+            message = f"{last} comes before {first}"
+            yield Fault(where, message, f"{begin} to {end}", f"{begin} or later")
+
+
+def _capabilities(catalog: Catalog) -> Iterator[Fault]:
+    owners: dict[str, str] = {}
+    for row in catalog.generations:
+        for capability in row.capabilities:
+            if capability in owners:
+                message = "two generations have one compute capability"
+                got = f"{capability}, which is {owners[capability]}'s"
+                yield Fault(_place("generations", row), message, got, "one generation")
+            owners[capability] = row.name
+    for part, rows in (
+        ("cuda_releases", catalog.cuda_releases),
+        ("tensorflow", catalog.tensorflow),
+    ):
+        for made in rows:
+            for capability in made.capabilities:
+                if capability not in owners:
+                    message = "no generation has this compute capability"
+                    expected = f"one of {', '.join(owners)}"
+                    yield Fault(_place(part, made), message, capability, expected)
+
+
+def _gaps(catalog: Catalog) -> Iterator[Fault]:
+    releases = [row.release for row in catalog.tensorflow]
+    for one in _between(releases):
+        expected = "every release between the first and the last"
+        yield Fault("catalog: tensorflow", "a release is left out", one, expected)
+    for row in catalog.tensorflow:
+        for one in _between(row.pythons):
+            where = _place("tensorflow", row)
+            yield Fault(where, "a Python is left out", one, "every Python between two others")
+
+
+def _between(versions: Iterable[str]) -> Sequence[str]:
+    """What is missing of a series of major.minor, of one major."""
+    numbers = sorted(Version(version).release[:2] for version in versions)
+    if not numbers:
+        return []
+    there = {minor for _major, minor in numbers}
+    major = numbers[0][0]
+    return [f"{major}.{n}" for n in range(min(there), max(there)) if n not in there]
+
+
+def _drivers(catalog: Catalog) -> Iterator[Fault]:
+    """A driver that TensorFlow or a platform asks for is never older than CUDA itself does."""
+    least = {row.release: row.driver_minimum for row in catalog.cuda_releases}
+    for part, field in (("cuda", "release"), ("tensorflow", "cuda")):
+        for row in getattr(catalog, part):
+            needed = least.get(getattr(row, field), row.driver_minimum)
+            if Version(row.driver_minimum) < Version(needed):
+                message = "driver_minimum is older than its CUDA's"
+                yield Fault(_place(part, row), message, row.driver_minimum, f"{needed} or newer")

@@ -1,0 +1,130 @@
+"""Rows of the catalog against each other: each rule is seen red, by one change to the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision.catalog import CATALOG_FILES, load, parse
+from provision.catalog.consistency import IDENTITY, Fault, faults
+from provision.errors import InputError
+
+CATALOG = load()
+FOLDER = Path(__file__).parents[3] / "provision" / "catalog"
+
+
+def changed(part: str, place: int, **fields: Any) -> list[Fault]:
+    """What is wrong with the catalog once one row has other fields."""
+    rows = list(getattr(CATALOG, part))
+    rows[place] = rows[place].model_copy(update=fields)
+    return list(faults(CATALOG.model_copy(update={part: rows})))
+
+
+def test_the_catalog_has_no_contradiction() -> None:
+    assert list(faults(CATALOG)) == []
+    assert set(IDENTITY) == set(type(CATALOG).model_fields)
+
+
+@pytest.mark.parametrize("part", IDENTITY)
+def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
+    rows = list(getattr(CATALOG, part))
+    found = list(faults(CATALOG.model_copy(update={part: [*rows, rows[0]]})))
+    assert [(one.message, one.got) for one in found if "two rows" in one.message] == [
+        ("two rows say this", "twice")
+    ]
+    assert found[0].where.startswith(f"catalog: {part}: ")
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "words"),
+    [
+        ("drivers", {"platform": "debian99"}, "platform is in no row of platforms"),
+        ("drivers", {"branch": "471"}, "branch is in no row of driver_branches"),
+        ("transitional", {"platform": "debian99"}, "platform is in no row of platforms"),
+        ("transitional", {"installs": "471"}, "installs is in no row of driver_branches"),
+        ("cuda", {"platform": "debian99"}, "platform is in no row of platforms"),
+        ("cuda", {"release": "11.9"}, "release is in no row of cuda_releases"),
+        ("tensorflow", {"cuda": "11.9"}, "cuda is in no row of cuda_releases"),
+        ("nvidia_sources", {"platform": "debian99"}, "platform is in no row of platforms"),
+        ("nvidia_sources", {"signed_by": ["0" * 40]}, "signed_by is in no row of nvidia_keys"),
+        ("drivers", {"version": "999.1"}, "version is of another branch"),
+        ("driver_branches", {"first": "999.1"}, "first is of another branch"),
+        ("driver_branches", {"newest": "45.1"}, "newest is of another branch"),
+        ("tensorflow", {"patches": ["2.999.0"]}, "patches is of another release"),
+        ("cuda", {"version": "11.20.0"}, "version is of another release"),
+        ("cuda_releases", {"versions": {"12.9.9": None}}, "versions is of another release"),
+        ("generations", {"driver_last": "1"}, "driver_last comes before driver_first"),
+        ("driver_branches", {"first": "450.9", "newest": "450.8"}, "newest comes before first"),
+        ("nvidia_sources", {"cuda_last": "1.0"}, "cuda_last comes before cuda_first"),
+        ("cuda_releases", {"capabilities": ["1.3"]}, "no generation has this compute capability"),
+        ("tensorflow", {"capabilities": ["1.3"]}, "no generation has this compute capability"),
+        ("tensorflow", {"pythons": ["3.7", "3.9"]}, "a Python is left out"),
+        ("cuda", {"driver_minimum": "400.1"}, "driver_minimum is older than its CUDA's"),
+        ("tensorflow", {"driver_minimum": "400.1"}, "driver_minimum is older than its CUDA's"),
+    ],
+)
+def test_a_row_that_does_not_fit_the_others_is_named(
+    part: str, fields: dict[str, Any], words: str
+) -> None:
+    found = [one for one in changed(part, 0, **fields) if one.message == words]
+    assert found, changed(part, 0, **fields)
+    assert found[0].where.startswith(f"catalog: {part}: ")
+    assert found[0].got
+    assert found[0].expected
+
+
+def test_a_capability_belongs_to_one_generation() -> None:
+    first = CATALOG.generations[0]
+    other = CATALOG.generations[1].capabilities | first.capabilities
+    found = changed("generations", 1, capabilities=other)
+    assert {one.message for one in found} == {"two generations have one compute capability"}
+    assert f"which is {first.name}'s" in found[0].got
+
+
+def test_a_capabilitys_cuda_does_not_end_before_it_begins() -> None:
+    (name, window), *_ = CATALOG.generations[0].capabilities.items()
+    turned = window.model_copy(update={"cuda_first": "13.0", "cuda_last": "12.0"})
+    rest = CATALOG.generations[0].capabilities | {name: turned}
+    (one,) = changed("generations", 0, capabilities=rest)
+    assert (one.message, one.got) == ("cuda_last comes before cuda_first", "13.0 to 12.0")
+    assert one.where.endswith(f" {name}")
+
+
+def test_a_release_that_is_left_out_is_a_gap() -> None:
+    rows = [row for row in CATALOG.tensorflow if row.release != "2.12"]
+    (one,) = faults(CATALOG.model_copy(update={"tensorflow": rows}))
+    assert (one.message, one.got) == ("a release is left out", "2.12")
+
+
+def texts() -> dict[str, str]:
+    return {name: (FOLDER / f"{name}.yml").read_text("utf-8") for name in CATALOG_FILES}
+
+
+def test_a_clash_is_refused_where_the_catalog_is_read() -> None:
+    catalog = texts()
+    data = yaml.safe_load(catalog["tensorflow"])
+    data["tensorflow"].append(data["tensorflow"][0])
+    catalog["tensorflow"] = yaml.safe_dump(data)
+    with pytest.raises(InputError, match="two rows say this") as caught:
+        parse(catalog)
+    assert caught.value.where == f"catalog: tensorflow: {data['tensorflow'][0]['release']}"
+    assert caught.value.expected == "one row"
+
+
+def test_a_row_without_a_source_is_refused() -> None:
+    catalog = texts()
+    data = yaml.safe_load(catalog["tensorflow"])
+    del data["tensorflow"][3]["source"]
+    catalog["tensorflow"] = yaml.safe_dump(data)
+    with pytest.raises(InputError, match="Field required") as caught:
+        parse(catalog)
+    assert caught.value.where == "catalog: tensorflow.3.source"
+
+
+def test_a_file_that_is_no_yaml_is_named_with_its_line() -> None:
+    with pytest.raises(InputError, match="not YAML") as caught:
+        parse({"cuda": "cuda:\n- platform: debian11\n  a: b: c\n"})
+    assert caught.value.where == "catalog/cuda.yml:3"
