@@ -519,6 +519,11 @@ CARDS = {
 }
 
 
+def test_generations_are_told_in_the_order_of_their_names() -> None:
+    gpus = [{"device": ids[0]} for ids in CARDS.values()]
+    assert preflight.generations([*gpus, {"device": "0xffff"}]) == sorted(CARDS)
+
+
 @pytest.mark.parametrize("name", sorted(CARDS))
 def test_cards_of_every_range_are_known(name: str) -> None:
     assert [preflight.generation(card) for card in CARDS[name]] == [name] * len(CARDS[name])
