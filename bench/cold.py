@@ -100,14 +100,23 @@ def ours(made: Ground, lab: locallab.Lab) -> dict[str, float]:
 def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, float]:
     """Seconds until all was installed, until the run's own proof was given, and in all.
 
-    The checks of verify/ are a play of their own, which comes after the proof.
+    The checks of verify/ are a play of their own, which comes after the proof. `steps` are the
+    tasks that took a tenth of a second or more until all was installed, which is what the least
+    module on a host takes; `long` the seconds in those of them that took a second or more.
     """
     installed = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
     verify = next(e for e in events if e["event"] == "play" and e["play"] == "Verify")
+    steps = [
+        event["seconds"]
+        for event in events[: events.index(installed)]
+        if event["event"] == "host_result" and event["seconds"] >= 0.1
+    ]
     return {
         "installed": round(_seconds(installed) - started, 1),
         "proven": round(_seconds(verify) - started, 1),
         "verified": round(wall, 1),
+        "steps": len(steps),
+        "long": round(sum(seconds for seconds in steps if seconds >= 1), 1),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,22 @@ def project(folder: Path, count: int) -> Path:
     return folder
 
 
+def told(program: str, *arguments: str, **environment: str) -> dict[str, float]:
+    """What such a program said at its end of one command of ours."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
 def measure(
     folder: Path, *, counts: Sequence[int], rounds: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -68,16 +85,7 @@ def measure(
         project(folder / str(count), count)
     for _ in range(rounds):
         for count in counts:
-            done = subprocess.run(
-                [sys.executable, "-c", PROGRAM, "render", str(folder / str(count))],
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd=ROOT,
-            )
-            if done.returncode:
-                raise SystemExit(f"render of {count} hosts failed: {done.stderr}")
-            run = json.loads(done.stdout.splitlines()[-1])
+            run = told(PROGRAM, "render", str(folder / str(count)))
             runs[str(count)].append(run)
             say(
                 f"render of {count} hosts: {run['cpu']:.2f} s of CPU and "

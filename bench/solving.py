@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from bench.rendering import ROOT
+from bench.rendering import told
 
 # Platform, TensorFlow, GPU: each is solved once, whatever the number of its hosts.
 KINDS = (
@@ -77,22 +73,6 @@ def project(folder: Path, count: int) -> Path:
     return folder
 
 
-def run(*arguments: str, offline: bool = True) -> dict[str, float]:
-    """CPU seconds of one command of ours; `offline` where uv has its index in its own cache."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env={**os.environ, **({"UV_OFFLINE": "1"} if offline else {})},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr}")
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
-
-
 def measure(
     folder: Path, *, counts: Sequence[int], rounds: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -103,23 +83,24 @@ def measure(
     runs: dict[str, list[dict[str, float]]] = {str(count): [] for count in counts}
     for count in counts:
         project(folder / str(count), count)
-    run("lock", "--project", str(folder / str(counts[0])), offline=False)
+    told(PROGRAM, "lock", "--project", str(folder / str(counts[0])))
     for _ in range(rounds):
         for count in counts:
             made = folder / str(count)
             (made / "lock.yml").unlink(missing_ok=True)
-            lock = run("lock", "--project", str(made))
-            render = run("render", str(made))
-            told = {
+            # uv has its index in its own cache by now.
+            lock = told(PROGRAM, "lock", "--project", str(made), UV_OFFLINE="1")
+            render = told(PROGRAM, "render", str(made))
+            run = {
                 "lock": lock["own"],
                 "wheels": lock["wheels"],
                 "render": render["own"] + render["wheels"],
                 "inventory": lock["inventory"] + render["inventory"],
             }
-            runs[str(count)].append(told)
+            runs[str(count)].append(run)
             say(
-                f"{count} hosts of {len(KINDS)} kinds: lock {told['lock']:.2f} s of CPU, uv for "
-                f"their wheels {told['wheels']:.2f} s, render {told['render']:.2f} s, beside "
-                f"ansible-inventory's {told['inventory']:.2f} s"
+                f"{count} hosts of {len(KINDS)} kinds: lock {run['lock']:.2f} s of CPU, uv for "
+                f"their wheels {run['wheels']:.2f} s, render {run['render']:.2f} s, beside "
+                f"ansible-inventory's {run['inventory']:.2f} s"
             )
     return {"kinds": len(KINDS), "runs": runs}

@@ -35,7 +35,7 @@ RESULTS: dict[str, Any] = {
     },
     "cold": {
         "ours": [
-            {"installed": 100.0, "proven": 120.0, "verified": 150.0},
+            {"installed": 100.0, "proven": 120.0, "verified": 150.0, "steps": 90, "long": 80.0},
             {"installed": 110.0, "proven": 130.0, "verified": 160.0},
         ],
         "by_hand": [{"installed": 90.0, "proven": 100.0}, {"installed": 95.0, "proven": 130.0}],
@@ -155,6 +155,8 @@ def test_the_page_tells_every_figure_and_verdict() -> None:
     assert (
         "| 10 | plain tuned Ansible tasks | 100.0 (100.0-100.0, n=3) | 1.00 | 0.50 | 0.06 |" in text
     )
+    assert "90 modules" in text
+    assert "took 80 s, all the rest together 20 s" in text
     assert "Memory per host beyond the smaller inventory: 1.0 KiB" in text
     assert "| 0.90 | 5.85 | 0.050 |" in text
     assert "| 10,000 | 0.80 (n=1) | 0.50 (n=1) | 2.00 (n=1) | 30.0 (n=1) |" in text
@@ -281,17 +283,22 @@ def test_two_hosts_differ_by_more_than_our_manifest() -> None:
 
 
 def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
-    def event(second: int, **fields: str) -> dict[str, Any]:
+    def event(second: int, **fields: Any) -> dict[str, Any]:
         return {"time": f"1970-01-01T00:00:{second:02}.000Z", **fields}
 
     events = [
         event(2, event="task", task="cuda : packages | Install"),
+        event(20, event="host_result", status="ok", seconds=18.04),
+        event(21, event="host_result", status="skipped", seconds=0.02),
+        event(22, event="host_result", status="ok", seconds=0.3),
         event(30, event="task", task="gpu_state : Proof | Compare the host with the lock again"),
         event(35, event="task", task="Proof | Ask the driver for its GPUs"),
         event(50, event="play", play="Verify"),
     ]
     told = cold.points(events, started=1.0, wall=58.5)
-    assert told == {"installed": 29.0, "proven": 49.0, "verified": 58.5}
+    assert told == {
+        "installed": 29.0, "proven": 49.0, "verified": 58.5, "steps": 2, "long": 18.0
+    }  # fmt: skip
 
 
 def test_each_way_is_measured_in_every_round_and_a_failure_stops(
