@@ -155,8 +155,8 @@ def _cold(part: Mapping[str, Any]) -> str:
             figures.median([run[name] for run in told]) for name in ("steps", "long", "installed")
         )
         text += (
-            f"\nThe distance is Ansible's: {steps:.0f} modules, each sent to the host, started there "
-            f"and answered. Those of a second and more (apt, the archive, the wheels) took "
+            f"\nThe distance is Ansible's: {steps:.0f} modules, each sent to the host, started and "
+            f"answered. Those of a second and more (apt, the archive, the wheels) took "
             f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
         )
     return text
