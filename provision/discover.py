@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import yaml
 
 from provision import run
 from provision.catalog import Catalog, gpus
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 from provision.inventory import MODELS, PLATFORM, Fleet
 from provision.values import HostFacts
 from provision.yaml_c import Dumper, Loader
@@ -89,7 +88,7 @@ def ask(
     if vault_password_file is not None:
         arguments += ["--vault-password-file", str(vault_password_file.resolve())]
     if limit:
-        done = _ansible(project, ["all", *arguments, "--limit", limit, "--list-hosts"])
+        done = run.ansible(project, ["all", *arguments, "--limit", limit, "--list-hosts"])
         meant = {line.strip() for line in done.stdout.splitlines() if line.startswith("    ")}
         hosts = [host for host in hosts if host in meant]
         if not hosts:
@@ -106,7 +105,7 @@ def ask(
         command = ["all", *arguments, "--limit", f"@{names}", "--tree", str(answers)]
         # Reading needs no rights, and so no password.
         command += ["-m", "ansible.builtin.raw", "-a", SCRIPT, "-e", "ansible_become=false"]
-        done = _ansible(project, command + (["--forks", str(forks)] if forks else []))
+        done = run.ansible(project, command + (["--forks", str(forks)] if forks else []))
         found = {host: _result(answers / host) for host in hosts}
     if all(result is None for result in found.values()):
         raise InputError("Ansible ended before it reached a host", got=_words(done.stderr))
@@ -120,22 +119,6 @@ def ask(
         else:
             failed[host] = fault or f"it did not answer what it was asked: {_words(text)}"
     return seen, failed
-
-
-def _ansible(project: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**run.environment(project.resolve()), "ANSIBLE_NOCOLOR": "1"}
-    try:
-        return subprocess.run(
-            [run.find_program("ansible"), *arguments],
-            cwd=project,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError as error:
-        raise MachineError("Ansible can't be started", got=str(error)) from None
 
 
 def _result(path: Path) -> dict[str, Any] | None:

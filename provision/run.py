@@ -236,6 +236,29 @@ def environment(tree: Path) -> dict[str, str]:
     return found
 
 
+def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Ansible's program for a single task, in a folder; its answer is for us, not for a person.
+
+    MachineError where it can't be started.
+    """
+    try:
+        return subprocess.run(
+            [find_program("ansible"), *arguments],
+            cwd=folder,
+            env={
+                **environment(folder.resolve()),
+                "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_DEPRECATION_WARNINGS": "0",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise MachineError("Ansible can't be started", got=str(error)) from None
+
+
 def report_folder(tree: Path) -> Path:
     """`report/`, made where it isn't."""
     folder = tree / "report"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +16,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from provision import run
 from provision.errors import HostError, InputError
-from provision.run import find_program
 from provision.values import Platform
 
 # $1 is the directory of TensorFlow's environments, $2 that of cuDNN's versions.
@@ -57,16 +55,13 @@ class Twin:
 def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> Twin:
     """Ask the host. HostError where it can't be reached or does not answer as expected."""
     text = base64.b64encode(SCRIPT.encode()).decode()
-    command = [find_program("ansible"), host, "-m", "ansible.builtin.raw"]
-    command += ["-a", f"echo {text} | base64 -d | sh -s -- {ROOTS}"]
+    command = [host, "-m", "ansible.builtin.raw"]
+    # Reading needs no rights, and so no password.
+    command += ["-a", f"echo {text} | base64 -d | sh -s -- {ROOTS}", "-e", "ansible_become=false"]
     for source in sources:
         command += ["-i", source]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
     with tempfile.TemporaryDirectory() as folder:
-        command += ["--tree", folder, *extra]
-        done = subprocess.run(
-            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-        )
+        done = run.ansible(cwd, [*command, "--tree", folder, *extra])
         answer = Path(folder) / host
         data = answer.read_text(encoding="utf-8") if answer.exists() else ""
     try:

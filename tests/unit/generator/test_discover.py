@@ -166,7 +166,7 @@ GONE = {"unreachable": True, "msg": "Connection refused", "changed": False}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, ansible: Ansible, *arguments: str) -> Any:
-    monkeypatch.setattr(discover, "_ansible", ansible)
+    monkeypatch.setattr(discover.run, "ansible", ansible)
     return CliRunner().invoke(cli.app, list(arguments))
 
 
@@ -215,7 +215,7 @@ def test_hosts_without_a_wish_are_never_asked(
     assert done.exit_code == 0
     assert list(json.loads(done.output)["hosts"]) == ["gpu01"]
     assert "web01" not in (project / "discovered.yml").read_text()
-    monkeypatch.setattr(discover, "_ansible", ansible)
+    monkeypatch.setattr(discover.run, "ansible", ansible)
     done = CliRunner().invoke(cli.app, ["discover", "-p", str(project), "--limit", "web01"])
     assert isinstance(done.exception, InputError)
     assert "no host to ask" in str(done.exception)
