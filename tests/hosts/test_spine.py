@@ -189,7 +189,7 @@ def test_hosts_say_what_they_are(copied: Project) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"gpu_platform": "debian12"}, ["gpu_platform says debian12", "Debian 11"]),
+        ({"gpu_platform": "debian12"}, ["gpu_platform says debian12, and this host is debian 11"]),
         (
             {"gpu_models": ["H100 PCIe"]},
             ["gpu_models says H100 PCIe, which the lock knows nothing of"],
