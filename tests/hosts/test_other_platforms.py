@@ -67,6 +67,7 @@ def project(
 
 def keep_report(made: Project, case: str) -> None:
     """The report as a person sees it, for looking at: build/reports/CASE."""
+    assert made.provision("report").returncode == 0
     kept = ROOT / "build" / "reports" / case
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(made.path / "report", kept)
