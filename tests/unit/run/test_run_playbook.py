@@ -286,3 +286,38 @@ def test_a_terminal_is_asked_for_the_password_and_its_ctrl_c_ends_the_run(
     assert answered, text
     assert os.waitstatus_to_exitcode(status) == expected, text
     assert "secret" not in text
+
+
+IMPATIENT = """
+import importlib.util, os, signal, sys, time
+spec = importlib.util.spec_from_file_location("callback", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+plugin = module.CallbackModule.__new__(module.CallbackModule)
+plugin._pid, plugin._forking = os.getpid(), False
+def ansibles(number, frame):
+    # task_queue_manager.py: the default action first, then its workers are told, then this.
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    time.sleep(0.1)
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, ansibles)
+plugin._survive_interrupts()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+def test_a_second_interrupt_while_ansible_tells_its_workers_is_survived() -> None:
+    callback = Path(run.__file__).parent / "render/files/callback_plugins/provision.py"
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, str(callback)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 7, (done.returncode, done.stderr)

@@ -803,12 +803,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         def interrupt(number: int, frame: Any) -> None:
             if later(number):
                 return
+            # Until there is a handler again, a second one would end this process at once.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 if callable(first):
                     first(number, frame)
             finally:
                 if os.getpid() == self._pid:
                     signal.signal(signal.SIGINT, again)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
         def again(number: int, frame: Any) -> None:
             if not later(number):
