@@ -92,13 +92,8 @@ def _cpus(part: Mapping[str, Any], count: int, way: str) -> list[float]:
     return [run["cpu"] for run in runs]
 
 
-def _locked(part: Mapping[str, Any], count: int) -> list[float]:
-    return [run["lock"] + run["wheels"] for run in part.get("runs", {}).get(str(count), [])]
-
-
-def _solved(part: Mapping[str, Any], count: int) -> list[float]:
-    runs = part.get("runs", {}).get(str(count), [])
-    return [run["lock"] + run["wheels"] + run["render"] for run in runs]
+def _sums(part: Mapping[str, Any], count: int, *words: str) -> list[float]:
+    return [sum(run[word] for word in words) for run in part.get("runs", {}).get(str(count), [])]
 
 
 def bounds(results: Mapping[str, Any]) -> list[Bound]:
@@ -123,11 +118,12 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
         text = f"render, {count:,} hosts: seconds of CPU beyond ansible-inventory's"
         found.append(Bound("c", text, limit, used))
     solve = results.get("solve") or {}
-    large = _solved(solve, 10000)
+    large = _sums(solve, 10000, "lock", "wheels", "render")
     text = "lock and render, 10,000 hosts of 12 kinds: seconds of CPU beyond ansible-inventory's"
     found.append(Bound("e", text, 5.0, median(large) if large else None))
     text = "the same without what each host has of its own: 10,000 hosts / 100 hosts"
-    found.append(Bound("e", text, 1.2, ratio(_locked(solve, 10000), _locked(solve, 100))))
+    many, few = (_sums(solve, count, "lock", "wheels") for count in (10000, 100))
+    found.append(Bound("e", text, 1.2, ratio(many, few)))
     few, many = _cpus(rerun, 1, "ours"), _cpus(rerun, 100, "ours")
     each = per_host(median(few), median(many), 100) if few and many else None
     found.append(Bound("d", "controller CPU seconds per converged host", 0.35, each))

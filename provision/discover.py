@@ -106,7 +106,7 @@ def ask(
         # Reading needs no rights, and so no password.
         command += ["-m", "ansible.builtin.raw", "-a", SCRIPT, "-e", "ansible_become=false"]
         done = run.ansible(project, command + (["--forks", str(forks)] if forks else []))
-        found = {host: _result(answers / host) for host in hosts}
+        found = {host: run.answer(answers / host) for host in hosts}
     if all(result is None for result in found.values()):
         raise InputError("Ansible ended before it reached a host", got=_words(done.stderr))
     seen: dict[str, Seen] = {}
@@ -119,15 +119,6 @@ def ask(
         else:
             failed[host] = fault or f"it did not answer what it was asked: {_words(text)}"
     return seen, failed
-
-
-def _result(path: Path) -> dict[str, Any] | None:
-    """A host's result as Ansible's --tree writes it; None where there is none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
 
 
 def _said(result: Mapping[str, Any] | None) -> tuple[str, str]:

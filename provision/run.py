@@ -259,6 +259,15 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
         raise MachineError("Ansible can't be started", got=str(error)) from None
 
 
+def answer(path: Path) -> dict[str, Any] | None:
+    """A host's result as Ansible's --tree writes it; None where there is none."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
 def report_folder(tree: Path) -> Path:
     """`report/`, made where it isn't."""
     folder = tree / "report"

@@ -7,12 +7,10 @@ changes nothing there.
 from __future__ import annotations
 
 import base64
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -62,12 +60,7 @@ def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] =
         command += ["-i", source]
     with tempfile.TemporaryDirectory() as folder:
         done = run.ansible(cwd, [*command, "--tree", folder, *extra])
-        answer = Path(folder) / host
-        data = answer.read_text(encoding="utf-8") if answer.exists() else ""
-    try:
-        result: Any = json.loads(data)
-    except ValueError:
-        result = {}
+        result = run.answer(Path(folder) / host) or {}
     out = str(result.get("stdout", "")).replace("\r", "")
     if not out.rstrip().endswith("end"):
         words = str(result.get("msg") or result.get("stderr") or out or done.stderr or done.stdout)

@@ -339,7 +339,8 @@ def parse(texts: dict[str, str]) -> Catalog:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise InputError(first["msg"], where=f"catalog: {path}", got=repr(first["input"])) from None
-    for fault in consistency.faults(made):
+    fault = next(consistency.faults(made), None)
+    if fault is not None:
         raise InputError(fault.message, where=fault.where, got=fault.got, expected=fault.expected)
     return made
 

@@ -99,12 +99,9 @@ def beside(seen: Seen) -> list[Check]:
     """TensorFlow's checks once more for each environment beside the current one."""
     made = []
     for index, part in enumerate(seen.row.get("beside") or []):
-        shared = dict(seen.row)
-        if part.get("cuda_source") == "wheels":
-            shared = {
-                name: value for name, value in shared.items() if name not in ("cuda", "cudnn")
-            }
-        row = {**shared, "tensorflow": part}
+        own = ("cuda", "cudnn") if part.get("cuda_source") == "wheels" else ()
+        row = {name: value for name, value in seen.row.items() if name not in own}
+        row["tensorflow"] = part
         for one in CHECKS:
             if one.id.startswith("tensorflow.") and one.only(replace(seen, row=row)):
                 identifier = f"{one.id}@{part['version']}"
