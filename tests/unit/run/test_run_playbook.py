@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys
+from functools import partial
 from pathlib import Path
 from provision.run import run_playbook
 outcome = run_playbook(
@@ -242,6 +244,7 @@ def test_an_interrupt_ends_ansible_and_reports_every_host(
 
 TERMINAL_SCRIPT = """
 import sys
+from functools import partial
 from pathlib import Path
 from provision.run import run_playbook
 outcome = run_playbook(
@@ -289,20 +292,25 @@ def test_a_terminal_is_asked_for_the_password_and_its_ctrl_c_ends_the_run(
 
 
 IMPATIENT = """
-import importlib.util, os, signal, sys, time
+import importlib.util, os, signal, sys, threading, time
+from ansible.executor.task_queue_manager import TaskQueueManager
 spec = importlib.util.spec_from_file_location("callback", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 plugin = module.CallbackModule.__new__(module.CallbackModule)
 plugin._pid, plugin._forking = os.getpid(), False
-def ansibles(number, frame):
-    # task_queue_manager.py: the default action first, then its workers are told, then this.
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    time.sleep(0.1)
-    raise KeyboardInterrupt
-signal.signal(signal.SIGINT, ansibles)
+class Worker:
+    pid = int(sys.argv[2])
+    def is_alive(self):  # asked while ansible-core has put the default action back
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        return True
+manager = TaskQueueManager.__new__(TaskQueueManager)
+manager._workers = [None, Worker()]
+signal.signal(signal.SIGINT, manager._signal_handler)
 plugin._survive_interrupts()
+# Ansible's own threads: the kernel gives a signal to any of them that doesn't block it.
+threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
 try:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(5)
@@ -313,11 +321,16 @@ except KeyboardInterrupt:
 
 def test_a_second_interrupt_while_ansible_tells_its_workers_is_survived() -> None:
     callback = Path(run.__file__).parent / "render/files/callback_plugins/provision.py"
-    done = subprocess.run(
-        [sys.executable, "-c", IMPATIENT, str(callback)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    # A shell without job control, and some CI, has its background processes ignore SIGINT.
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(["sleep", "60"], preexec_fn=heeding) as worker:
+        done = subprocess.run(
+            [sys.executable, "-c", IMPATIENT, str(callback), str(worker.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        worker.kill()
     assert done.returncode == 7, (done.returncode, done.stderr)
+    assert worker.returncode == -signal.SIGINT

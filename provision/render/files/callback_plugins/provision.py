@@ -785,11 +785,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def _survive_interrupts(self) -> None:
         """Makes every signal to end a KeyboardInterrupt: the report is written on the way out.
 
-        ansible-core puts the default action back after the first: a second, from an impatient
-        finger or a second sender, would kill it before its report. And Python drops what is raised
+        ansible-core puts the default action back at the first: a second, from an impatient finger
+        or a second sender, would kill it before its report (blocking it is no way out: the kernel
+        gives it to one of Ansible's other threads). And Python drops what is raised
         while it forks, so that one Ctrl-C in some would be lost: such a one comes again.
         """
         first = signal.getsignal(signal.SIGINT)
+        workers = getattr(getattr(first, "__self__", None), "_workers", ())
 
         def forking(value: bool) -> None:
             self._forking = value
@@ -800,18 +802,24 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
                 return True
             return False
 
-        def interrupt(number: int, frame: Any) -> None:
+        def by_default(number: int) -> None:
+            # A worker that has no handlers of its own yet: raising would send it up our stack.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        def interrupt(number: int, frame: Any) -> None:  # noqa: ARG001
             if later(number):
                 return
-            # Until there is a handler again, a second one would end this process at once.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                if callable(first):
-                    first(number, frame)
-            finally:
-                if os.getpid() == self._pid:
-                    signal.signal(signal.SIGINT, again)
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            if os.getpid() != self._pid:
+                by_default(number)
+            # What ansible-core's handler does, without the default action meanwhile.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for worker in workers:
+                if worker is not None and worker.is_alive():
+                    with contextlib.suppress(OSError):
+                        os.kill(worker.pid, number)
+            signal.signal(signal.SIGINT, again)
+            raise KeyboardInterrupt
 
         def again(number: int, frame: Any) -> None:
             if not later(number):
@@ -819,8 +827,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
         def terminate(number: int, frame: Any) -> None:
             if os.getpid() != self._pid:
-                signal.signal(number, signal.SIG_DFL)
-                os.kill(os.getpid(), number)
+                by_default(number)
             handler = signal.getsignal(signal.SIGINT)
             if callable(handler):
                 handler(signal.SIGINT, frame)
