@@ -156,12 +156,17 @@ def up(
     run = uuid.uuid4().hex[:10]
     cached = cache_directory()
     base = image.ensure(podman, platform, cached, progress)
+    # The download cache is a program, not a host: it has no use for an identity.
+    plain = system.over or platform
+    cache_base = image.ensure(podman, plain, cached, progress) if system.over else base
     libraries = gpu.compile_libraries(cached) if with_gpu else {}
     key, public = _make_state(state, name)
     started: list[str] = []
     try:
         with locked(cached / "labs.lock"):
-            proxy = cache.ensure(podman, cached, base, platform, progress) if with_cache else None
+            proxy = (
+                cache.ensure(podman, cached, cache_base, plain, progress) if with_cache else None
+            )
             for host in names:
                 progress(f"Starting {host}")
                 simulated = None
