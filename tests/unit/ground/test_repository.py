@@ -1,0 +1,185 @@
+"""What the proving ground makes, dpkg, gpgv and apt take for a real package and repository."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ground import cuda, deb, repository
+from tests.ground import site as sites
+from tests.ground.server import Authority, WebServer
+from tests.ground.site import Site
+
+
+def package(directory: Path, name: str, version: str = "1.0-1", **more: str) -> Path:
+    fields = {
+        "Package": name,
+        "Version": version,
+        "Architecture": "amd64",
+        "Maintainer": "nobody <nobody@example.test>",
+        **more,
+        "Description": "made by a test",
+    }
+    made = deb.Writer(
+        directory / f"{name}_{version}_amd64.deb", fields, {"postinst": "#!/bin/sh\n"}
+    )
+    made.file("usr/local/cuda-11.2/bin/nvcc", b"#!/bin/sh\n", 0o755)
+    made.link("usr/local/cuda-11.2/lib64", "targets/x86_64-linux/lib")
+    made.file("etc/ld.so.conf.d/988_cuda-11.conf", "/usr/local/cuda-11\n")
+    return made.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keys of these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("c")))
+        yield
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site of one small package."""
+    (tmp_path / "made").mkdir()
+    made = package(tmp_path / "made", "cuda-nvcc-11-2", "11.2.152-1")
+    root = tmp_path / "www"
+    signer = repository.key("3bf863cc")
+    sites.lay_out(root, [made], signer)
+    authority = Authority(tmp_path / "tls")
+    with WebServer(root, authority, address="127.0.0.1") as web:
+        yield Site(root, web, signer, signer)
+
+
+def dpkg(*arguments: str) -> str:
+    return subprocess.run(
+        ["dpkg-deb", *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_dpkg_reads_a_package(tmp_path: Path) -> None:
+    made = package(tmp_path, "one", Depends="libc6")
+    assert dpkg("--field", str(made), "Package", "Depends").split() == [
+        *("Package:", "one", "Depends:", "libc6"),
+    ]
+    listed = dpkg("--contents", str(made))
+    assert "-rwxr-xr-x root/root" in listed
+    assert "./usr/local/cuda-11.2/lib64 -> targets/x86_64-linux/lib" in listed
+    out = tmp_path / "control"
+    dpkg("--control", str(made), str(out))
+    assert (out / "conffiles").read_text() == "/etc/ld.so.conf.d/988_cuda-11.conf\n"
+    assert (out / "postinst").stat().st_mode & 0o111
+
+
+def test_the_same_contents_are_the_same_bytes(tmp_path: Path) -> None:
+    texts = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        texts.append(package(tmp_path / name, "one").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_a_package_can_be_read_without_dpkg(tmp_path: Path) -> None:
+    made = package(tmp_path, "one")
+    found = {path: entry for path, entry, _ in deb.files(made)}
+    assert found["usr/local/cuda-11.2/lib64"].linkname == "targets/x86_64-linux/lib"
+    assert "Package: one" in deb.control(made)
+
+
+def test_both_signatures_verify(site: Site, tmp_path: Path) -> None:
+    top = site.root / sites.CUDA
+    keyring = tmp_path / "key.gpg"
+    keyring.write_bytes(site.key.dearmored())
+    for arguments in (["InRelease"], ["Release.gpg", "Release"]):
+        subprocess.run(["gpgv", "--keyring", str(keyring), *arguments], cwd=top, check=True)
+
+
+def test_the_layout_is_nvidias(site: Site) -> None:
+    names = {path.name for path in (site.root / sites.CUDA).iterdir()}
+    assert {
+        *("Packages", "Packages.gz", "Release", "Release.gpg", "InRelease", "3bf863cc.pub"),
+        *("cuda-ubuntu2004.pin", "cuda-keyring_1.1-1_all.deb"),
+        "cuda-nvcc-11-2_11.2.152-1_amd64.deb",
+    } <= names
+    key = (site.root / sites.CUDA / "3bf863cc.pub").read_text()
+    assert key.startswith("-----BEGIN PGP PUBLIC KEY BLOCK-----")
+    assert site.key.fingerprint != "EB693B3035CD5710E231E123A4B469963BF863CC"
+
+
+def apt(
+    site: Site, where: Path, *arguments: str, key: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """This machine's apt with directories of its own, asking the site over TLS."""
+    for name in ("lists/partial", "archives/partial", "empty"):
+        (where / name).mkdir(parents=True, exist_ok=True)
+    (where / "key.asc").write_text(key or site.key.armored)
+    (where / "status").touch()
+    (where / "sources.list").write_text(f"deb [signed-by={where}/key.asc] {site.cuda_url} /\n")
+    options = {
+        "Dir::State::lists": where / "lists",
+        "Dir::State::status": where / "status",
+        "Dir::Cache": where,
+        "Dir::Etc::sourcelist": where / "sources.list",
+        "Dir::Etc::sourceparts": where / "empty",
+        "Dir::Etc::parts": where / "empty",
+        "APT::Architecture": "amd64",
+        "APT::Sandbox::User": "root",
+        "Acquire::https::CAInfo": site.ca,
+        "Acquire::https::Proxy": "DIRECT",
+        "Acquire::Retries": "0",
+        "Acquire::Check-Date": "true",
+        "Acquire::Check-Valid-Until": "true",
+        "APT::Update::Error-Mode": "any",
+    }
+    return subprocess.run(
+        ["apt-get", *(f"-o{name}={value}" for name, value in options.items()), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=where,
+    )
+
+
+def test_apt_reads_it_and_gets_a_package(site: Site, tmp_path: Path) -> None:
+    done = apt(site, tmp_path, "update")
+    assert done.returncode == 0, done.stderr
+    done = apt(site, tmp_path, "download", "cuda-nvcc-11-2")
+    assert done.returncode == 0, done.stderr
+    sent = {path.rsplit("/", 1)[1] for path in site.web.sent}
+    assert "cuda-nvcc-11-2_11.2.152-1_amd64.deb" in sent
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("expired", "is expired"),
+        ("expired-key", "EXPKEYSIG"),
+        ("wrong-key", "NO_PUBKEY"),
+        ("unsigned", "is not signed"),
+        ("damaged", "unexpected size"),
+    ],
+)
+def test_apt_refuses_what_is_spoiled_and_takes_it_again(
+    site: Site, tmp_path: Path, how: str, said: str
+) -> None:
+    site.spoil(how)
+    key = (site.root / sites.CUDA / "3bf863cc.pub").read_text()
+    done = apt(site, tmp_path, "update", key=key)
+    assert done.returncode, done.stdout
+    assert said in done.stdout + done.stderr
+    site.spoil("none")
+    done = apt(site, tmp_path, "update")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_names_of_the_catalog_are_made() -> None:
+    """What a lock asks of NVIDIA's repository for the runtime, the toolkit and nvcc."""
+    import yaml
+
+    text = (Path(__file__).parents[3] / "provision/catalog/sources.yml").read_text("utf-8")
+    made = {f"{name}-<r>" for name in (*cuda.CONTENTS, *cuda.METAPACKAGES)}
+    for row in yaml.safe_load(text)["nvidia_packages"]:
+        for part in ("toolkit", "runtime", "nvcc"):
+            assert set(row[part]) <= made
