@@ -90,7 +90,8 @@ class Writer:
     """A package being written: add files, links and directories, then `close`.
 
     `fields` are the control file's; `scripts` the maintainer scripts ({"postinst": text}), or
-    `triggers`; conffiles are listed from what lies under /etc.
+    `triggers`; conffiles are listed from what lies under /etc. `level` 0 is for contents that are
+    packed already.
     """
 
     def __init__(
@@ -98,12 +99,14 @@ class Writer:
         target: Path,
         fields: Mapping[str, str],
         scripts: Mapping[str, str] | None = None,
+        *,
+        level: int = 1,
     ) -> None:
         self.target = target
         self._fields, self._scripts = dict(fields), dict(scripts or {})
         self._spool = target.with_suffix(".data")
         self._raw = self._spool.open("wb")
-        self._packed = gzip.GzipFile("", "wb", compresslevel=1, fileobj=self._raw, mtime=0)
+        self._packed = gzip.GzipFile("", "wb", compresslevel=level, fileobj=self._raw, mtime=0)
         self._tar = tarfile.open(  # noqa: SIM115 - lives as long as the writer
             fileobj=self._packed, mode="w", format=tarfile.GNU_FORMAT
         )

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.ground import cuda, deb, repository
+from provision.locallab import cudnn_archive
+from provision.locallab.machine import cache_directory
+from tests.ground import cuda, deb, drivers, localdeb, repository, runfile
 from tests.ground.repository import Key
 from tests.ground.server import Authority, WebServer
 
@@ -59,6 +61,65 @@ class Site:
             "fingerprints": [self.key.fingerprint],
         }  # fmt: skip
 
+    def local_installer(self, release: str = "11.2") -> dict[str, object]:
+        """The role's option cuda_installer, of a package at NVIDIA's path."""
+        path = localdeb.build(release, self.old_key)
+        version = cuda.RELEASES[release].version
+        url = self._serve(f"compute/cuda/{version}/local_installers/{path.name}", path)
+        return {
+            "url": url, "sha256": sha256(path), "key": self.old_key.armored,
+            "fingerprints": [self.old_key.fingerprint],
+            "directory": localdeb.directory(release),
+        }  # fmt: skip
+
+    def runfile(self, branch: str = "470") -> dict[str, object]:
+        """The role's option nvidia_driver_runfile, of a .run at NVIDIA's paths."""
+        path = runfile.build(branch)
+        version = drivers.BRANCHES[branch].version
+        self._serve(f"XFree86/Linux-x86_64/{version}/{path.name}", path)
+        url = self._serve(f"tesla/{version}/{path.name}", path)
+        return {"url": url, "sha256": sha256(path)}
+
+    def cudnn(self, version: str = cudnn_archive.VERSION) -> dict[str, object]:
+        """A cuDNN tarball of the lab's at the path of NVIDIA's that asks for no login."""
+        made = cudnn_archive.pack(cache_directory(), version=version)
+        short = ".".join(version.split(".")[:3])
+        url = self._serve(f"compute/redist/cudnn/v{short}/{made.path.name}", made.path)
+        return {"url": url, "sha256": made.sha256, "version": made.version, "cuda": made.cuda}
+
+    def ubuntu(self, extra: Iterable[Path] = ()) -> dict[str, object]:
+        """Canonical's archive: focal, focal-updates and focal-security with the -server packages.
+
+        `extra` packages go into universe. URL, key and fingerprints, as a repository's.
+        """
+        signer = repository.key("ubuntu", "Ubuntu Archive <ftpmaster@ubuntu.test>")
+        packages = repository.packages_of(drivers.build("canonical"))
+        kernel = [path for path in packages if path.name.startswith(("linux-h", "linux-i"))]
+        components: dict[str, Iterable[Path]] = {
+            "main": kernel,
+            "restricted": [path for path in packages if path not in kernel],
+            "universe": list(extra),
+            "multiverse": [],
+        }
+        for suite in ("focal", "focal-updates", "focal-security"):
+            inside = dict.fromkeys(components, ()) if suite == "focal" else components
+            repository.suites(self.root / "ubuntu", suite, inside, signer)
+        return {
+            "url": f"{self.url}/ubuntu", "suite": "focal-updates", "key": signer.armored,
+            "fingerprints": [signer.fingerprint],
+        }  # fmt: skip
+
+    def path(self, url: str) -> str:
+        """The path that `web` counts and fails for one of the site's URLs."""
+        return url.removeprefix(self.url)
+
+    def _serve(self, place: str, path: Path) -> str:
+        link = self.root / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+        return f"{self.url}/{place}"
+
     @property
     def expired_key(self) -> Key:
         return repository.key("expired")
@@ -92,6 +153,14 @@ class Site:
             repository.write_indices(top, DAMAGE + text)
 
 
+def sha256(path: Path) -> str:
+    """A file's SHA-256; kept beside it."""
+    beside = path.with_name(path.name + ".sha256")
+    if not beside.exists() or beside.stat().st_mtime < path.stat().st_mtime:
+        beside.write_text(deb.digests(path)["SHA256"], "ascii")
+    return beside.read_text("ascii").split()[0]
+
+
 FIELDS = {"Origin": "NVIDIA", "Label": "NVIDIA CUDA", "Architecture": "x86_64"}
 DAMAGE = "Package: none\n\n"
 
@@ -103,6 +172,7 @@ def lay_out(root: Path, packages: Iterable[Path], signer: Key, url: str = NVIDIA
     keyring = keyring_package(top / "cuda-keyring_1.1-1_all.deb", f"{url}/{CUDA}", signer)
     repository.flat(top, [*packages, keyring], signer)
     (top / "3bf863cc.pub").write_text(signer.armored, "ascii")
+    (top / "7fa2af80.pub").write_text(repository.key("7fa2af80").armored, "ascii")
     (top / "cuda-ubuntu2004.pin").write_text(PIN, "ascii")
 
 
@@ -128,6 +198,7 @@ def serve(directory: Path | None = None, *, releases: Sequence[str] = ("11.2",))
         root = Path(name, "www")
         signer = repository.key("3bf863cc")
         with WebServer(root, Authority(Path(name, "tls"))) as web:
-            packages = repository.packages_of(*(cuda.build(one) for one in releases))
+            built = [drivers.build("nvidia"), *(cuda.build(one) for one in releases)]
+            packages = repository.packages_of(*built)
             lay_out(root, packages, signer, web.url)
             yield Site(root, web, signer, repository.key("7fa2af80"))
