@@ -30,6 +30,7 @@ from provision.report.reading import (
     clean,
     counts,
     differences,
+    disguise,
     duration,
     matches,
     moment,
@@ -589,6 +590,8 @@ def _facts(host: dict[str, Any]) -> list[tuple[str, str]]:
     system = " ".join(clean(word) for word in words if word)
     if system and host.get("container"):
         system += ", in a container"
+    if disguise(host):
+        system += f"; {disguise(host)}"
     facts = [
         ("Platform", system),
         ("Kernel", clean(platform.get("kernel"))),

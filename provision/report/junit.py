@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from provision.report import Report, failed_checks
-from provision.report.reading import Problem, clean, differences, number, problems
+from provision.report.reading import Problem, clean, differences, disguise, number, problems
 
 SIMULATED = "The GPU of this host is simulated: nothing here proves a real one."
 RUN = "run: The run did on this host what it was told"
@@ -50,6 +50,7 @@ def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: R
     for row in host.get("checks") or []:
         _check(suite, name, row)
     lines = [SIMULATED] if host.get("simulated_gpu") else []
+    lines += [disguise(host)] if disguise(host) else []
     lines += [_line(one) for one in host.get("changes") or []]
     lines += [f"note: {clean(row.get('message'))}" for row in host.get("warnings") or []]
     if lines:

@@ -139,3 +139,12 @@ def counts(host: dict[str, Any]) -> dict[str, int]:
 def plural(count: int, word: str) -> str:
     """ "1 host", "2 hosts"."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def disguise(host: dict[str, Any]) -> str:
+    """What a host is that only says that it is another distribution; "" for all others."""
+    platform = host.get("platform") or {}
+    if not platform.get("userland"):
+        return ""
+    said, real = clean(platform.get("pretty")), clean(platform["userland"])
+    return f"{said} by name only: the userland is {real}"

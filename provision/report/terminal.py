@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.report import Report, cures, failed_checks
+from provision.report.reading import disguise
 
 STYLES = {
     "proven": "bold green",
@@ -40,6 +41,7 @@ def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> 
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
     console.print(_versions(report, wide=console.width >= WIDE))
+    _disguised(report, console)
     for name, host in report["hosts"].items():
         _problems(name, host, console, told=name in told)
         if host.get("not_selected"):
@@ -50,6 +52,13 @@ def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> 
     if above:
         console.print(Text(f"\nWhat failed is told above: {', '.join(above)}"), soft_wrap=True)
     console.print(Text(_sentence(report)))
+
+
+def _disguised(report: Report, console: Console) -> None:
+    """One line for each host that is not the distribution it says."""
+    for name, host in report["hosts"].items():
+        if disguise(host):
+            console.print(Text(f"{name}: {disguise(host)}"), soft_wrap=True)
 
 
 def _is_bad(host: dict[str, Any]) -> bool:
@@ -68,6 +77,7 @@ def plan(report: Report, console: Console) -> None:
             console.print(Text(f"  {line}"), soft_wrap=True)
         # With nothing between them, the line above is heading enough.
         _problems(names, host, console, headed=bool(host.get("changes") or host.get("warnings")))
+    _disguised(report, console)
     console.print(Text(_sentence(report)))
 
 

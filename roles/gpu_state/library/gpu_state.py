@@ -66,7 +66,9 @@ stack:
   type: str
   returned: success
 platform:
-  description: Distribution, release, architecture, kernel and pretty name.
+  description: >-
+    Distribution, release, architecture, kernel and pretty name; and the userland of a host that
+    only says that it is this distribution.
   type: dict
   returned: success
 simulated_gpu:

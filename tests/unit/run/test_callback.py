@@ -194,6 +194,16 @@ def test_drift_names_what_is_left_and_not_what_was_done(callback: ModuleType) ->
     assert "cuda" not in lines[0]
 
 
+def test_a_host_that_only_says_that_it_is_ubuntu_is_told_from_one(callback: ModuleType) -> None:
+    record = callback.Record("run", 1000.0, GPU_LOCK, None)
+    seen = plan()
+    seen["platform"] = {"pretty": "Ubuntu 20.04.6 LTS", "userland": "Debian (bullseye)"}
+    record.looked("gpu01", seen)
+    assert "gpu01 (on Debian (bullseye))" in callback.table(report(record))[0].replace(
+        " (simulated GPU)", ""
+    )
+
+
 class Task:
     """As much of Ansible's task as the plugin asks."""
 

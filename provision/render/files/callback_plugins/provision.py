@@ -369,6 +369,8 @@ def table(report: dict[str, Any]) -> list[str]:
     rows = []
     for name, entry in report["hosts"].items():
         label = name + (" (simulated GPU)" if entry["simulated_gpu"] else "")
+        if (entry.get("platform") or {}).get("userland"):
+            label += f" (on {entry['platform']['userland']})"
         first, *rest = what(entry).splitlines()
         rows.append((label, entry["status"], first))
         rows += [("", "", line) for line in rest]

@@ -9,6 +9,7 @@ import os
 from .change import blocker
 
 SIMULATED = "/etc/gpu-simulated"
+SIMULATED_OS = "/etc/os-simulated"
 PCI = "/sys/bus/pci/devices"
 
 NVIDIA = "0x10de"
@@ -31,7 +32,11 @@ def os_release(text):
 
 
 def look(context):
-    """{distribution, release, architecture, kernel, pretty}, as the lock's rows name them."""
+    """{distribution, release, architecture, kernel, pretty}, as the lock's rows name them.
+
+    And `userland`, on a host that only says that it is this distribution: what it is. A label for
+    reports, never a reason to do less.
+    """
     release = os_release(
         context.read("/etc/os-release") or context.read("/usr/lib/os-release") or ""
     )
@@ -41,13 +46,17 @@ def look(context):
     else:
         kernel = (context.read("/proc/sys/kernel/osrelease") or machine[2]).strip()
         architecture = (context.read("/proc/sys/kernel/arch") or machine[4]).strip()
-    return {
+    found = {
         "distribution": release.get("ID", "unknown"),
         "release": release.get("VERSION_ID", ""),
         "architecture": architecture,
         "kernel": kernel,
         "pretty": release.get("PRETTY_NAME", "unknown"),
     }
+    simulated = os_release(context.read(SIMULATED_OS) or "")
+    if simulated.get("userland"):
+        found["userland"] = simulated["userland"]
+    return found
 
 
 def container(context):

@@ -1,0 +1,67 @@
+"""A host that only says that it is Ubuntu: the look sees it, and every form of report says it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import gpu_stack
+import pytest
+from gpu_stack import platform
+from report_samples import host, report
+from rich.console import Console
+
+from provision.locallab import identity
+from provision.report import html, junit, terminal
+
+SAID = "Ubuntu 20.04.6 LTS by name only: the userland is Debian (bullseye)"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for path, (text, _) in identity.FOCAL.files("Debian (bullseye)").items():
+        place = tmp_path / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return tmp_path
+
+
+def look(root: Path) -> dict[str, Any]:
+    context = gpu_stack.context.Context(str(root), gpu_stack.context.run_nothing)
+    found: dict[str, Any] = platform.look(context)
+    return found
+
+
+def test_the_look_sees_both(root: Path) -> None:
+    found = look(root)
+    assert found["userland"] == "Debian (bullseye)"
+    assert platform.words(found | {"architecture": "x86_64"}) == "ubuntu 20.04 x86_64"
+    (root / "etc/os-simulated").unlink()
+    assert "userland" not in look(root)
+
+
+def made(root: Path) -> dict[str, Any]:
+    one = host("proven")
+    one["platform"] = look(root)
+    return report(gpu1=one)
+
+
+def shown(told: dict[str, Any], form: Any) -> str:
+    out = io.StringIO()
+    form(told, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_every_form_says_so(root: Path) -> None:
+    told = made(root)
+    assert f"gpu1: {SAID}" in shown(told, terminal.outcome)
+    assert f"gpu1: {SAID}" in shown(told, terminal.plan)
+    assert SAID in html.render(told).decode()
+    assert SAID in junit.render(told).decode()
+
+
+def test_no_other_host_is_called_so() -> None:
+    told = report(gpu1=host("proven"))
+    for text in (shown(told, terminal.outcome), html.render(told).decode()):
+        assert "by name only" not in text
