@@ -56,16 +56,22 @@ class Key:
 
 
 def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
-    """The key of that name, made on first use. `expired` made one that expired years ago."""
+    """The key of that name, made on first use.
+
+    One called "expired..." expired in 2020; the self-signature of one called "sha1..." is SHA-1, as
+    that of NVIDIA's 3bf863cc, which Debian 13's apt refuses since 2026-02-01.
+    """
     home = debian.directory() / "keys" / name
     day = "20200101T000000" if name.startswith("expired") else ""
     with locked(debian.directory() / "keys.lock"):
         if not (home / "ready").exists():
             home.mkdir(parents=True, exist_ok=True)
             home.chmod(0o700)
-            past = ["--faked-system-time", day] if day else []
+            how = ["--faked-system-time", day] if day else []
+            if name.startswith("sha1"):
+                how += ["--cert-digest-algo", "SHA1"]
             _gpg(
-                home, *past, "--passphrase", "", "--quick-generate-key", user, "rsa3072", "sign",
+                home, *how, "--passphrase", "", "--quick-generate-key", user, "rsa3072", "sign",
                 "1d" if day else "never",
             )  # fmt: skip
             (home / "ready").touch()

@@ -124,12 +124,17 @@ class Site:
     def expired_key(self) -> Key:
         return repository.key("expired")
 
+    @property
+    def sha1_key(self) -> Key:
+        return repository.key("sha1")
+
     def spoil(self, how: str) -> None:
         """Sign NVIDIA's repository otherwise.
 
         "expired": Valid-Until has passed. "expired-key": by a key of 2020 (`expired_key`), which
-        then is 3bf863cc.pub too. "wrong-key": by another than 3bf863cc.pub. "unsigned": no
-        signatures. "damaged": the index is another than its checksum says. "none": as it was.
+        then is 3bf863cc.pub too. "sha1-key": by one bound with SHA-1 (`sha1_key`), likewise.
+        "wrong-key": by another than 3bf863cc.pub. "unsigned": no signatures. "damaged": the index
+        is another than its checksum says. "none": as it was.
         """
         top = self.root / CUDA
         text = (top / "Packages").read_text("utf-8").removeprefix(DAMAGE)
@@ -141,9 +146,11 @@ class Site:
             fields |= {"Valid-Until": "Fri, 08 Jan 2021 00:00:00 UTC"}
         elif how == "expired-key":
             signer = self.expired_key
+        elif how == "sha1-key":
+            signer = self.sha1_key
         elif how == "wrong-key":
             signer = repository.key("stranger", "Somebody Else <else@example.test>")
-        published = signer if how == "expired-key" else self.key
+        published = signer if how in {"expired-key", "sha1-key"} else self.key
         (top / "3bf863cc.pub").write_text(published.armored, "ascii")
         repository.sign(top, fields, signer)
         if how == "unsigned":

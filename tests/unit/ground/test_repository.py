@@ -174,6 +174,19 @@ def test_apt_refuses_what_is_spoiled_and_takes_it_again(
     assert done.returncode == 0, done.stderr
 
 
+def test_a_key_bound_with_sha1() -> None:
+    def digests(key: repository.Key) -> set[str]:
+        packets = subprocess.run(
+            ["gpg", "--list-packets"], input=key.dearmored(), capture_output=True, check=True
+        ).stdout.decode()
+        return {
+            line.split()[2].rstrip(",") for line in packets.splitlines() if "digest algo" in line
+        }
+
+    assert digests(repository.key("sha1")) == {"2"}
+    assert "2" not in digests(repository.key("3bf863cc"))
+
+
 def test_the_names_of_the_catalog_are_made() -> None:
     """What a lock asks of NVIDIA's repository for the runtime, the toolkit and nvcc."""
     import yaml
