@@ -163,7 +163,6 @@ CONTENTS: dict[str, tuple[str, list[Route]]] = {
 
 # What each package needs of the same release, besides what tells the loader about the tree.
 NEEDS: dict[str, list[str]] = {
-    "cuda-nvcc": [],
     "cuda-cupti-dev": ["cuda-cupti"],
     "cuda-cudart-dev": ["cuda-cudart", "cuda-driver-dev"],
     "cuda-nvrtc-dev": ["cuda-nvrtc"],
@@ -287,8 +286,6 @@ def _package(place: Path, row: Release, name: str) -> None:
                 if target in taken:
                     raise AssertionError(f"{full} has {target} twice")
                 taken.add(target)
-                if target.endswith("bin/nvcc.profile"):
-                    continue
                 if link:
                     made.link(target, link)
                 else:

@@ -84,9 +84,10 @@ def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
 def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     argv = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--pinentry-mode",
             "loopback", *arguments]  # fmt: skip
-    done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-    # No agent may outlive the tests.
-    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+    # No agent may outlive the tests, nor be ended while another process signs with it.
+    with locked(home / "agent.lock"):
+        done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
     if done.returncode:
         raise RuntimeError(f"gpg {arguments[0]}: {done.stderr.decode()}")
     return done.stdout
