@@ -2,17 +2,24 @@
 
     from tests.ground import serve
 
-    with serve(tmp_path) as site:              # the first time takes minutes, then a second
-        site.cuda_repository()                 # the dict for cuda_repository, as a lock has it
-        site.cuda_url                          # .../compute/cuda/repos/ubuntu2004/x86_64
-        site.ca                                # the CA bundle, to be copied to the host
-        site.web.sent, site.web.bytes_sent     # bytes by path
-        site.web.vanish(after=10_000_000)      # end mid-download; site.web.back()
-        site.web.login_wall("/path/x.tgz")     # HTML in its place, status 200
-        site.spoil("expired")                  # or wrong-key, expired-key, unsigned, damaged, none
+    lab = locallab.up("x", platform="ubuntu2004", driver_version="470.256.02", state_dir=...)
+    with serve(tmp_path, releases=("11.2", "11.8")) as site:
+        site.ca                     # the CA's bundle, to be copied to a host (*_ca_bundle)
+        site.cuda_repository()      # {url, suite, key, fingerprints}: CUDA and drivers 470, 535
+        site.local_installer()      # {url, sha256, key, fingerprints, directory} of 11.2.2
+        site.runfile("470")         # {url, sha256}; "535" is the next branch
+        site.ubuntu()               # Canonical's archive, with the -server packages
+        site.cudnn()                # {url, sha256, version, cuda} of the lab's tarball
+        site.path(url)              # the path that the next ones take
+        site.web.sent, site.web.bytes_sent, site.web.asked      # bytes, requests
+        site.web.vanish(after=10_000_000); site.web.back()      # gone in the middle
+        site.web.login_wall(path)                               # HTML in a file's place
+        site.spoil("expired")       # expired-key, sha1-key, wrong-key, unsigned, damaged, none
 
-Hosts with Ubuntu's identity: locallab.up(..., platform="ubuntu2004"). Nothing here is in the
-product; roles see URLs and keys as options.
+Everything is built from Debian's packages (debian.txt pins their SHA-256) on first use, which takes
+minutes, and kept in the user's cache (~/.cache/provision/lab/ground) under a key of its recipe; then
+`serve` takes a second or two. The signing keys are made there too: they are not NVIDIA's, so a lock
+or an option names their fingerprints. Nothing here is in the product; roles see URLs and keys.
 """
 
 from tests.ground.site import Site, serve
