@@ -17,7 +17,7 @@
         site.spoil("expired")       # expired-key, sha1-key, wrong-key, unsigned, damaged, none
 
 Everything is built from Debian's packages (debian.txt pins their SHA-256) on first use, which takes
-minutes, and kept in the user's cache (~/.cache/provision/lab/ground) under a key of its recipe; then
+minutes, and kept in ~/.cache/provision/lab/ground under a key of its recipe; from then on
 `serve` takes a second or two. The signing keys are made there too: they are not NVIDIA's, so a lock
 or an option names their fingerprints. Nothing here is in the product; roles see URLs and keys.
 """
