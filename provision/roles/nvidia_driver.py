@@ -69,7 +69,7 @@ class NvidiaDriverOptions(Options):
         1800, "Seconds to wait for people to leave, where nvidia_driver_logged_in_users is wait."
     )
     nvidia_driver_announce: str = option(
-        "The GPU driver of this machine is being serviced. Please save your work and log out.",
+        "GPU driver maintenance. Please save your work.",
         "Sent to everybody who is logged in (wall) before the run waits for them and before a "
         "reboot, with the time. Empty: nothing is sent.",
     )

@@ -26,6 +26,7 @@ GOOD: dict[str, Any] = {
             "packages": {},
             "pins": None,
             "nouveau_loaded": False,
+            "loaded": None,
             "kernels": [KERNEL],
         },
         "cuda": {"version": None},
@@ -50,6 +51,8 @@ GOOD: dict[str, Any] = {
         "usr_local_cuda": None,
         "conda": [],
         "running": None,
+        "users": [],
+        "clock": [5, 60],
     },
 }
 OTHER = {"run": "a1", "who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC"}
@@ -58,6 +61,8 @@ CHANGES = [
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
 ]
+SHELL = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
+AT_A_LOADED_DRIVER = {"preflight.users": [SHELL], "state.nvidia_driver.loaded": "460.91.03"}
 JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
 
 
@@ -83,6 +88,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gpu-processes": (
         {"preflight.processes": [JOB]},
         {"preflight.processes": [JOB], "options": {"nvidia_driver_wait_for_gpu_processes": 60}},
+    ),
+    "maintenance-window": (
+        {"options": {"gpu_maintenance_window": "Sat 22:00-04:00"}},
+        {"options": {"gpu_maintenance_window": ["Sat 22:00-04:00", "00:30-01:01"]}},
+    ),
+    "logged-in": (AT_A_LOADED_DRIVER, {"preflight.users": [SHELL]}),
+    "logged-in-told": (
+        {**AT_A_LOADED_DRIVER, "options": {"nvidia_driver_logged_in_users": "ignore"}},
+        AT_A_LOADED_DRIVER,
     ),
     "gpu-driver-window": ({"gpus": [{"device": "0x2b85"}]}, {"gpus": [{"device": "0x20b0"}]}),
     "gpu-translated": (
