@@ -22,11 +22,12 @@ HOSTS = "all"
 
 # A play's keywords know no host's variables: these come with -e or not at all. Reboots are one at a
 # time whatever they say (`throttle` in the driver's role).
-_CANARY = "gpu_canary | default('', true) | string"
+_CANARY = "gpu_canary | default('') | string"
 _COUNTED = f"({_CANARY}) is match('[0-9]+$')"
+_NAMED = f"({_CANARY}) is match('[A-Za-z0-9_][A-Za-z0-9_.-]*$') and not {_COUNTED}"
 
 # A canary that is named comes first; what comes twice in a pattern is one host.
-IN_ORDER = f"{{{{ [gpu_canary, 'all'] if {_CANARY} and not {_COUNTED} else '{HOSTS}' }}}}"
+IN_ORDER = f"{{{{ [gpu_canary, '{HOSTS}'] if {_NAMED} else '{HOSTS}' }}}}"
 
 # The verify play comes after the receipt, and is left out by these: a run ends with its proof.
 PROOF_FOLLOWS = (
