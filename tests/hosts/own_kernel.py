@@ -72,6 +72,7 @@ cat /proc/sys/kernel/random/uuid > /run/lab-boot-id
 : > /run/lab-environ
 mount --bind /run/lab-environ /proc/1/environ
 mount --bind /run/lab-boot-id /proc/sys/kernel/random/boot_id
+umount /run/.containerenv || true
 rm -f /run/systemd/container /run/.containerenv
 """
 
