@@ -36,11 +36,17 @@ TARGETS = (
             "tests/unit/driver/test_preflight.py",
             "tests/unit/driver/test_preflight_edges.py",
             "tests/unit/gpu_stack/test_stack_running.py",
+            "tests/unit/gpu_stack/test_stack_people.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             STATES,
         ),
         # A bound between two generations is a round number that no card has.
         without_numbers=("GENERATIONS",),
+    ),
+    Target(
+        f"{GPU_STACK}/people.py",
+        "gpu_stack.people",
+        ("tests/unit/gpu_stack/test_stack_people.py", STATES),
     ),
 )

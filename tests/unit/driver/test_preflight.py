@@ -535,3 +535,33 @@ def test_the_installer_of_the_run_file(tmp_path: Path) -> None:
 def test_the_held_rule_speaks_of_the_scopes_packages_only() -> None:
     """In a container somebody's held kernel package is not in the way."""
     assert "nvidia-kernel-dkms" not in nvidia_driver.wanted_packages(DRIVER, "userspace", {})
+
+
+RUNNING = change("nvidia_driver", "running driver", "460", "470", "another module", reboot=True)
+PINNED = change("nvidia_driver", "/etc/apt/preferences.d/x", None, "as written", "no pin")
+PACKAGE = change("nvidia_driver", "libcuda1", "460", "470", "another version")
+NAMESAKE = change("cuda", "libcuda1", None, "470", "missing")
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed", "loaded", "asked"),
+    [
+        ([RUNNING], True, "460", {"maintenance-window", "logged-in"}),
+        ([RUNNING], False, "460", set()),
+        ([PACKAGE], True, None, {"maintenance-window"}),
+        ([PACKAGE], False, "460", {"maintenance-window", "logged-in"}),
+        ([PINNED], True, "460", set()),
+        ([PINNED, NAMESAKE], True, "460", set()),
+    ],
+)
+def test_people_and_the_clock_are_asked_before_what_disturbs(
+    changes: list[dict[str, Any]], allowed: bool, loaded: str | None, asked: set[str]
+) -> None:
+    """Packages of the driver, and a reboot that this run would do; a pin disturbs nobody."""
+    options = {"gpu_maintenance_window": "Mon 08:00-09:00", "nvidia_driver_reboot": allowed}
+    case = {
+        "preflight.users": [SHELL],
+        "state.nvidia_driver.loaded": loaded,
+        "options": options,
+    }
+    assert set(reasons(case, changes)) == asked
