@@ -565,3 +565,9 @@ def test_people_and_the_clock_are_asked_before_what_disturbs(
         "options": options,
     }
     assert set(reasons(case, changes)) == asked
+
+
+def test_before_the_look_no_window_is_closed() -> None:
+    found = {**copy.deepcopy(GOOD), "preflight": {}}
+    options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
+    assert preflight.blockers(found, CHANGES, options, ROW) == []

@@ -494,9 +494,9 @@ def _replaces(changes, row):
 
 
 def maintenance_window(found, changes, options, row):
-    clock = found["preflight"]["clock"]
+    clock = found["preflight"].get("clock")
     given = options.get("gpu_maintenance_window")
-    if not given or not (_reboots(changes, options) or _replaces(changes, row)):
+    if clock is None or not (_reboots(changes, options) or _replaces(changes, row)):
         return []
     try:
         if people.is_open(given, clock):
