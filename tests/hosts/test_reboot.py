@@ -133,7 +133,7 @@ def test_a_run_that_reboots_its_host_ends_proven(
         own_kernel.wait_for("an announcement", 540, lambda: "Please log out now." in person.read)
         person.leave()
 
-    reader = threading.Thread(target=leave)
+    reader = threading.Thread(target=leave, daemon=True)
     reader.start()
     waiting = {"nvidia_driver_logged_in_users": "wait", "nvidia_driver_wait_for_users": 120}
     done = project.provision("apply", "-i", "lab", "-e", json.dumps(waiting))
