@@ -51,7 +51,7 @@ def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> 
         console.print(Text(f"\nWhat failed is told above: {', '.join(above)}"), soft_wrap=True)
     if report.get("not_begun"):
         console.print(
-            Text(f"\n{report['not_begun']['message'].replace('not begun', 'Not begun', 1)}"),
+            Text(f"\n{report['not_begun']['message']}"),
             soft_wrap=True,
         )
     console.print(Text(_sentence(report)))

@@ -44,9 +44,4 @@ TARGETS = (
         # A bound between two generations is a round number that no card has.
         without_numbers=("GENERATIONS",),
     ),
-    Target(
-        f"{GPU_STACK}/people.py",
-        "gpu_stack.people",
-        ("tests/unit/gpu_stack/test_stack_people.py", STATES),
-    ),
 )
