@@ -74,6 +74,13 @@ mount --bind /run/lab-environ /proc/1/environ
 mount --bind /run/lab-boot-id /proc/sys/kernel/random/boot_id
 umount /run/.containerenv || true
 rm -f /run/systemd/container /run/.containerenv
+touch /run/lab-booted
+"""
+
+# Nobody is let in before the kernel is there.
+SSHD = """
+[Service]
+ExecStartPre=/bin/sh -c 'until [ -e /run/lab-booted ]; do sleep 0.2; done'
 """
 
 
@@ -108,6 +115,7 @@ class Machine:
             "opt/lab-kernel/module.c": (MODULE.encode(), 0o644, 0),
             "opt/lab-kernel/make": (MAKE.encode(), 0o755, 0),
             "opt/lab-kernel/modprobe": (MODPROBE.encode(), 0o755, 0),
+            "etc/systemd/system/ssh.service.d/lab.conf": (SSHD.encode(), 0o644, 0),
             "etc/dkms/nvidia-current.conf": (DKMS.encode(), 0o644, 0),
             f"boot/vmlinuz-{kernel}": (b"simulated\n", 0o644, 0),
             f"lib/modules/{kernel}/modules.order": (b"", 0o644, 0),
