@@ -125,15 +125,16 @@ def up(
     keep: bool = False,
     owner_pid: int | None = None,
     volumes: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Lab:
     """Start a lab and return it when every host answers on SSH.
 
     `hosts` names the hosts; without it they are gpu01 to gpu<count>. `driver_version` is what the
     simulated driver says; without it, the platform's own. `volumes` are further
-    `podman --volume` values. With `keep` the lab outlives its owner (`provision lab up`);
-    without, `sweep` removes it once its owner, this process or `owner_pid`, is gone. On any
-    failure nothing is left.
+    `podman --volume` values, `arguments` further arguments of `podman create`. With `keep` the lab
+    outlives its owner (`provision lab up`); without, `sweep` removes it once its owner, this
+    process or `owner_pid`, is gone. On any failure nothing is left.
 
     Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
     """
@@ -204,6 +205,7 @@ def up(
                     f"--volume={place / 'pci'}:/sys/bus/pci/devices:ro",
                     f"--volume={pip}:/var/cache/lab/pip",
                     *(f"--volume={volume}" for volume in volumes),
+                    *arguments,
                     base,
                     *system.init,
                 )

@@ -20,15 +20,38 @@ Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Ma
 # Hosts without a wish may be in the same inventory; they are never connected to.
 HOSTS = "all"
 
+# A play's keywords know no host's variables: these come with -e or not at all. Reboots are one at a
+# time whatever they say (`throttle` in the driver's role).
+_CANARY = "gpu_canary | default('') | string"
+_COUNTED = f"({_CANARY}) is match('[0-9]+$')"
+_NAMED = f"({_CANARY}) is match('[A-Za-z0-9_][A-Za-z0-9_.-]*$') and not {_COUNTED}"
+
+# A canary that is named comes first; what comes twice in a pattern is one host.
+IN_ORDER = f"{{{{ [gpu_canary, '{HOSTS}'] if {_NAMED} else '{HOSTS}' }}}}"
+
 # The verify play comes after the receipt, and is left out by these: a run ends with its proof.
 PROOF_FOLLOWS = (
     "{{ gpu_verify | default('auto') != 'never' and 'verify' not in ansible_skip_tags"
     " and ansible_run_tags | intersect(['all', 'verify']) | length > 0 }}"
 )
 
-# A play's keywords know no host's variables: this one comes with -e or not at all. Reboots are one
-# at a time whatever it says (`throttle` in the driver's role).
-SERIAL = "{{ gpu_serial | default('100%') }}"
+# The canary is a batch of its own, before those of gpu_serial.
+_BATCHES = "gpu_serial | default('100%', true)"
+SERIAL = (
+    f"{{{{ {_BATCHES} if not {_CANARY} else"
+    f" [gpu_canary | int if {_COUNTED} else 1] + [{_BATCHES}] | flatten }}}}"
+)
+
+# Hosts are taken in batches: each is proven before the next one begins.
+ROLLING = f"gpu_serial is defined or {_CANARY} | length > 0"
+
+# A host of an earlier batch has failed, was blocked, or could not be reached.
+_EARLIER_FAILED = "ansible_play_hosts_all | difference(ansible_play_hosts) | length > 0"
+
+_WISHES = (
+    "ansible_play_batch | map('extract', hostvars) | selectattr('gpu_stack', 'defined')"
+    " | map(attribute='inventory_hostname') | list"
+)
 
 DEVICES_SCRIPT = """\
 import json
@@ -168,6 +191,39 @@ def _apply(role: Role) -> dict[str, Any]:
 def _selected(*components: str) -> list[str]:
     """Proof of a component makes sense where its changes were not left out by tags."""
     return [f"'{name}' not in gpu_plan.not_selected" for name in components]
+
+
+def _rolling() -> list[dict[str, Any]]:
+    """What stands between two batches, and before the first.
+
+    Not `max_fail_percentage: 0`: it counts no host that can't be reached, and it would stop the
+    other hosts of a batch wherever they are, a good one before its receipt. A batch that has begun
+    is brought to its end, and the next one is not begun.
+    """
+    return [
+        {
+            "name": "End | Stop where a host of an earlier batch is not proven",
+            "ansible.builtin.meta": "end_batch",
+            "when": [ROLLING, "not ansible_check_mode", _EARLIER_FAILED],
+            "tags": ["always"],
+        },
+        {
+            "name": "Preflight | Refuse a canary that would prove nothing",
+            "ansible.builtin.fail": {
+                "msg": "gpu_canary is {{ gpu_canary | to_json }}: it must name one host of this run"
+                " that has a gpu_stack, or say how many hosts are tried first (1 or more, one with"
+                " a gpu_stack among them). No host was touched."
+            },
+            "run_once": True,
+            "when": [
+                f"{_CANARY} | length > 0",
+                "ansible_play_batch | first == ansible_play_hosts_all | first",
+                f"gpu_canary | int < 1 or not ({_WISHES}) if {_COUNTED}"
+                f" else [gpu_canary] != {_WISHES}",
+            ],
+            "tags": ["always"],
+        },
+    ]
 
 
 def _proofs() -> list[dict[str, Any]]:
@@ -314,6 +370,7 @@ def site() -> list[dict[str, Any]]:
         "tags": ["always"],
     }
     tasks: list[dict[str, Any]] = [
+        *_rolling(),
         _end("Leave a host without a wish alone", "gpu_stack is not defined"),
         # Once for all hosts: a play's vars_files are read again for every task of every host.
         {
@@ -368,10 +425,20 @@ def site() -> list[dict[str, Any]]:
         },
         *_proofs(),
         _gpu_state("Receipt | Write what was changed", "receipt"),
+        # Whoever comes next rests on these; without batches the play below proves all at once.
+        {
+            "name": "Verify | Prove this batch before the next one begins",
+            "ansible.builtin.include_tasks": {
+                "file": "verify/tasks.yml",
+                "apply": {"become": False, "tags": ["verify"]},
+            },
+            "when": ROLLING,
+            "tags": ["verify"],
+        },
     ]
     stack: dict[str, Any] = {
         "name": "GPU stack",
-        "hosts": HOSTS,
+        "hosts": IN_ORDER,
         "strategy": "ansible.builtin.linear",
         "serial": SERIAL,
         "gather_facts": False,
@@ -401,7 +468,8 @@ def site() -> list[dict[str, Any]]:
                 # Said here, where it costs no process per host.
                 "name": "End | Leave a host alone that has nothing to prove",
                 "ansible.builtin.meta": "end_host",
-                "when": "gpu_plan is not defined or (gpu_plan.components | length == 0"
+                "when": "gpu_plan is not defined or __verify_seen is defined"
+                " or (gpu_plan.components | length == 0"
                 " and gpu_verify | default('auto') != 'always')",
             },
             {

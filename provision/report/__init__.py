@@ -62,6 +62,13 @@ def validate(data: Any, where: str = "report") -> Report:
     hosts = data.get("hosts")
     if not isinstance(hosts, dict):
         raise InputError("is not a report: no hosts in it", where=where)
+    stopped = data.get("not_begun")
+    if stopped is not None and not (
+        isinstance(stopped, dict)
+        and isinstance(stopped.get("message"), str)
+        and isinstance(stopped.get("hosts"), list)
+    ):
+        raise InputError("is not a report: `not_begun` is not as in a report", where=where)
     for name, host in hosts.items():
         status = host.get("status") if isinstance(host, dict) else None
         if status not in STATUSES:

@@ -387,6 +387,8 @@ def headline(report: Report) -> Headline:
         rest.append("no check has run now")
     if report.get("interrupted"):
         rest.insert(0, "interrupted")
+    if report.get("not_begun"):
+        rest.append(f"{len(report['not_begun']['hosts'])} not begun")
     simulated = sum(1 for host in hosts if host.get("simulated_gpu"))
     where = ""
     if simulated:

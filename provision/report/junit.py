@@ -29,6 +29,8 @@ def render(report: Report) -> bytes:
         _suite(root, clean(name), host, report)
     if report.get("interrupted"):
         _alone(root, "interrupted", "the run was interrupted; hosts may be missing here")
+    if report.get("not_begun"):
+        _alone(root, "not begun", report["not_begun"]["message"])
     if not report["hosts"]:
         _alone(root, "hosts", "no host was looked at: does the pattern or --limit match any?")
     for key in ("tests", "failures", "errors"):

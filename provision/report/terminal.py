@@ -51,6 +51,11 @@ def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> 
     above = [name for name, host in report["hosts"].items() if name in told and _is_bad(host)]
     if above:
         console.print(Text(f"\nWhat failed is told above: {', '.join(above)}"), soft_wrap=True)
+    if report.get("not_begun"):
+        console.print(
+            Text(f"\n{report['not_begun']['message']}"),
+            soft_wrap=True,
+        )
     console.print(Text(_sentence(report)))
 
 
@@ -240,5 +245,7 @@ def _sentence(report: Report) -> str:
     parts = ", ".join(f"{counts[status]} {status}" for status in STYLES if status in counts)
     total = len(report["hosts"])
     word = "host" if total == 1 else "hosts"
-    interrupted = "; interrupted" if report.get("interrupted") else ""
-    return f"\n{total} {word}: {parts} ({report.get('seconds', 0)} s){interrupted}"
+    more = "; interrupted" if report.get("interrupted") else ""
+    if report.get("not_begun"):
+        more += f"; {len(report['not_begun']['hosts'])} not begun"
+    return f"\n{total} {word}: {parts} ({report.get('seconds', 0)} s){more}"

@@ -38,6 +38,7 @@ def option(
     run_only: bool = False,
     wish: str = "",
     example: str = "",
+    reads: Callable[[object], str | None] | None = None,
 ) -> Any:
     """A public variable.
 
@@ -47,21 +48,20 @@ def option(
     internal:  documented, but no business of an inventory.
     path:      a file or directory name (`type: path` in the argument spec).
     run_only:  a setting of one run (-e); Ansible would not read it from an inventory.
+    reads:     says what is wrong with a value of the right type.
     """
-    return Field(
-        default,
-        description=description,
-        json_schema_extra={
-            "identity": identity,
-            "looked_at": looked_at,
-            "repair": repair,
-            "internal": internal or repair,
-            "path": path,
-            "run_only": run_only,
-            "wish": wish,
-            "example": example,
-        },
-    )
+    extra: dict[str, Any] = {
+        "identity": identity,
+        "looked_at": looked_at,
+        "repair": repair,
+        "internal": internal or repair,
+        "path": path,
+        "run_only": run_only,
+        "wish": wish,
+        "example": example,
+        "reads": reads,
+    }
+    return Field(default, description=description, json_schema_extra=extra)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ class Option:
             shown = "a value of another type" if isinstance(value, dict | list) else repr(value)
             del error  # its text repeats the value, which may be long or private
             return f"{shown} is not {expected}"
-        return None
+        reads = self._extra("reads")
+        return reads(value) if callable(reads) else None
 
 
 @functools.cache

@@ -58,6 +58,21 @@ class NvidiaDriverOptions(Options):
         "None is ever ended by this role.",
         looked_at=True,
     )
+    nvidia_driver_logged_in_users: Literal["refuse", "wait", "ignore"] = option(
+        "refuse",
+        "What to do while people are logged in at a terminal or a screen, before a reboot and "
+        "before a loaded driver is changed. wait: for nvidia_driver_wait_for_users seconds, then "
+        "refuse. Nobody is ever logged out. A first installation is in nobody's way.",
+        looked_at=True,
+    )
+    nvidia_driver_wait_for_users: int = option(
+        1800, "Seconds to wait for people to leave, where nvidia_driver_logged_in_users is wait."
+    )
+    nvidia_driver_announce: str = option(
+        "GPU driver maintenance. Please save your work.",
+        "Sent to everybody who is logged in (wall) before the run waits for them and before a "
+        "reboot, with the time. Empty: nothing is sent.",
+    )
     nvidia_driver_hold: bool = option(
         True,
         "Hold the packages and keep unattended upgrades away from them, so that library and kernel "

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import functools
+import runpy
+from collections.abc import Callable
 from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
+from provision.shipped import roles_directory
+
+
+@functools.cache
+def _reader() -> Callable[[object], object]:
+    """The code that reads a maintenance window on the hosts."""
+    path = roles_directory() / "nvidia_driver" / "files" / "people.py"
+    read: Callable[[object], object] = runpy.run_path(str(path))["windows"]
+    return read
+
+
+def _window(value: object) -> str | None:
+    """What is wrong with a maintenance window, or None."""
+    try:
+        _reader()(value)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 class SiteOptions(Options):
     """Public variables of site.yml."""
 
-    gpu_serial: int | str = option(
+    gpu_serial: int | str | list[int | str] = option(
         "100%",
-        "How many hosts at once, as Ansible's `serial`: a number or a percentage. Only with -e.",
+        "How many hosts at once, as Ansible's `serial`: a number, a percentage or a list of them. "
+        "Each batch is proven before the next one begins. Only with -e.",
+        run_only=True,
+    )
+    gpu_canary: int | str = option(
+        "",
+        "The host that is tried first, alone, or how many; the others are begun only when it is "
+        "proven. Only with -e.",
         run_only=True,
     )
     gpu_deep: bool = option(
@@ -32,6 +60,15 @@ class SiteOptions(Options):
         "the lock's driver then drives them, and a run refuses a host that has others.",
         looked_at=True,
         example='["Tesla T4", "10de:20b0"]',
+    )
+    gpu_maintenance_window: str | list[str] = option(
+        "",
+        "When the driver may be changed and the host rebooted, in the host's local time: "
+        "HH:MM-HH:MM with or without days before it, or a list of such. Outside it a run that "
+        "would do either refuses before it touches anything. Empty: at any time.",
+        looked_at=True,
+        example='"Sat 22:00-04:00"',
+        reads=_window,
     )
     gpu_verify: Literal["auto", "always", "never"] = option(
         "auto",

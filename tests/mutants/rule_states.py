@@ -433,10 +433,62 @@ def running_states() -> Iterator[State]:
     yield State(rule, "nothing was cut off", {running: None})
 
 
+def people_states() -> Iterator[State]:
+    """The clock is at Saturday 01:00 on the recorded host."""
+    rule = "maintenance-window"
+
+    def window(value: Any) -> dict[str, Any]:
+        return {"options": {"gpu_maintenance_window": value}}
+
+    closed = "outside the maintenance window (Sat 22:00-04:00); it is Sat 01:00"
+    yield State(rule, "it opens tonight", window("Sat 22:00-04:00"), (closed, "--skip-tags"))
+    bad = ("'Sat 22-4' is no maintenance window: expected", "correct gpu_maintenance_window")
+    yield State(rule, "it can't be read", window("Sat 22-4"), bad)
+    both = "(Sat 22:00-04:00; Sun 01:00-02:00)"
+    yield State(rule, "neither is open", window(["Sat 22:00-04:00", "Sun 01:00-02:00"]), (both,))
+    yield State(rule, "one is open since yesterday", window("Fri 22:00-04:00"))
+    others = ("cuda", "tensorflow")
+    yield State(rule, "the driver is not changed", window("Sat 22:00-04:00"), only=others)
+    present = {
+        PRE + "users": [
+            {"user": "ada", "at": "pts/0", "from": "192.0.2.7", "idle": 30},
+            {"user": "bob", "at": "tty7", "from": None, "idle": 7200},
+        ]
+    }
+    rule = "logged-in"
+    who = "ada on pts/0 from 192.0.2.7; bob on tty7, idle for 2 h"
+    loaded = {DRIVER + "loaded": "470.256.02"}
+    yield State(
+        rule,
+        "under a loaded driver",
+        {**present, **loaded},
+        ("the loaded driver would be changed under them: " + who, "nobody is ever logged out"),
+    )
+    old = {DRIVER + "loaded": "460.91.03"}
+    reboot = {"options": {"nvidia_driver_reboot": True}}
+    under = {**present, **old, **reboot}
+    yield State(rule, "the host would be rebooted", under, ("rebooted under them: " + who,))
+    nouveau = {**present, **reboot, DRIVER + "nouveau_loaded": True}
+    yield State(rule, "nouveau goes with a reboot", nouveau, ("rebooted under them",))
+    yield State(rule, "no driver is loaded", present)
+    yield State(rule, "nobody is there", {**old, **reboot})
+    yield State(rule, "the driver is not changed", {**present, **loaded}, only=others)
+    rule = "logged-in-told"
+    for mode, hint in (("wait", "the run waits for them"), ("ignore", "is ignore")):
+        options = {"options": {"nvidia_driver_logged_in_users": mode}}
+        yield State(rule, mode, {**present, **loaded, **options}, (who, hint))
+    local = {"nvidia_driver_reboot": True, "ansible_connection": "local"}
+    alone = {"options": {**local, "nvidia_driver_logged_in_users": "wait"}}
+    nouveau = {**present, **alone, DRIVER + "nouveau_loaded": True}
+    yield State(rule, "Ansible's own host is not rebooted", nouveau, also=("nouveau",))
+    yield State(rule, "they are refused for", {**present, **loaded}, also=("logged-in",))
+
+
 @functools.cache
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
+    found += people_states()
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 

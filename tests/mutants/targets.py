@@ -36,6 +36,7 @@ TARGETS = (
             "tests/unit/driver/test_preflight.py",
             "tests/unit/driver/test_preflight_edges.py",
             "tests/unit/gpu_stack/test_stack_running.py",
+            "tests/unit/gpu_stack/test_stack_people.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             STATES,

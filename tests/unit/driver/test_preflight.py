@@ -26,6 +26,7 @@ GOOD: dict[str, Any] = {
             "packages": {},
             "pins": None,
             "nouveau_loaded": False,
+            "loaded": None,
             "kernels": [KERNEL],
         },
         "cuda": {"version": None},
@@ -50,6 +51,8 @@ GOOD: dict[str, Any] = {
         "usr_local_cuda": None,
         "conda": [],
         "running": None,
+        "users": [],
+        "clock": [5, 60],
     },
 }
 OTHER = {"run": "a1", "who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC"}
@@ -58,6 +61,8 @@ CHANGES = [
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
 ]
+SHELL = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
+AT_A_LOADED_DRIVER = {"preflight.users": [SHELL], "state.nvidia_driver.loaded": "460.91.03"}
 JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
 
 
@@ -83,6 +88,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gpu-processes": (
         {"preflight.processes": [JOB]},
         {"preflight.processes": [JOB], "options": {"nvidia_driver_wait_for_gpu_processes": 60}},
+    ),
+    "maintenance-window": (
+        {"options": {"gpu_maintenance_window": "Sat 22:00-04:00"}},
+        {"options": {"gpu_maintenance_window": ["Sat 22:00-04:00", "00:30-01:01"]}},
+    ),
+    "logged-in": (AT_A_LOADED_DRIVER, {"preflight.users": [SHELL]}),
+    "logged-in-told": (
+        {**AT_A_LOADED_DRIVER, "options": {"nvidia_driver_logged_in_users": "ignore"}},
+        AT_A_LOADED_DRIVER,
     ),
     "gpu-driver-window": ({"gpus": [{"device": "0x2b85"}]}, {"gpus": [{"device": "0x20b0"}]}),
     "gpu-translated": (
@@ -521,3 +535,39 @@ def test_the_installer_of_the_run_file(tmp_path: Path) -> None:
 def test_the_held_rule_speaks_of_the_scopes_packages_only() -> None:
     """In a container somebody's held kernel package is not in the way."""
     assert "nvidia-kernel-dkms" not in nvidia_driver.wanted_packages(DRIVER, "userspace", {})
+
+
+RUNNING = change("nvidia_driver", "running driver", "460", "470", "another module", reboot=True)
+PINNED = change("nvidia_driver", "/etc/apt/preferences.d/x", None, "as written", "no pin")
+PACKAGE = change("nvidia_driver", "libcuda1", "460", "470", "another version")
+NAMESAKE = change("cuda", "libcuda1", None, "470", "missing")
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed", "loaded", "asked"),
+    [
+        ([RUNNING], True, "460", {"maintenance-window", "logged-in"}),
+        ([RUNNING], False, "460", set()),
+        ([PACKAGE], True, None, {"maintenance-window"}),
+        ([PACKAGE], False, "460", {"maintenance-window", "logged-in"}),
+        ([PINNED], True, "460", set()),
+        ([PINNED, NAMESAKE], True, "460", set()),
+    ],
+)
+def test_people_and_the_clock_are_asked_before_what_disturbs(
+    changes: list[dict[str, Any]], allowed: bool, loaded: str | None, asked: set[str]
+) -> None:
+    """Packages of the driver, and a reboot that this run would do; a pin disturbs nobody."""
+    options = {"gpu_maintenance_window": "Mon 08:00-09:00", "nvidia_driver_reboot": allowed}
+    case = {
+        "preflight.users": [SHELL],
+        "state.nvidia_driver.loaded": loaded,
+        "options": options,
+    }
+    assert set(reasons(case, changes)) == asked
+
+
+def test_before_the_look_no_window_is_closed() -> None:
+    found = {**copy.deepcopy(GOOD), "preflight": {}}
+    options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
+    assert preflight.blockers(found, CHANGES, options, ROW) == []

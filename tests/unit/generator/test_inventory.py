@@ -185,6 +185,29 @@ def test_a_fault_never_shows_a_mapping_or_list() -> None:
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("Sat 22-4", "'Sat 22-4' is no maintenance window: expected \"HH:MM-HH:MM\""),
+        (["22:00-23:00", "Sonntag 22:00-23:00"], "names no day of the week: Sonntag"),
+        (2200, "is not"),
+    ],
+)
+def test_a_maintenance_window_is_read_before_a_host_is(value: object, words: str) -> None:
+    groups = {"g": {"hosts": ["a"], "vars": {"gpu_stack": TF, "gpu_maintenance_window": value}}}
+    with pytest.raises(InputError) as error:
+        fleet(groups)
+    assert words in str(error.value)
+    assert error.value.exit_code == 2
+
+
+def test_a_canary_in_an_inventory_says_where_it_belongs() -> None:
+    groups = {"g": {"hosts": ["a"], "vars": {"gpu_stack": TF, "gpu_canary": "a"}}}
+    with pytest.raises(InputError, match="a setting of one run") as error:
+        fleet(groups)
+    assert "-e gpu_canary=" in str(error.value)
+
+
 def test_serial_in_an_inventory_says_where_it_belongs() -> None:
     with pytest.raises(InputError) as caught:
         fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, "gpu_serial": 1}}})

@@ -147,6 +147,8 @@ class Record:
         self.lock = lock
         self.version = version
         self.hosts: dict[str, Host] = {}
+        # Hosts of batches that were not begun, for one before them was not proven.
+        self.not_begun: list[str] = []
 
     def host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host())
@@ -237,6 +239,15 @@ class Record:
         }
         if interrupted:
             report["interrupted"] = True
+        if self.not_begun:
+            bad = [
+                n for n, e in hosts.items() if e["status"] in ("failed", "blocked", "unreachable")
+            ]
+            report["not_begun"] = {
+                "hosts": self.not_begun,
+                "message": f"Not begun, and untouched: {', '.join(self.not_begun)}; a batch before "
+                f"them is not proven ({', '.join(bad)})",
+            }
         return report
 
     def _host(self, name: str, checked: dict[str, Any] | None, interrupted: bool) -> dict[str, Any]:
@@ -378,7 +389,10 @@ def table(report: dict[str, Any]) -> list[str]:
         return []
     wide = max(len(row[0]) for row in rows)
     states = max(len(row[1]) for row in rows)
-    return [f"{a:<{wide}}  {b:<{states}}  {c}".rstrip() for a, b, c in rows]
+    lines = [f"{a:<{wide}}  {b:<{states}}  {c}".rstrip() for a, b, c in rows]
+    if report.get("not_begun"):
+        lines += ["", report["not_begun"]["message"]]
+    return lines
 
 
 class Holders:
@@ -548,11 +562,11 @@ def will_be_rescued(task: Any) -> bool:
     return False
 
 
-def hosts_of(play: Any) -> list[Any]:
-    """The hosts of a play, --limit applied; [] where this Ansible does not tell."""
+def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
+    """The hosts of a play's batch, --limit applied; [] where this Ansible does not tell."""
     try:
         manager = play.get_variable_manager()
-        return list(manager._inventory.get_hosts(play.hosts))
+        return list(manager._inventory.get_hosts(play.hosts, ignore_restrictions=all_batches))
     except Exception:
         return []
 
@@ -645,6 +659,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             return
         for name in stats.dark:
             self._record.host(name).unreachable = True
+        if stats.failures or stats.dark:
+            self._record.not_begun = self._not_come_to()
         self._finish(failures=set(stats.failures) | set(stats.dark))
 
     # Ours
@@ -771,18 +787,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._finish(failures=None, interrupted=True)
 
     def _note_untouched(self) -> None:
-        """Hosts with a wish that the run has not come to: after Ctrl-C one wants to know of all."""
+        """After Ctrl-C one wants to know of all hosts."""
+        if self._record is not None:
+            for name in self._not_come_to():
+                self._record.host(name)
+
+    def _not_come_to(self) -> list[str]:
+        """Hosts with a wish that the run has not come to, in the inventory's order."""
         if self._record is None or self._first_play is None:
-            return
+            return []
         try:
             variables = self._first_play.get_variable_manager()
-            for host in hosts_of(self._first_play):
-                if host.get_name() not in self._record.hosts and "gpu_stack" in variables.get_vars(
-                    play=self._first_play, host=host, include_hostvars=False
-                ):
-                    self._record.host(host.get_name())
+            return [
+                host.get_name()
+                for host in hosts_of(self._first_play, all_batches=True)
+                if host.get_name() not in self._record.hosts
+                and "gpu_stack"
+                in variables.get_vars(play=self._first_play, host=host, include_hostvars=False)
+            ]
         except Exception as error:  # Ansible's inner workings, on its way out
             self._display.vv(f"hosts that were not come to are not in the report: {error}")
+            return []
 
     def _survive_interrupts(self) -> None:
         """Makes every signal to end a KeyboardInterrupt: the report is written on the way out.

@@ -11,7 +11,7 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_driver, receipt, running, tensorflow
+from . import dpkg, nvidia_driver, people, receipt, running, tensorflow
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
@@ -350,6 +350,8 @@ def look(context, run=None):
         "usr_local_cuda": usr_local_cuda(context),
         "conda": conda(context),
         "running": running.look(context, run),
+        "users": people.users(context),
+        "clock": people.clock(),
     }
 
 
@@ -477,6 +479,78 @@ def gpu_processes(found, changes, options, row):
             "nvidia_driver_wait_for_gpu_processes (seconds); none is ever ended for you",
         )
     ]
+
+
+def _reboots(changes, options):
+    """True where this run would reboot the host: one that Ansible runs on can't be."""
+    allowed = options.get("nvidia_driver_reboot") and options.get("ansible_connection") != "local"
+    return bool(allowed and any(one["reboot"] for one in changes))
+
+
+def _replaces(changes, row):
+    """True where packages of the driver are installed, exchanged or repaired."""
+    packages = nvidia_driver.all_packages(row["nvidia_driver"])
+    return any(one["component"] == "nvidia_driver" and one["item"] in packages for one in changes)
+
+
+def maintenance_window(found, changes, options, row):
+    clock = found["preflight"].get("clock")
+    given = options.get("gpu_maintenance_window")
+    if clock is None or not (_reboots(changes, options) or _replaces(changes, row)):
+        return []
+    try:
+        if people.is_open(given, clock):
+            return []
+    except ValueError as error:
+        hint = "correct gpu_maintenance_window, a text or a list of texts"
+        return [("gpu_maintenance_window: " + str(error), hint)]
+    return [
+        (
+            "the driver would be changed, or the host rebooted, outside the maintenance window "
+            "({0}); it is {1} on this host".format(
+                people.window_words(given), people.clock_words(clock)
+            ),
+            "run again in the window, leave the driver out (--skip-tags nvidia_driver), or, for "
+            "this run alone, -e gpu_maintenance_window=",
+        )
+    ]
+
+
+def _disturbed(found, changes, options, row):
+    """(those who are logged in, what would happen to them); nothing where they won't notice.
+
+    A driver that nothing has loaded yet can be installed beside any shell.
+    """
+    present = found["preflight"].get("users") or []
+    loaded = found["state"]["nvidia_driver"].get("loaded") is not None
+    what = ""
+    if _reboots(changes, options):
+        what = "the host would be rebooted under them"
+    elif loaded and _replaces(changes, row):
+        what = "the loaded driver would be changed under them"
+    return "; ".join(people.words(one) for one in present), what if present else ""
+
+
+def logged_in(found, changes, options, row):
+    who, what = _disturbed(found, changes, options, row)
+    if not what or options.get("nvidia_driver_logged_in_users", "refuse") != "refuse":
+        return []
+    return [
+        (
+            "people are logged in, and {0}: {1}".format(what, who),
+            "run again when they have left, or set nvidia_driver_logged_in_users: wait (for "
+            "nvidia_driver_wait_for_users seconds) or ignore; nobody is ever logged out for you",
+        )
+    ]
+
+
+def logged_in_told(found, changes, options, row):
+    who, what = _disturbed(found, changes, options, row)
+    mode = options.get("nvidia_driver_logged_in_users", "refuse")
+    if not what or mode == "refuse":
+        return []
+    hint = "the run waits for them" if mode == "wait" else "nvidia_driver_logged_in_users is ignore"
+    return [("people are logged in, and {0}: {1}".format(what, who), hint)]
 
 
 def gpu_driver_window(found, _changes, _options, row):
@@ -764,6 +838,9 @@ RULES = (
     Rule("avx", "tensorflow", True, avx_missing),
     Rule("disk", None, True, disk_full),
     Rule("gpu-processes", "nvidia_driver", True, gpu_processes),
+    Rule("maintenance-window", "nvidia_driver", True, maintenance_window),
+    Rule("logged-in", "nvidia_driver", True, logged_in),
+    Rule("logged-in-told", "nvidia_driver", False, logged_in_told),
     Rule("gpu-driver-window", "nvidia_driver", True, gpu_driver_window),
     Rule("gpu-translated", "tensorflow", False, gpu_translated),
     Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),

@@ -1,0 +1,260 @@
+"""Who is at work on this host, and whether it may be disturbed now: people and the clock.
+
+A driver that is changed under a loaded module makes every new GPU program fail until the reboot,
+and a reboot ends everybody's work. So before either, those who are logged in are looked at and the
+maintenance window is asked. Nobody's session is ever ended from here.
+
+The driver's role has a copy of this file, for it works without gpu_state too: a unit test holds
+the two equal. It therefore imports nothing of ours and runs as a program (`main`).
+"""
+
+import json
+import os
+import re
+import struct
+import sys
+import time
+
+# utmp(5) as glibc has it on every 64-bit machine: type, pid, line, id, user, host, ...
+RECORD = struct.Struct("<hxxi32s4s32s256shhiii16s20x")
+USER_PROCESS = 7
+UTMP = "/run/utmp"
+
+PROPERTIES = ("Id", "Name", "TTY", "Display", "RemoteHost", "Leader", "Class", "State", "Type")
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+FORM = (
+    '"HH:MM-HH:MM", with days before it where not every day is meant, as in "Sat 22:00-04:00", '
+    '"Mon-Fri 22:00-06:00" or "Sat,Sun 00:00-24:00"'
+)
+_WINDOW = re.compile(r"(?:(\S+)\s+)?(\d\d):(\d\d)-(\d\d):(\d\d)")
+
+
+# who is logged in
+
+
+def ancestors(context, pid):
+    """The process and those above it up to init: what this very look is a part of."""
+    found = []
+    while pid and pid not in found:
+        found.append(pid)
+        text = (context.read_bytes("/proc/{0}/status".format(pid)) or b"").decode(
+            "utf-8", "replace"
+        )
+        parent = re.search(r"^PPid:\s*(\d+)", text, re.M)
+        pid = int(parent.group(1)) if parent else 0
+    return found
+
+
+def users(context, pid=None, now=None):
+    """People at a terminal or a screen: [{user, at, from, idle}], without who asks.
+
+    Of logind, and of utmp for what it does not know (tmux, an older system). A session without a
+    terminal is a command over ssh, a copy of files, a run of Ansible: none of them is a person who
+    sits there. `idle`: seconds since the terminal was used; None where that can't be told.
+    """
+    own = ancestors(context, os.getpid() if pid is None else pid)
+    moment = time.time() if now is None else now
+    found = {}
+    for one in _sessions(context) + _utmp(context):
+        if one["leader"] in own or one["at"] in found:
+            continue
+        info = context.stat("/dev/" + one["at"])
+        idle = None if info is None else max(0, int(moment - info.st_atime))
+        found[one["at"]] = {
+            "user": one["user"], "at": one["at"], "from": one["from"], "idle": idle,
+        }  # fmt: skip
+    return [found[at] for at in sorted(found)]
+
+
+def _sessions(context):
+    """logind's sessions of people, those that are being closed left out."""
+    listed = context.run(["loginctl", "list-sessions", "--no-legend", "--no-pager"])
+    names = [line.split()[0] for line in listed.out.splitlines() if line.split()]
+    if listed.rc != 0 or not names:
+        return []
+    asked = [part for name in PROPERTIES for part in ("--property", name)]
+    told = context.run(["loginctl", "show-session", "--no-pager", *asked, *names])
+    return [one for one in map(_session, told.out.split("\n\n")) if one is not None]
+
+
+def _session(text):
+    """One session of `loginctl show-session`; None where nobody sits at it."""
+    told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    at = told.get("TTY") or told.get("Display")
+    if not at or told.get("Class") != "user" or told.get("State") == "closing":
+        return None
+    return {
+        "user": told.get("Name") or "somebody",
+        "at": at,
+        "from": told.get("RemoteHost") or None,
+        "leader": int(told["Leader"]) if told.get("Leader", "").isdigit() else 0,
+    }
+
+
+def _utmp(context):
+    """The living logins of utmp."""
+    data = context.read_bytes(UTMP) or b""
+    found = []
+    for start in range(0, len(data) - RECORD.size + 1, RECORD.size):
+        kind, pid, line, _id, user, host = RECORD.unpack_from(data, start)[:6]
+        if kind != USER_PROCESS or context.stat("/proc/{0}".format(pid)) is None:
+            continue
+        user, line, host = (_text(part) for part in (user, line, host))
+        found.append({"user": user, "at": line, "from": host or None, "leader": pid})
+    return found
+
+
+def _text(field):
+    return field.split(b"\0")[0].decode("utf-8", "replace")
+
+
+def words(person):
+    """ "ada on pts/3 from 192.0.2.7, idle for 2 h"."""
+    text = "{0} on {1}".format(person["user"], person["at"])
+    if person["from"]:
+        text += " from " + person["from"]
+    idle = person["idle"]
+    if idle is not None and idle >= 600:
+        text += ", idle for " + (
+            "{0} min".format(idle // 60) if idle < 7200 else "{0} h".format(idle // 3600)
+        )
+    return text
+
+
+# the maintenance window: local times of a week, so no change of the clocks is in the way
+
+
+def windows(value):
+    """[(days, first minute, last minute + 1)] of an option's value. ValueError says what is wrong.
+
+    A window whose end is not after its beginning goes on into the next day; a day is that of the
+    beginning.
+    """
+    if value is None or value == "" or value == []:
+        return []
+    found = []
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        found.append(_window(text))
+    return found
+
+
+def _window(text):
+    match = _WINDOW.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("{0!r} is no maintenance window: expected {1}".format(text, FORM))
+    days = _days(match.group(1), text)
+    hours = [int(part) for part in match.groups()[1:]]
+    begin, end = hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]
+    if begin >= 24 * 60 or end > 24 * 60 or hours[1] > 59 or hours[3] > 59:
+        raise ValueError("{0!r} has a time that no clock shows (00:00 to 24:00)".format(text))
+    if begin == end:
+        raise ValueError(
+            "{0!r} begins and ends at the same time; a whole day is 00:00-24:00".format(text)
+        )
+    return days, begin, end
+
+
+def _days(text, whole):
+    """Numbers of the days, Monday 0, of "Sat", "Mon-Fri", "Sat,Sun"; all of them without a text."""
+    if text is None:
+        return list(range(7))
+    found = set()
+    for part in text.split(","):
+        names = [name.lower() for name in part.split("-")]
+        if len(names) > 2 or not all(name in DAYS for name in names):
+            raise ValueError(
+                "{0!r} names no day of the week: {1} (Mon, Tue, Wed, Thu, Fri, Sat, Sun)".format(
+                    whole, part
+                )
+            )
+        first, last = DAYS.index(names[0]), DAYS.index(names[-1])
+        found.update((first + step) % 7 for step in range((last - first) % 7 + 1))
+    return sorted(found)
+
+
+def is_open(value, clock):
+    """True where no window is given, or the clock is in one. `clock`: [day, minute of the day]."""
+    day, minute = clock
+    given = windows(value)
+    for days, begin, end in given:
+        if end > begin:
+            if day in days and begin <= minute < end:
+                return True
+        elif (day in days and minute >= begin) or ((day - 1) % 7 in days and minute < end):
+            return True
+    return not given
+
+
+def clock(now=None):
+    """[day of the week, minute of the day] by this host's own local time."""
+    local = time.localtime(now)
+    return [local.tm_wday, local.tm_hour * 60 + local.tm_min]
+
+
+def clock_words(clock):
+    """ "Sat 22:05"."""
+    return "{0} {1:02}:{2:02}".format(DAYS[clock[0]].capitalize(), clock[1] // 60, clock[1] % 60)
+
+
+def window_words(value):
+    """ "Sat 22:00-04:00; Sun 00:00-24:00"."""
+    return "; ".join(value) if isinstance(value, (list, tuple)) else value
+
+
+# as a program, on a host that has nothing else of ours
+
+
+class Host(object):
+    """The running system, as the functions above read it."""
+
+    def read_bytes(self, path):
+        try:
+            with open(path, "rb") as stream:
+                return stream.read()
+        except OSError:
+            return None
+
+    def stat(self, path):
+        try:
+            return os.stat(path)
+        except OSError:
+            return None
+
+    def run(self, argv):
+        import collections
+        import subprocess
+
+        answer = collections.namedtuple("Answer", "rc out")
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+                timeout=30,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return answer(127, "")
+        return answer(done.returncode, done.stdout.decode("utf-8", "replace"))
+
+
+def main(request):
+    """{users, open, clock, until} for {window, wait}; {error} where the window can't be read."""
+    moment = time.time()
+    now = clock(moment)
+    try:
+        allowed = is_open(request.get("window"), now)
+    except ValueError as error:
+        return {"error": str(error)}
+    return {
+        "users": [words(one) for one in users(Host())],
+        "open": allowed,
+        "clock": clock_words(now),
+        "until": clock_words(clock(moment + request.get("wait", 0))),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(json.loads(sys.argv[1]))) + "\n")
