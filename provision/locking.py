@@ -6,6 +6,7 @@ decisions are `kept`'s and `lock`'s; what opens a connection is `indices`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,11 @@ from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, stacks_of
+from provision.mirrors import Mirrors
+from provision.nvidia import Reader
 from provision.packages import Indices, upstream
-from provision.resolve import Choice, explain, resolve_fleet
+from provision.resolve import Choice, Stack, explain, resolve_fleet
 from provision.twin import Twin
 
 
@@ -46,6 +49,7 @@ def make(
     *,
     twin: Twin | None = None,
     check: bool = False,
+    mirrors: Mirrors | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Made:
     """The lock of a fleet, from the network's indices.
@@ -55,17 +59,22 @@ def make(
     choices = resolve_fleet(facts, fleet)
     found: dict[str, Indices] = {}
     suites: list[str] = []
+    where = mirrors or Mirrors()
     for choice in choices:
-        platform = choice.platform
+        platform = where.of(choice.platform)
         if platform.id not in found:
             missing: list[Archive] | None = [] if check else None
-            found[platform.id] = indices.read(
-                platform,
-                keys,
-                cache=indices.cache_directory(),
-                progress=progress,
-                gone=missing,
-            )
+            stacks = [one for c in choices if c.platform.id == platform.id for one in stacks_of(c)]
+            archive = Indices((), ())
+            if any(locks.needs_archive(stack) for stack in stacks):
+                archive = indices.read(
+                    platform,
+                    where.keys(keys),
+                    cache=indices.cache_directory(),
+                    progress=progress,
+                    gone=missing,
+                )
+            found[platform.id] = _with_nvidias(facts, stacks, archive, before, where, progress)
             suites += [_suite(platform, archive) for archive in missing or ()]
     kept.check_hashes(choices, found, before)
     gone = suites + [
@@ -80,6 +89,32 @@ def make(
         if not check or not gone:
             raise
         return Made(None, gone=tuple(gone), problem=error)
+
+
+def _with_nvidias(
+    facts: Catalog,
+    stacks: Sequence[Stack],
+    archive: Indices,
+    before: Lock | None,
+    mirrors: Mirrors,
+    progress: Callable[[str], None],
+) -> Indices:
+    """The indices of a platform with what its stacks take from NVIDIA itself."""
+    rows = {row.url: row for row in facts.nvidia_sources}
+    urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
+    urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
+    runs = {one.driver.url: one.driver for one in stacks if one.driver.origin == "runfile"}
+    known = kept.file_hashes(before)
+    reader = Reader(facts, mirrors, indices.cache_directory(), progress=progress, known=known)
+    repositories = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
+    for one in repositories.values():
+        if one.sha256 and known.get(one.url, one.sha256) != one.sha256:
+            raise kept.changed(one.url, f"SHA-256 {one.sha256}", f"SHA-256 {known[one.url]}")
+    return dataclasses.replace(
+        archive,
+        repositories=repositories,
+        runfiles={url: reader.runfile(driver) for url, driver in runs.items()},
+    )
 
 
 def _suite(platform: PlatformRow, archive: Archive) -> str:
@@ -248,7 +283,7 @@ def _check_wish(twin: Twin, choice: Choice) -> None:
     if branch:
         for root in choice.stack.driver.userspace:
             has = upstream(twin.packages.get(root, ""))
-            if has and has.split(".")[0] != branch:
+            if has and not _agree(branch, has):
                 raise _contradicts(twin, "driver_branch", branch, has)
 
 
@@ -282,7 +317,7 @@ def _driver_of(facts: Catalog, choice: Choice, twin: Twin) -> str:
         "the host has no driver of its platform's packages",
         where=twin.host,
         expected=f"one of {', '.join(roots)}",
-        hint="a driver from NVIDIA's .run file can't be locked",
+        hint="a driver of NVIDIA's own is locked by wishing for it (driver_source)",
     )
 
 

@@ -28,6 +28,7 @@ IN_THE_WAY = {
     "cudnn-platform": "cuDNN",
     "driver-platform": "driver",
     "driver-cuda": "driver",
+    "driver-source": "driver",
     "driver-tensorflow": "driver",
     "driver-gpus": "GPU",
     "code-gpus": "GPU",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from debian.deb822 import Deb822, PkgRelation
 from debian.debian_support import NativeVersion
 
+from provision.catalog import DriverRow
 from provision.errors import UnsatisfiableError
 
 Relation = tuple[str, str, str]  # name, operator ("" when any version does), version
@@ -54,11 +55,64 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Repository:
+    """A repository of NVIDIA's: in the network, or (with `sha256`) inside the file at `url`.
+
+    `key` is the armored key that signs it, by one of the `fingerprints`; `directory` is where the
+    file unpacks the repository to.
+    """
+
+    url: str
+    suite: str
+    key: str
+    fingerprints: tuple[str, ...]
+    packages: tuple[Package, ...]
+    source: Source
+    sha256: str = ""
+    directory: str = ""
+
+
+@dataclass(frozen=True)
+class Runfile:
+    """A driver's installer."""
+
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Indices:
-    """All packages of a platform's archives, and where they were read."""
+    """All packages of a platform's archives, and where they were read.
+
+    What is NVIDIA's own stands under the address that the catalog has for it.
+    """
 
     packages: tuple[Package, ...]
     sources: tuple[Source, ...]
+    repositories: Mapping[str, Repository] = field(default_factory=dict, hash=False)
+    runfiles: Mapping[str, Runfile] = field(default_factory=dict, hash=False)
+
+    @property
+    def everything(self) -> list[Package]:
+        """The packages of all archives and repositories."""
+        others = (one for repository in self.repositories.values() for one in repository.packages)
+        return [*self.packages, *others]
+
+    def for_driver(self, driver: DriverRow) -> Sequence[Package]:
+        """The packages that a driver may be made of.
+
+        A repository of NVIDIA's has all versions of all branches, some names without a branch: of a
+        name that has a package of the driver's very version, that one is taken.
+        """
+        if driver.origin == "distribution":
+            return self.packages
+        if driver.origin != "network":
+            return ()
+        found = self.repositories[driver.url].packages
+        exact = {one.name for one in found if upstream(one.version) == driver.version}
+        return [
+            one for one in found if one.name not in exact or upstream(one.version) == driver.version
+        ]
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -137,7 +191,7 @@ class Branch:
         """False for a newer branch under an old name. Driver packages proper are exact."""
         if package.source not in self.sources:
             return True
-        if package.source == "nvidia-graphics-drivers":
+        if package.source.startswith("nvidia-graphics-drivers"):
             return upstream(package.version) == self.version
         return compare(upstream(package.version), self.version) <= 0
 
@@ -308,6 +362,22 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
                         f"{other.name} {other.version}",
                         hint="a fault of the catalog's row for this platform",
                     )
+
+
+# Sources of NVIDIA's driver, whoever packages it, and names of its packages.
+_DRIVER = re.compile(
+    r"nvidia-(driver|dkms|kernel|headless|utils|compute-utils|fabricmanager|open|current)"
+    r"|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|libcuda1$|linux-(modules|objects)-nvidia"
+)
+
+
+def driver_packages(packages: Iterable[Package]) -> list[str]:
+    """The names of those that belong to a driver, and not to CUDA."""
+    return [
+        one.name
+        for one in packages
+        if one.source.startswith("nvidia-graphics-drivers") or _DRIVER.match(one.name)
+    ]
 
 
 def minus(packages: Mapping[str, Package], without: Collection[str]) -> dict[str, Package]:
