@@ -1078,7 +1078,7 @@ def show_catalog(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("TensorFlow", "Python", "CUDA", "cuDNN", "driver", *titles.values()):
         table.add_column(title.partition(" (")[0], overflow="fold")
-    styles = {"debs": "green", "wheels": "green", "known": "dim", "no": "dim"}
+    styles = {"debs": "green", "wheels": "green", "nvidia": "green", "known": "dim", "no": "dim"}
     for line in found:
         cells = [f"[{styles[c.how]}]{escape(matrix.shown(c))}[/]" for c in line.cells]
         table.add_row(line.patch, line.pythons, line.cuda, line.cudnn, line.driver, *cells)

@@ -300,7 +300,8 @@ def has_driver(row: DriverRow, indices: Indices) -> bool:
     """Whether the indices have this driver whole."""
     branch = Branch(row.version, frozenset(row.branch_sources))
     try:
-        close(Universe.of(indices.for_driver(row)), [*row.userspace, *row.kernel], branch)
+        universe = Universe.of(indices.for_driver(row))
+        close(universe, [*row.userspace, *indices.kernel_of(row)], branch)
     except UnsatisfiableError:
         return False
     return True

@@ -30,6 +30,7 @@ from provision.packages import (
     driver_packages,
     minus,
     upstream,
+    without_kernels,
 )
 from provision.resolve import Choice, Stack
 from provision.values import plain
@@ -261,7 +262,7 @@ def package_names(stack: Stack, indices: Indices) -> list[str]:
     driver = stack.driver
     branch = Branch(driver.version, frozenset(driver.branch_sources))
     row = stack.cuda.row
-    roots = [*driver.userspace, *driver.kernel, *driver.desktop]
+    roots = [*driver.userspace, *indices.kernel_of(driver), *driver.desktop]
     found = close(Universe.of(indices.for_driver(driver)), roots, branch)
     if stack.cuda.source is not None:
         universe = Universe.of(indices.repositories[stack.cuda.source.url].packages)
@@ -296,9 +297,10 @@ def _driver(
     universe = Universe.of(indices.for_driver(row), prefer)
     branch = Branch(row.version, frozenset(row.branch_sources))
     userspace = close(universe, row.userspace, branch)
-    kernel = minus(close(universe, row.kernel, branch, userspace), userspace)
+    roots = indices.kernel_of(row)
+    kernel = without_kernels(minus(close(universe, roots, branch, userspace), userspace))
     both = {**userspace, **kernel}
-    desktop = minus(close(universe, row.desktop, branch, both), both)
+    desktop = without_kernels(minus(close(universe, row.desktop, branch, both), both))
     found = {**both, **desktop}
     part: dict[str, Any] = {"branch": row.branch, "version": row.version}
     if row.origin != "distribution":

@@ -114,6 +114,11 @@ class Indices:
             one for one in found if one.name not in exact or upstream(one.version) == driver.version
         ]
 
+    def kernel_of(self, driver: DriverRow) -> list[str]:
+        """The packages that bring a driver's kernel module: signed ones where there are such."""
+        names = {one.name for one in self.for_driver(driver)}
+        return driver.signed if driver.signed and names >= {*driver.signed} else driver.kernel
+
 
 @functools.lru_cache(maxsize=100_000)
 def compare(left: str, right: str) -> int:
@@ -362,6 +367,15 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
                         f"{other.name} {other.version}",
                         hint="a fault of the catalog's row for this platform",
                     )
+
+
+# Built for one kernel; the package without its version follows the newest kernel.
+_OF_ONE_KERNEL = re.compile(r"linux-(modules|objects|signatures)-nvidia-(.*-)?\d+\.\d+\.\d+-\d+-")
+
+
+def without_kernels(packages: Mapping[str, Package]) -> dict[str, Package]:
+    """Without modules for one kernel, which the kernel's next update leaves behind."""
+    return {name: one for name, one in packages.items() if not _OF_ONE_KERNEL.match(name)}
 
 
 # Sources of NVIDIA's driver, whoever packages it, and names of its packages.

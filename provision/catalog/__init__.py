@@ -85,7 +85,8 @@ class DriverRow(Row):
     """A driver branch on a platform.
 
     `origin` is where it comes from: the platform's own packages, NVIDIA's repository at `url`, or
-    the installer at `url` (with its hash, where that is known).
+    the installer at `url` (with its hash, where that is known). `signed` is what stands in for
+    `kernel` where the index has it: modules that need no compiler and no key of the host's own.
     """
 
     platform: str
@@ -96,6 +97,7 @@ class DriverRow(Row):
     supports_cuda: str
     userspace: list[str]
     kernel: list[str]
+    signed: list[str] = []
     desktop: list[str]
     branch_sources: list[str]
     origin: str = "distribution"
