@@ -102,7 +102,8 @@ class Indices:
         """The packages that a driver may be made of.
 
         A repository of NVIDIA's has all versions of all branches, some names without a branch: of a
-        name that has a package of the driver's very version, that one is taken.
+        name that has a package of the driver's very version that one is taken, of the others that
+        follow drivers none that is newer, where there is another.
         """
         if driver.origin == "distribution":
             return self.packages
@@ -110,14 +111,24 @@ class Indices:
             return ()
         found = self.repositories[driver.url].packages
         exact = {one.name for one in found if upstream(one.version) == driver.version}
+        older = {one.name for one in found if _follows(one, driver.version)}
         return [
-            one for one in found if one.name not in exact or upstream(one.version) == driver.version
+            one
+            for one in found
+            if (one.name not in exact or upstream(one.version) == driver.version)
+            and (one.name not in older or _follows(one, driver.version))
         ]
 
     def kernel_of(self, driver: DriverRow) -> list[str]:
         """The packages that bring a driver's kernel module: signed ones where there are such."""
         names = {one.name for one in self.for_driver(driver)}
         return driver.signed if driver.signed and names >= {*driver.signed} else driver.kernel
+
+
+def _follows(package: Package, version: str) -> bool:
+    """Is it numbered as drivers are, and no newer than this one?"""
+    named = package.name.startswith(("nvidia-", "libnvidia-", "libxnvctrl"))
+    return named and compare(upstream(package.version), version) <= 0
 
 
 @functools.lru_cache(maxsize=100_000)

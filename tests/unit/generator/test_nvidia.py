@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from provision import indices, locking
+from provision import indices, locking, mirrors, openpgp
 from provision import lock as locks
 from provision.catalog import Catalog, keys, load
 from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
@@ -327,6 +328,27 @@ def test_a_cuda_that_brings_a_driver_is_refused(lab: Lab, server: Server, key: K
     assert "nvidia-dkms-470" in caught.value.got
 
 
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        (("470.57.02", "470.82.01", "595.71.05"), "470.82.01-1"),
+        (("535.1.1", "595.71.05"), "595.71.05-1"),
+    ],
+)
+def test_what_has_no_version_of_the_drivers_own(
+    lab: Lab, server: Server, key: Key, there: tuple[str, ...], taken: str
+) -> None:
+    """The newest older one, as with Debian's; a newer one only where there is no other."""
+    text = packages().replace(
+        "Depends: dkms, nvidia-kernel-common-470",
+        "Depends: nvidia-modprobe, nvidia-kernel-common-470",
+    )
+    text += "".join(stanza("nvidia-modprobe", f"{version}-1") for version in there)
+    network(server, key, text)
+    part = lab.part("nvidia_driver", driver_source="network", driver_branch="470")
+    assert part["packages"]["kernel"]["nvidia-modprobe"] == taken
+
+
 def test_another_source_is_another_stack(lab: Lab, server: Server, key: Key) -> None:
     """What changes is said, though the versions are the same."""
     network(server, key)
@@ -556,3 +578,95 @@ def test_ubuntus_own_packages_from_a_mirror(lab: Lab, server: Server, key: Key, 
     lab.mirrors = Mirrors(server.url, "", archive)
     with pytest.raises(InputError, match="signature does not hold"):
         lab.lock(driver_branch="470")
+
+
+# the options
+
+
+def given(tmp_path: Path, key: Key, **more: Any) -> Mirrors:
+    file = tmp_path / "key.asc"
+    file.write_bytes(key.armored)
+    return mirrors.parse(load(), nvidia_key=file, **more)
+
+
+def test_mirrors_as_they_are_given(tmp_path: Path, key: Key) -> None:
+    found = given(
+        tmp_path,
+        key,
+        nvidia="https://m.test/nv/",
+        archives=[
+            "ubuntu2004=https://m.test/ubuntu/,focal,focal-updates",
+            "debian11=http://d.test",
+        ],
+        archive_key=tmp_path / "key.asc",
+    )
+    at = "https://us.download.nvidia.com/XFree86/x.run"
+    assert found.at(at) == "https://m.test/nv/XFree86/x.run"
+    assert found.at("https://example.org/x") == "https://example.org/x"
+    assert mirrors.key_fingerprints(found.nvidia_key) == [key.fingerprint]
+    platforms = {row.id: found.of(row) for row in load().platforms}
+    focal = platforms["ubuntu2004"].archives
+    assert [(a.suite, a.url) for a in focal] == [
+        ("focal", "https://m.test/ubuntu"),
+        ("focal-updates", "https://m.test/ubuntu"),
+    ]
+    assert key.fingerprint in focal[0].signed_by
+    assert len(platforms["debian11"].archives) == 3
+    assert platforms["debian12"] == next(r for r in load().platforms if r.id == "debian12")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nvidia": "m.test"}, "a mirror is a URL"),
+        ({"archives": ["focal=https://m.test"]}, "there is no such platform"),
+        ({"archives": ["ubuntu2004"]}, "a mirror is a URL"),
+        ({"archives": ["ubuntu2004=https://m.test,jammy"]}, "no such suite"),
+        ({"archive_key": Path("x")}, "the key of a mirror"),
+        ({"nvidia_key": Path("/nonexistent")}, "the key can't be read"),
+        ({"nvidia_key": Path(__file__)}, "this is no public key"),
+    ],
+)
+def test_mirrors_that_make_no_sense(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mirrors.parse(load(), **options)
+
+
+def test_a_key_is_the_same_armored_or_not(key: Key) -> None:
+    text = openpgp.as_armored(key.binary, where="x")
+    assert openpgp.dearmor(text) == key.binary
+    assert openpgp.as_armored(key.armored, where="x") == text
+    assert openpgp.as_armored(key.armored.replace(b"\n", b"\r\n"), where="x") == text
+    assert openpgp.fingerprints(key.binary) == [key.fingerprint]
+    assert openpgp.fingerprints(b"\x99\xff") == openpgp.fingerprints(b"") == []
+
+
+def test_gpg_reads_what_is_armored_here(key: Key, homes: Path) -> None:
+    """The checksum too: apt's older gpgv refuses armor with a wrong one."""
+    done = subprocess.run(
+        ["gpg", "--homedir", str(key.home), "--batch", "--show-keys", "--with-colons"],
+        input=openpgp.as_armored(key.binary, where="x").encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert key.fingerprint in done.stdout.decode()
+    assert b"CRC" not in done.stderr
+
+
+# the wish
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"driver_source": "run"}, "there is no such source of the driver"),
+        ({"driver_source": "{{ x }}"}, "driver_source is a template"),
+        ({"driver_source": "runfile", "driver_sha256": "a" * 64}, "the hash of one .run file"),
+        ({"driver_branch": "470.256.02", "driver_sha256": "a" * 64}, "the hash of one .run file"),
+        ({**OWN, "driver_sha256": "A" * 64}, "driver_sha256 is not a SHA-256"),
+        ({**OWN, "driver_sha256": "{{ x }}"}, "driver_sha256 is a template"),
+    ],
+)
+def test_a_wish_for_a_driver_is_checked(wish: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_wish(wish, where="x")
