@@ -265,7 +265,7 @@ def package_names(stack: Stack, indices: Indices) -> list[str]:
     roots = [*driver.userspace, *indices.kernel_of(driver), *driver.desktop]
     found = close(Universe.of(indices.for_driver(driver)), roots, branch)
     if stack.cuda.source is not None:
-        universe = Universe.of(indices.repositories[stack.cuda.source.url].packages)
+        universe = Universe.of(_of_patch(stack, indices.repositories[stack.cuda.source.url]))
         more = [*_nvidias(stack).runtime, *_nvidias(stack).toolkit]
     else:
         universe = Universe.of(indices.packages)
@@ -398,7 +398,7 @@ def _cuda(
         universe = Universe.of(indices.packages, prefer)
     elif source is not None:
         names = _nvidias(stack)
-        universe = Universe.of(indices.repositories[source.url].packages, prefer)
+        universe = Universe.of(_of_patch(stack, indices.repositories[source.url]), prefer)
     else:
         raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
     # The driver's libraries are the driver's to install: CUDA only names what is its own.
@@ -432,6 +432,15 @@ def _cuda(
         "minimum": stack.cudnn.minimum,
     }
     return {"cuda": part, "cudnn": cudnn}, toolkit
+
+
+def _of_patch(stack: Stack, repository: Repository) -> list[Package]:
+    """A repository without the sets of a release's other patches, which have its version."""
+    found = repository.packages
+    exact = {one.name for one in found if upstream(one.version) == stack.cuda.version}
+    return [
+        one for one in found if one.name not in exact or upstream(one.version) == stack.cuda.version
+    ]
 
 
 def _check_nvidias(

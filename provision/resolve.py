@@ -1094,6 +1094,9 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     cudnn, driver, row = found["cudnn"], found["driver"], found["tensorflow"].row
     needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
     how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
+    what = f"branch {driver.branch}"
+    if "." in (wish.driver_branch or ""):
+        what = f"version {driver.version}"
     from_ = ""
     if driver.origin != "distribution":
         how = "was wished" if wish.driver_branch else "is the newest known"
@@ -1104,7 +1107,7 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
         window += f"; {gpu.name} ({gpu.generation}) is driven by branches {gpu.driver_first}{last}"
     yield Reason(
         "nvidia_driver",
-        f"branch {driver.branch} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}",
+        f"{what} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}",
     )
     tested = f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
     if cuda.origin == "wheels":

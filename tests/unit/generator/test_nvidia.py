@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from provision import indices, locking, mirrors, openpgp
+from provision import cli, indices, locking, mirrors, openpgp
 from provision import lock as locks
 from provision.catalog import Catalog, keys, load
 from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
@@ -316,6 +317,18 @@ def test_a_cuda_of_another_patch_is_not_passed_off(lab: Lab, server: Server, key
         lab.lock(**OWN)
 
 
+def test_a_patch_that_the_catalog_has_not_yet_is_left_alone(
+    lab: Lab, server: Server, key: Key
+) -> None:
+    newer = "".join(
+        stanza(name, "11.2.3-1", f"{name}-new") + stanza(f"{name}-new", "1")
+        for name in ("cuda-toolkit-11-2", "cuda-libraries-11-2")
+    )
+    network(server, key, packages() + newer)
+    packages_ = lab.part("cuda", **OWN)["packages"]["toolkit"]
+    assert packages_["cuda-toolkit-11-2"] == packages_["cuda-libraries-11-2"] == "11.2.2-1"
+
+
 def test_a_cuda_that_brings_a_driver_is_refused(lab: Lab, server: Server, key: Key) -> None:
     more = {
         "cuda-toolkit-11-2": ("11.2.2-1", "cuda-libraries-11-2, cuda-drivers"),
@@ -538,11 +551,11 @@ SIGNED = {
 }
 
 
-def canonical(server: Server, key: Key, *, signed: bool) -> None:
+def canonical(server: Server, key: Key, *versions: str, signed: bool = False) -> None:
     """A mirror with one suite of focal, and no multiverse."""
-    version = "470.256.02-0ubuntu0.20.04.1"
     text = "".join(
         stanza(name, version, depends.format(v=version), "nvidia-graphics-drivers-470-server")
+        for version in (f"{one}-0ubuntu0.20.04.1" for one in versions or ("470.256.02",))
         for name, depends in UBUNTU.items()
     )
     for name, depends in SIGNED.items() if signed else ():
@@ -572,12 +585,58 @@ def test_ubuntus_own_packages_from_a_mirror(lab: Lab, server: Server, key: Key, 
     }
     urls = [source["url"] for source in made.details["sources"][name]]
     assert urls == [f"{server.url}/ubuntu", f"{server.url}{NETWORK}"]
-    canonical(server, other, signed=False)
+    canonical(server, other)
     driver = lab.part("nvidia_driver", driver_branch="470")
     assert "nvidia-dkms-470-server" in driver["packages"]["kernel"]
     lab.mirrors = Mirrors(server.url, "", archive)
     with pytest.raises(InputError, match="signature does not hold"):
         lab.lock(driver_branch="470")
+
+
+def test_ubuntus_driver_stays_while_it_is_there(lab: Lab, server: Server, key: Key) -> None:
+    """The catalog knows its branch, the archive its versions."""
+    network(server, key)
+    archive = {"ubuntu2004": ArchiveMirror(f"{server.url}/ubuntu", ("focal",))}
+    lab.mirrors = Mirrors(server.url, "", archive, key.armored.decode())
+
+    def version(made: Lock) -> str:
+        (stack,) = made.stacks.values()
+        return str(stack["nvidia_driver"]["version"])
+
+    canonical(server, key, "470.199.02", "470.223.02")
+    made = lab.lock(driver_branch="470")
+    assert version(made) == "470.223.02"
+    canonical(server, key, "470.199.02", "470.223.02", "470.256.02")
+    assert version(lab.lock(made, driver_branch="470")) == "470.223.02"
+    assert version(lab.lock(driver_branch="470")) == "470.256.02"
+    canonical(server, key, "470.256.02")
+    assert version(lab.lock(made, driver_branch="470")) == "470.256.02"
+    with pytest.raises(UnsatisfiableError, match="no package of branch 470"):
+        lab.lock(driver_branch="470.199.02")
+
+
+def test_a_later_patch_of_cuda_moves_no_lock(lab: Lab, server: Server, key: Key) -> None:
+    network(server, key)
+    made = lab.lock(cuda_source="network", **OWN)
+    newer = [
+        row.model_copy(update={"versions": {**row.versions, "11.2.3": row.versions["11.2.2"]}})
+        if row.release == "11.2"
+        else row
+        for row in lab.facts.cuda_releases
+    ]
+    lab.facts = lab.facts.model_copy(update={"cuda_releases": newer})
+    network(server, key, packages() + stanza("cuda-toolkit-11-2", "11.2.3-1", "cuda-nvcc-11-2"))
+    (stack,) = lab.lock(made, cuda_source="network", **OWN).stacks.values()
+    assert stack["cuda"]["version"] == "11.2.2"
+    (stack,) = lab.lock(cuda_source="network", **OWN).stacks.values()
+    assert stack["cuda"]["version"] == "11.2.3"
+
+
+def test_a_tensorflow_beside_shares_nvidias_cuda(lab: Lab, server: Server, key: Key) -> None:
+    network(server, key)
+    first, second = lab.lock(beside=[{"tensorflow": "2.8"}], **OWN).stacks.values()
+    assert first["cuda"] == second["cuda"]
+    assert first["nvidia_driver"] == second["nvidia_driver"]
 
 
 # the options
@@ -613,6 +672,31 @@ def test_mirrors_as_they_are_given(tmp_path: Path, key: Key) -> None:
     assert key.fingerprint in focal[0].signed_by
     assert len(platforms["debian11"].archives) == 3
     assert platforms["debian12"] == next(r for r in load().platforms if r.id == "debian12")
+
+
+def test_the_command_has_them(tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as variables; of archives several."""
+    seen = []
+
+    def stop(*_a: Any, places: Mirrors, **_k: Any) -> None:
+        seen.append(places)
+        raise InputError("enough")
+
+    fleet = Fleet({"gpu01": parse_wish({"tensorflow": "2.9"}, where="x")})
+    monkeypatch.setattr(cli, "_read_fleet", lambda *_a, **_k: fleet)
+    monkeypatch.setattr(cli, "_make_lock", stop)
+    (tmp_path / "key.asc").write_bytes(key.armored)
+    options = ["--nvidia-mirror", "https://m.test", "--nvidia-key", str(tmp_path / "key.asc")]
+    runner = CliRunner()
+    runner.invoke(
+        cli.app,
+        ["lock", "--project", str(tmp_path), *options],
+        env={"PROVISION_ARCHIVE_MIRROR": "ubuntu2004=https://a.test debian11=https://b.test"},
+    )
+    (places,) = seen
+    assert places.nvidia == "https://m.test"
+    assert mirrors.key_fingerprints(places.nvidia_key) == [key.fingerprint]
+    assert list(places.archives) == ["ubuntu2004", "debian11"]
 
 
 @pytest.mark.parametrize(
