@@ -42,7 +42,8 @@ DRIVER = {
     "nvidia-dkms-470": "dkms, nvidia-kernel-common-470 (= {v}), nvidia-kernel-source-470",
     "nvidia-kernel-common-470": "",
     "nvidia-kernel-source-470": "",
-    "nvidia-driver-470": "nvidia-dkms-470, nvidia-settings, xserver-xorg-core",
+    "nvidia-driver-470": "nvidia-dkms-470, nvidia-settings, xserver-xorg-video-nvidia-470",
+    "xserver-xorg-video-nvidia-470": "xserver-xorg-core",
     "nvidia-settings": "",
 }
 
