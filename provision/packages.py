@@ -120,9 +120,28 @@ class Indices:
         ]
 
     def kernel_of(self, driver: DriverRow) -> list[str]:
-        """The packages that bring a driver's kernel module: signed ones where there are such."""
-        names = {one.name for one in self.for_driver(driver)}
-        return driver.signed if driver.signed and names >= {*driver.signed} else driver.kernel
+        """The packages that bring a driver's kernel module: signed ones where they are for today.
+
+        Canonical stops to build the modules of an old branch long before its driver leaves the
+        archive: what is left is for a kernel that no host has any more.
+        """
+        kernels: dict[str, tuple[int, ...]] = {}
+        for one in self.for_driver(driver) if driver.signed else ():
+            match = _OF_KERNELS.match(f"{one.name} {one.version}")
+            if match:
+                kernel = tuple(int(part) for part in re.split(r"[.-]", match["kernel"]))
+                kernels[one.name] = max(kernel, kernels.get(one.name, ()))
+        newest = max(kernels.values(), default=())
+        modules = [name for name in driver.signed if name.startswith("linux-")]
+        if modules and all(kernels.get(name) == newest for name in modules):
+            return driver.signed
+        return driver.kernel
+
+
+# The package that follows the newest kernel, with the kernel that it follows now.
+_OF_KERNELS = re.compile(
+    r"linux-modules-nvidia-\d+(-server)?(-open)?-generic (?P<kernel>\d+\.\d+\.\d+-\d+)"
+)
 
 
 def _follows(package: Package, version: str) -> bool:

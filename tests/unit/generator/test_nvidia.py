@@ -557,7 +557,9 @@ SIGNED = {
 }
 
 
-def canonical(server: Server, key: Key, *versions: str, signed: bool = False) -> None:
+def canonical(
+    server: Server, key: Key, *versions: str, signed: bool = False, newer_kernel: bool = False
+) -> None:
     """A mirror with one suite of focal, and no multiverse."""
     text = "".join(
         stanza(name, version, depends.format(v=version), "nvidia-graphics-drivers-470-server")
@@ -566,6 +568,8 @@ def canonical(server: Server, key: Key, *versions: str, signed: bool = False) ->
     )
     for name, depends in SIGNED.items() if signed else ():
         text += stanza(name, "5.4.0-216.236", depends, "linux-restricted-modules")
+    if newer_kernel:
+        text += stanza("linux-modules-nvidia-535-server-generic", "5.4.0-220.240+1")
     data = gzip.compress(text.encode())
     path = "restricted/binary-amd64/Packages.gz"
     release = f"Date: x\nSHA256:\n {hashlib.sha256(data).hexdigest()} {len(data)} {path}\n"
@@ -591,9 +595,11 @@ def test_ubuntus_own_packages_from_a_mirror(lab: Lab, server: Server, key: Key, 
     }
     urls = [source["url"] for source in made.details["sources"][name]]
     assert urls == [f"{server.url}/ubuntu", f"{server.url}{NETWORK}"]
-    canonical(server, other)
-    driver = lab.part("nvidia_driver", driver_branch="470")
-    assert "nvidia-dkms-470-server" in driver["packages"]["kernel"]
+    # Modules for a kernel that no host has any more, or none at all: DKMS.
+    for more in ({"signed": True, "newer_kernel": True}, {}):
+        canonical(server, other, **more)
+        driver = lab.part("nvidia_driver", driver_branch="470")
+        assert "nvidia-dkms-470-server" in driver["packages"]["kernel"]
     lab.mirrors = Mirrors(server.url, "", archive)
     with pytest.raises(InputError, match="signature does not hold"):
         lab.lock(driver_branch="470")
