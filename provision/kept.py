@@ -167,11 +167,10 @@ def hold(
         newer = version_of(stacks_of(choice)[number], component)
         if not locked or upgrade.moves(component) or locked == newer:
             continue
+        sources = {part.get("source", "distribution"), choice.stack.driver.origin}
+        if component == "nvidia_driver" and sources != {"distribution"}:
+            continue  # `settle` has NVIDIA's own; or the wish is for another source now
         narrowed = narrowed_to(narrow, choice, component, part, number)
-        if component == "nvidia_driver" and choice.stack.driver.origin != part.get(
-            "source", "distribution"
-        ):
-            continue  # the wish is for another source now
         if narrowed is not None and component == "nvidia_driver":
             (row,) = [
                 r for r in narrowed.drivers
@@ -327,7 +326,7 @@ def settle(
     """
     stack = choice.stack
     if stack.driver.origin == "runfile":
-        return choice, []
+        return _with_run(facts, choice, locked), []
     if stack.driver.origin == "network" or choice.platform.distribution == "ubuntu":
         row = _of_index(choice, indices, locked)
         if row is None or row.version == stack.driver.version:
@@ -358,6 +357,21 @@ def settle(
             note = f"{choice.platform.title}: {gone}"
             return dataclasses.replace(choice, stack=first, beside=tuple(others)), [note]
     return choice, []
+
+
+def _with_run(facts: Catalog, choice: Choice, locked: str) -> Choice:
+    """The choice with the installer that is locked, where the catalog has it still."""
+    stack = choice.stack
+    if locked in ("", stack.driver.version) or "." in (choice.wish.driver_branch or ""):
+        return choice
+    for run in facts.nvidia_runfiles:
+        if run.kind == "driver" and run.version == locked:
+            changed_ = {"version": locked, "url": run.url, "sha256": run.sha256 or ""}
+            row = stack.driver.model_copy(update=changed_)
+            told = f"{locked} is the one that is locked"
+            first, *others = [_with_driver(one, row, told) for one in stacks_of(choice)]
+            return dataclasses.replace(choice, stack=first, beside=tuple(others))
+    return choice
 
 
 def _of_index(choice: Choice, indices: Indices, locked: str) -> DriverRow | None:

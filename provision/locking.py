@@ -60,6 +60,13 @@ def make(
     found: dict[str, Indices] = {}
     suites: list[str] = []
     where = mirrors or Mirrors()
+    reader = Reader(
+        facts,
+        where,
+        indices.cache_directory(),
+        progress=progress,
+        known=kept.file_hashes(before),
+    )
     for choice in choices:
         platform = where.of(choice.platform)
         if platform.id not in found:
@@ -74,7 +81,7 @@ def make(
                     progress=progress,
                     gone=missing,
                 )
-            found[platform.id] = _with_nvidias(facts, stacks, archive, before, where, progress)
+            found[platform.id] = _with_repositories(facts, stacks, archive, reader)
             suites += [_suite(platform, archive) for archive in missing or ()]
     kept.check_hashes(choices, found, before)
     gone = suites + [
@@ -84,37 +91,39 @@ def make(
     if suites:
         return Made(None, gone=tuple(gone))
     try:
-        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, progress)
+        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, reader)
     except UnsatisfiableError as error:
         if not check or not gone:
             raise
         return Made(None, gone=tuple(gone), problem=error)
 
 
-def _with_nvidias(
-    facts: Catalog,
-    stacks: Sequence[Stack],
-    archive: Indices,
-    before: Lock | None,
-    mirrors: Mirrors,
-    progress: Callable[[str], None],
+def _with_repositories(
+    facts: Catalog, stacks: Sequence[Stack], archive: Indices, reader: Reader
 ) -> Indices:
-    """The indices of a platform with what its stacks take from NVIDIA itself."""
+    """The indices of a platform with NVIDIA's repositories that its stacks take from."""
     rows = {row.url: row for row in facts.nvidia_sources}
     urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
     urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
-    runs = {one.driver.url: one.driver for one in stacks if one.driver.origin == "runfile"}
-    known = kept.file_hashes(before)
-    reader = Reader(facts, mirrors, indices.cache_directory(), progress=progress, known=known)
-    repositories = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
-    for one in repositories.values():
-        if one.sha256 and known.get(one.url, one.sha256) != one.sha256:
-            raise kept.changed(one.url, f"SHA-256 {one.sha256}", f"SHA-256 {known[one.url]}")
-    return dataclasses.replace(
-        archive,
-        repositories=repositories,
-        runfiles={url: reader.runfile(driver) for url, driver in runs.items()},
-    )
+    found = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
+    for one in found.values():
+        known = reader.known.get(one.url, one.sha256)
+        if one.sha256 != known:
+            raise kept.changed(one.url, f"SHA-256 {one.sha256}", f"SHA-256 {known}")
+    return dataclasses.replace(archive, repositories=found)
+
+
+def _with_runfiles(
+    found: Mapping[str, Indices], chosen: Sequence[Choice], reader: Reader
+) -> dict[str, Indices]:
+    """The indices with the installers of the drivers that were chosen."""
+    runs = {
+        one.driver.url: reader.runfile(one.driver)
+        for choice in chosen
+        for one in stacks_of(choice)
+        if one.driver.origin == "runfile"
+    }
+    return {name: dataclasses.replace(one, runfiles=runs) for name, one in found.items()}
 
 
 def _suite(platform: PlatformRow, archive: Archive) -> str:
@@ -131,9 +140,10 @@ def _made(
     upgrade: Upgrade,
     twin: Twin | None,
     gone: Sequence[str],
-    progress: Callable[[str], None],
+    reader: Reader,
 ) -> Made:
     chosen, notes = kept.choose(facts, fleet, choices, found, before, upgrade)
+    found = _with_runfiles(found, chosen, reader)
     prefer = kept.packages(chosen, found, before, upgrade)
     wheels = kept.wheel_versions(chosen, before, upgrade)
     pinned = ""
@@ -150,7 +160,7 @@ def _made(
     for stack in (one for choice in chosen for one in locks.stacks_of(choice)):
         if stack.id in texts:
             continue
-        progress(f"wheels of TensorFlow {stack.tensorflow}")
+        reader.progress(f"wheels of TensorFlow {stack.tensorflow}")
         asked: dict[str, Any] = {
             "python": stack.python,
             "wheel_platform": stack.platform.wheel_platform,

@@ -104,13 +104,15 @@ class Lab:
         self.facts = with_key(key.fingerprint)
         self.mirrors = Mirrors(nvidia=server.url)
         self.platform = "ubuntu2004"
+        self.notes: tuple[str, ...] = ()
 
     def lock(self, before: Lock | None = None, upgrade: Upgrade = KEEP, **wish: object) -> Lock:
         parsed = parse_wish({"tensorflow": "2.9", **wish}, where="x")
         fleet = Fleet({"gpu01": parsed}, facts={"gpu01": HostFacts(self.platform)})
-        made = locking.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors).lock
-        assert made is not None
-        return locks.parse(locks.dump(made), where="lock.yml")
+        made = locking.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
+        assert made.lock is not None
+        self.notes = made.notes
+        return locks.parse(locks.dump(made.lock), where="lock.yml")
 
     def part(self, component: str, **wish: object) -> Any:
         (stack,) = self.lock(**wish).stacks.values()
@@ -286,6 +288,24 @@ def test_a_run_file_of_no_known_hash_is_fetched_once(
     assert lab.lock(made, **wish).digest == made.digest
 
 
+def test_a_run_file_stays_while_the_catalog_has_it(lab: Lab, server: Server, key: Key) -> None:
+    network(server, key)
+    wish = {"driver_source": "runfile", "driver_branch": "535"}
+    whole = lab.facts
+    older = [row for row in whole.nvidia_runfiles if row.version != "535.261.03"]
+    lab.facts = whole.model_copy(update={"nvidia_runfiles": older})
+    made = lab.lock(**wish)
+    lab.facts = whole
+    for before, upgrade, version in (
+        (made, KEEP, "535.154.05"),
+        (made, Upgrade(everything=True), "535.261.03"),
+        (None, KEEP, "535.261.03"),
+    ):
+        (stack,) = lab.lock(before, upgrade, **wish).stacks.values()
+        assert stack["nvidia_driver"]["version"] == version
+        assert version in stack["nvidia_driver"]["runfile"]["url"]
+
+
 # versions
 
 
@@ -301,6 +321,7 @@ def test_the_newest_of_a_branch_is_what_the_index_has(lab: Lab, server: Server, 
         return str(stack["nvidia_driver"]["version"])
 
     assert version(made) == "470.182.03"
+    assert not [one for one in lab.notes if "any more" in one]
     assert version(None) == "470.223.02"
     assert version(made, Upgrade(names=frozenset({"nvidia_driver"}))) == "470.223.02"
 
