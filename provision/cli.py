@@ -996,7 +996,7 @@ def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
         row["platform"] == platform
         and row["wish"] == wish
         and row.get("generations", []) == list(choice.generations)
-        and row["stack"].startswith(choice.stack.id)
+        and row["stack"].startswith(choice.stack.begins)
         for row in _read_lock(project).slim["rows"]
     )
 

@@ -140,6 +140,15 @@ class Stack:
         )
 
     @property
+    def begins(self) -> str:
+        """What the id in a lock begins with: of some drivers the index alone has the version."""
+        driver = self.driver
+        ubuntus = driver.origin == "distribution" and self.platform.distribution == "ubuntu"
+        if driver.origin != "network" and not ubuntus:
+            return self.id
+        return f"{self.id.removesuffix(driver.version)}{driver.branch}."
+
+    @property
     def native(self) -> bool:
         """Is all of it of Debian's own archive, or of wheels?"""
         own = self.driver.origin == "distribution" and self.cuda.origin in (

@@ -23,6 +23,7 @@ from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.mirrors import ArchiveMirror, Mirrors
 from provision.nvidia import Reader
+from provision.resolve import resolve_fleet
 from provision.values import HostFacts
 from tests.unit.generator import recorded
 from tests.unit.generator.signed_repository import (
@@ -106,9 +107,12 @@ class Lab:
         self.platform = "ubuntu2004"
         self.notes: tuple[str, ...] = ()
 
-    def lock(self, before: Lock | None = None, upgrade: Upgrade = KEEP, **wish: object) -> Lock:
+    def fleet(self, **wish: object) -> Fleet:
         parsed = parse_wish({"tensorflow": "2.9", **wish}, where="x")
-        fleet = Fleet({"gpu01": parsed}, facts={"gpu01": HostFacts(self.platform)})
+        return Fleet({"gpu01": parsed}, facts={"gpu01": HostFacts(self.platform)})
+
+    def lock(self, before: Lock | None = None, upgrade: Upgrade = KEEP, **wish: object) -> Lock:
+        fleet = self.fleet(**wish)
         made = locking.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
         assert made.lock is not None
         self.notes = made.notes
@@ -321,6 +325,10 @@ def test_the_newest_of_a_branch_is_what_the_index_has(lab: Lab, server: Server, 
         return str(stack["nvidia_driver"]["version"])
 
     assert version(made) == "470.182.03"
+    (name,) = made.stacks
+    (choice,) = resolve_fleet(lab.facts, lab.fleet(**wish))
+    assert choice.stack.id != name
+    assert name.startswith(choice.stack.begins)
     assert not [one for one in lab.notes if "any more" in one]
     assert version(None) == "470.223.02"
     assert version(made, Upgrade(names=frozenset({"nvidia_driver"}))) == "470.223.02"
