@@ -33,6 +33,7 @@ from provision import (
     lockdiff,
     locking,
     matrix,
+    mirrors,
     resolve,
     run,
     shipped,
@@ -178,6 +179,7 @@ def _make_lock(
     *,
     host: twin.Twin | None,
     check: bool,
+    places: mirrors.Mirrors,
 ) -> locking.Made:
     with err.status("") as status:
 
@@ -192,6 +194,7 @@ def _make_lock(
             upgrade,
             twin=host,
             check=check,
+            mirrors=places,
             progress=progress,
         )
 
@@ -390,6 +393,46 @@ def lock(
         bool,
         typer.Option("--check", help="Write nothing; exit 5 if it would change."),
     ] = False,
+    nvidia_mirror: Annotated[
+        str,
+        typer.Option(
+            "--nvidia-mirror",
+            metavar="URL",
+            envvar="PROVISION_NVIDIA_MIRROR",
+            show_envvar=True,
+            help="A mirror in place of developer.download.nvidia.com and us.download.nvidia.com, "
+            "with their paths; the lock has hosts install from it.",
+        ),
+    ] = "",
+    nvidia_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--nvidia-key",
+            metavar="FILE",
+            envvar="PROVISION_NVIDIA_KEY",
+            dir_okay=False,
+            help="The public key of a mirror that signs NVIDIA's repositories anew.",
+        ),
+    ] = None,
+    archive_mirror: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--archive-mirror",
+            metavar="PLATFORM=URL[,SUITE...]",
+            envvar="PROVISION_ARCHIVE_MIRROR",
+            help="A mirror of a platform's own archive, with these of its suites (all).",
+        ),
+    ] = None,
+    archive_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive-key",
+            metavar="FILE",
+            envvar="PROVISION_ARCHIVE_KEY",
+            dir_okay=False,
+            help="The public key of an archive mirror that signs anew.",
+        ),
+    ] = None,
     vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
@@ -410,6 +453,13 @@ def lock(
             expected="one of them",
             hint="--from-host locks what a host has, --upgrade what upstream has",
         )
+    places = mirrors.parse(
+        catalog.load(),
+        nvidia=nvidia_mirror,
+        nvidia_key=nvidia_key,
+        archives=archive_mirror or (),
+        archive_key=archive_key,
+    )
     fleet = _read_fleet(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
@@ -418,7 +468,7 @@ def lock(
     host = None
     if from_host is not None:
         host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
-    result = _make_lock(fleet, before, may, host=host, check=check)
+    result = _make_lock(fleet, before, may, host=host, check=check, places=places)
     path = project / "lock.yml"
     for line in () if as_json else (*result.gone, *result.notes):
         _say(f"{'gone' if line in result.gone else 'note'}: {line}", err)
@@ -946,7 +996,7 @@ def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
         row["platform"] == platform
         and row["wish"] == wish
         and row.get("generations", []) == list(choice.generations)
-        and row["stack"].startswith(choice.stack.id)
+        and row["stack"].startswith(choice.stack.begins)
         for row in _read_lock(project).slim["rows"]
     )
 
@@ -1028,7 +1078,7 @@ def show_catalog(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("TensorFlow", "Python", "CUDA", "cuDNN", "driver", *titles.values()):
         table.add_column(title.partition(" (")[0], overflow="fold")
-    styles = {"debs": "green", "wheels": "green", "known": "dim", "no": "dim"}
+    styles = {"debs": "green", "wheels": "green", "nvidia": "green", "known": "dim", "no": "dim"}
     for line in found:
         cells = [f"[{styles[c.how]}]{escape(matrix.shown(c))}[/]" for c in line.cells]
         table.add_row(line.patch, line.pythons, line.cuda, line.cudnn, line.driver, *cells)

@@ -7,7 +7,7 @@ Verified indices are kept in the cache by their hash, so a second lock fetches t
 
 from __future__ import annotations
 
-import base64
+import gzip
 import hashlib
 import lzma
 import os
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from provision.catalog import Archive, PlatformRow
 from provision.errors import InputError, MachineError, UnsatisfiableError
+from provision.openpgp import dearmor
 from provision.packages import Indices, Package, Source, parse
 
 Fetch = Callable[[str], bytes]
@@ -67,32 +68,42 @@ def fetch(url: str) -> bytes:
         ) from None
 
 
-def dearmor(text: str) -> bytes:
-    """An ASCII-armored public key -> the binary form that gpgv reads."""
-    body = re.search(
-        r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[^\n]+\n)*?\n(.*?)(?:\n=[^\n]+)?\n"
-        r"-----END PGP PUBLIC KEY BLOCK-----",
-        text,
-        re.DOTALL,
-    )
-    if body is None:
-        raise InputError("not an armored public key", got=text[:40])
-    return base64.b64decode(body.group(1))
-
-
 def verify(in_release: bytes, archive: Archive, keys: Mapping[str, str]) -> tuple[str, list[str]]:
     """The text that was signed, and the pinned fingerprints that signed it.
 
     The text is what gpgv says it verified, never the file around it. InputError for a signature
     that does not hold or is by no pinned key; MachineError without gpgv.
     """
-    where = f"{archive.url} {archive.suite} InRelease"
+    return verified(
+        {"InRelease": in_release},
+        keys,
+        archive.signed_by,
+        where=f"{archive.url} {archive.suite} InRelease",
+        hint="a proxy or mirror answered with something else than Debian's file",
+    )
+
+
+def verified(
+    files: Mapping[str, bytes],
+    keys: Mapping[str, str],
+    signed_by: Sequence[str],
+    *,
+    where: str,
+    hint: str,
+) -> tuple[str, list[str]]:
+    """As `verify`, of an InRelease, or of a Release and its Release.gpg."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "InRelease").write_bytes(in_release)
+        for file, data in files.items():
+            (folder / file).write_bytes(data)
         (folder / "keys.gpg").write_bytes(b"".join(dearmor(keys[k]) for k in sorted(keys)))
         command = ["gpgv", "--status-fd", "1", "--keyring", str(folder / "keys.gpg")]
-        command += ["--output", str(folder / "text"), str(folder / "InRelease")]
+        if "InRelease" in files:
+            signed_text = folder / "text"
+            command += ["--output", str(signed_text), str(folder / "InRelease")]
+        else:
+            signed_text = folder / "Release"
+            command += [str(folder / "Release.gpg"), str(signed_text)]
         try:
             done = subprocess.run(command, capture_output=True, check=False)
         except FileNotFoundError:
@@ -100,21 +111,27 @@ def verify(in_release: bytes, archive: Archive, keys: Mapping[str, str]) -> tupl
                 "gpgv is not here, so no index can be believed", hint="apt install gpgv"
             ) from None
         status = done.stdout.decode(errors="replace")
-        signed_text = folder / "text"
         text = signed_text.read_text(encoding="utf-8") if signed_text.exists() else ""
-    # VALIDSIG's last word is the fingerprint of the primary key (GnuPG doc/DETAILS).
+    # VALIDSIG's last word is the fingerprint of the primary key (GnuPG doc/DETAILS). It comes with
+    # an expired or revoked key too; GOODSIG does not, and apt on the hosts refuses such a key.
     valid = {
-        line.split()[-1] for line in status.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")
+        line.split()[-1]
+        for signature in status.split("[GNUPG:] NEWSIG")
+        if "[GNUPG:] GOODSIG " in signature
+        for line in signature.splitlines()
+        if line.startswith("[GNUPG:] VALIDSIG ")
     }
-    pinned = [key for key in archive.signed_by if key in valid]
+    pinned = [key for key in signed_by if key in valid]
     if "[GNUPG:] BADSIG " in status or not pinned or not text:
-        seen = re.findall(r"\[GNUPG:\] (\w*SIG|NO_PUBKEY|NODATA|EXPKEYSIG)\b(.*)", status)
+        seen = re.findall(r"\[GNUPG:\] (\w*SIG|NO_PUBKEY|NODATA)\b(.*)", status)
+        seen = [(word, rest) for word, rest in seen if word != "NEWSIG"]
+        expired = "[GNUPG:] EXPKEYSIG " in status
         raise InputError(
             "the index's signature does not hold",
             where=where,
             got="; ".join(f"{word}{rest[:80]}" for word, rest in seen) or "no signature",
-            expected=f"a good signature by {' or '.join(archive.signed_by)}",
-            hint="a proxy or mirror answered with something else than Debian's file",
+            expected=f"a good signature by {' or '.join(signed_by)}",
+            hint="the key that signed it has expired" if expired else hint,
         )
     return text, pinned
 
@@ -219,13 +236,24 @@ def _read_suite(
     text, pinned = verify(raw, archive.model_copy(update={"url": url}), keys)
     known = checksums(text)
     for component in archive.components:
-        path = f"{component}/binary-{platform.package_architecture}/Packages.xz"
-        if path not in known:
-            raise InputError("the archive has no such index", where=base, got=path)
+        folder = f"{component}/binary-{platform.package_architecture}"
+        path = listed(known, f"{folder}/Packages")
+        if not path:
+            if archive.partial:
+                continue
+            raise InputError(
+                "the archive has no such index", where=base, got=f"{folder}/Packages.xz"
+            )
         digest, _size = known[path]
         progress(f"{archive.label}: {component}")
-        body = _cached(f"{base}/{path}", digest, cache, get)
-        packages += parse(lzma.decompress(body).decode("utf-8"), f"{archive.label}/{component}")
+        body = cached(f"{base}/{path}", digest, cache, get)
+        packages += parse(unpacked(path, body), f"{archive.label}/{component}")
+    if archive.partial and not packages:
+        raise InputError(
+            "the mirror has no package of the platform",
+            where=base,
+            expected=f"{' or '.join(archive.components)} for {platform.package_architecture}",
+        )
     source = Source(
         url,
         archive.suite,
@@ -237,7 +265,25 @@ def _read_suite(
     return packages, source
 
 
-def _cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
+def listed(known: Mapping[str, object], name: str) -> str:
+    """The name under which a Release lists an index, packed as it may be; "" where it does not."""
+    names = (f"{dot}{name}{end}" for end in (".xz", ".gz", "") for dot in ("", "./"))
+    return next((one for one in names if one in known), "")
+
+
+def unpacked(path: str, body: bytes) -> str:
+    """An index as text. InputError for one that is not packed as its name says."""
+    try:
+        if path.endswith(".xz"):
+            body = lzma.decompress(body)
+        elif path.endswith(".gz"):
+            body = gzip.decompress(body)
+        return body.decode("utf-8")
+    except (lzma.LZMAError, OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError("an index can't be read", where=path, got=str(error)) from None
+
+
+def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
     """The file of this SHA-256, from the cache or the network; a wrong one is never kept."""
     file = cache / "indices" / digest
     try:

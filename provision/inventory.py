@@ -35,11 +35,13 @@ WISH = "gpu_stack"
 PLATFORM = "gpu_platform"
 MODELS = "gpu_models"
 WISH_KEYS = (
-    "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "gcc", "beside",
+    "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "driver_source",
+    "driver_sha256", "gcc", "beside",
 )  # fmt: skip
 # What is the host's, a driver say, there is once; these there can be several of.
 BESIDE_KEYS = ("tensorflow", "python")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")
+DRIVER_SOURCES = ("distribution", "network", "runfile")
 CUDNN_KEYS = ("version", "cuda", "sha256")
 
 _LITERAL = re.compile(r"\{\{|\{%|\{#")
@@ -497,15 +499,17 @@ def parse_wish(value: Any, *, where: str) -> Wish:
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
-    words = ("cudnn", "cuda_source", "beside")
+    words = ("cudnn", "cuda_source", "driver_source", "driver_sha256", "beside")
     plain = {key: _text(value[key], key, where) for key in value if key not in words}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
         tensorflow=plain.get("tensorflow"),
         python=plain.get("python"),
         cuda=plain.get("cuda"),
-        cuda_source=_cuda_source(value["cuda_source"], where) if "cuda_source" in value else None,
+        cuda_source=_source(value, "cuda_source", CUDA_SOURCES, where),
         driver_branch=plain.get("driver_branch"),
+        driver_source=_source(value, "driver_source", DRIVER_SOURCES, where),
+        driver_sha256=_driver_sha256(value, where),
         cudnn=cudnn,
         gcc=plain.get("gcc"),
         beside=_beside(value["beside"], where) if "beside" in value else (),
@@ -551,18 +555,53 @@ def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where
             )
 
 
-def _cuda_source(value: Any, where: str) -> str:
+def _source(wish: Mapping[str, Any], word: str, known: Sequence[str], where: str) -> str | None:
+    """Where CUDA or the driver is to come from; None where nobody said."""
+    if word not in wish:
+        return None
+    value = wish[word]
     if isinstance(value, str) and _LITERAL.search(value):
-        raise _no_template(where, "cuda_source")
-    if value not in CUDA_SOURCES:
+        raise _no_template(where, word)
+    if value not in known:
+        what = "CUDA" if word == "cuda_source" else "the driver"
         raise InputError(
-            "there is no such source of CUDA",
+            f"there is no such source of {what}",
             where=where,
             got=json.dumps(value),
-            expected=" or ".join(CUDA_SOURCES),
-            hint=did_you_mean(str(value), CUDA_SOURCES),
+            expected=" or ".join(known),
+            hint=did_you_mean(str(value), known),
         )
     return str(value)
+
+
+def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
+    """The hash of a .run file of one's own; it is for one exact version."""
+    if "driver_sha256" not in wish:
+        return None
+    found = _sha256(wish["driver_sha256"], "driver_sha256", where)
+    exact = "." in str(wish.get("driver_branch", ""))
+    if wish.get("driver_source") != "runfile" or not exact:
+        raise InputError(
+            "driver_sha256 is the hash of one .run file",
+            where=where,
+            expected='driver_source: runfile, driver_branch: "470.256.02", driver_sha256: "..."',
+            hint="with another driver_source what is installed is known by its packages",
+        )
+    return found
+
+
+def _sha256(value: Any, what: str, where: str) -> str:
+    """64 hex digits as the user quoted them."""
+    if isinstance(value, str) and _LITERAL.search(value):
+        raise _no_template(where, what)
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise InputError(
+            f"{what} is not a SHA-256",
+            where=where,
+            got=f"{value!r}",
+            expected="64 lower-case hex digits, quoted, as `sha256sum FILE` prints them",
+        )
+    return value
 
 
 def _cudnn_wish(value: Any, where: str) -> CudnnWish:
@@ -577,15 +616,7 @@ def _cudnn_wish(value: Any, where: str) -> CudnnWish:
         )
     sha256 = value.get("sha256")
     if sha256 is not None:
-        if isinstance(sha256, str) and _LITERAL.search(sha256):
-            raise _no_template(where, "cudnn sha256")
-        if not isinstance(sha256, str) or not re.fullmatch(r"[0-9a-f]{64}", sha256):
-            raise InputError(
-                "cudnn sha256 is not a SHA-256",
-                where=where,
-                got=f"{sha256!r}",
-                expected="64 lower-case hex digits, quoted, as `sha256sum FILE` prints them",
-            )
+        sha256 = _sha256(sha256, "cudnn sha256", where)
     return CudnnWish(
         version=_text(value["version"], "cudnn version", where),
         cuda=_text(value["cuda"], "cudnn cuda", where) if "cuda" in value else None,

@@ -21,7 +21,7 @@ from provision.catalog import Catalog, DriverRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, did_you_mean
 from provision.lock import Lock, locked_names, stacks_of, wheels
-from provision.packages import Branch, Indices, Universe, close
+from provision.packages import Branch, Indices, Universe, close, upstream
 from provision.resolve import Choice, Stack, resolve_fleet
 from provision.values import COMPONENTS
 
@@ -128,7 +128,8 @@ def choose(
         if found:
             one, told = hold(facts, fleet, one, found, indices[one.platform.id], upgrade)
             notes += told
-        one, told = settle(facts, one, indices[one.platform.id])
+        locked = _locked_driver(one, found, upgrade)
+        one, told = settle(facts, one, indices[one.platform.id], locked)
         notes += told
         chosen.append(one)
     return chosen, list(dict.fromkeys(notes))
@@ -166,6 +167,9 @@ def hold(
         newer = version_of(stacks_of(choice)[number], component)
         if not locked or upgrade.moves(component) or locked == newer:
             continue
+        sources = {part.get("source", "distribution"), choice.stack.driver.origin}
+        if component == "nvidia_driver" and sources != {"distribution"}:
+            continue  # `settle` has NVIDIA's own; or the wish is for another source now
         narrowed = narrowed_to(narrow, choice, component, part, number)
         if narrowed is not None and component == "nvidia_driver":
             (row,) = [
@@ -222,6 +226,8 @@ def narrowed_to(
         # Other branches stay: other hosts with this wish may need one for their GPUs.
         others = [row for row in facts.drivers if row.platform != here or row not in branch]
         return facts.model_copy(update={"drivers": others + rows[:1]}) if rows else None
+    if component == "cuda" and part.get("source") == "network":
+        return _with_patch(facts, str(part["release"]), str(version))
     if component == "cuda":
         cudas = [r for r in facts.cuda if r.platform == here and r.version == version]
         others_ = [row for row in facts.cuda if row.platform != here]
@@ -245,6 +251,18 @@ def narrowed_to(
     free = choice.wish.tensorflow is None and not choice.beside
     tensorflow = [rows_[0].model_copy(update={"patches": [version]}), *([] if free else others__)]
     return facts.model_copy(update={"tensorflow": tensorflow, "platforms": platforms})
+
+
+def _with_patch(facts: Catalog, release: str, version: str) -> Catalog | None:
+    """The catalog with one patch of a CUDA release alone, for a repository has them all."""
+    rows = []
+    for row in facts.cuda_releases:
+        if row.release == release:
+            if version not in row.versions:
+                return None
+            row = row.model_copy(update={"versions": {version: row.versions[version]}})
+        rows.append(row)
+    return facts.model_copy(update={"cuda_releases": rows})
 
 
 def resolved(facts: Catalog, fleet: Fleet, choice: Choice) -> Choice | None:
@@ -281,19 +299,42 @@ def has_driver(row: DriverRow, indices: Indices) -> bool:
     """Whether the indices have this driver whole."""
     branch = Branch(row.version, frozenset(row.branch_sources))
     try:
-        close(Universe.of(indices.packages), [*row.userspace, *row.kernel], branch)
+        universe = Universe.of(indices.for_driver(row))
+        close(universe, [*row.userspace, *indices.kernel_of(row)], branch)
     except UnsatisfiableError:
         return False
     return True
 
 
-def settle(facts: Catalog, choice: Choice, indices: Indices) -> tuple[Choice, list[str]]:
+def _locked_driver(choice: Choice, found: Sequence[Held], upgrade: Upgrade) -> str:
+    """The locked version of a driver of the same branch and source that may stay; "" for none."""
+    if not found or upgrade.moves("nvidia_driver"):
+        return ""
+    part, row = found[0].part["nvidia_driver"], choice.stack.driver
+    same = (part["branch"], part.get("source", "distribution")) == (row.branch, row.origin)
+    return str(part["version"]) if same else ""
+
+
+def settle(
+    facts: Catalog, choice: Choice, indices: Indices, locked: str = ""
+) -> tuple[Choice, list[str]]:
     """A driver that has left the archive gives way to the next of its branch that is there.
 
     A security suite keeps only its newest. Without another the choice stays as it is, for `make` to
-    say what is missing.
+    say what is missing. Of Ubuntu's drivers and of those in NVIDIA's repository the catalog knows
+    the branch, and the index the versions: the `locked` one stays, else the newest is taken.
     """
     stack = choice.stack
+    if stack.driver.origin == "runfile":
+        return _with_run(facts, choice, locked), []
+    if stack.driver.origin == "network" or choice.platform.distribution == "ubuntu":
+        row = _of_index(choice, indices, locked)
+        if row is None or row.version == stack.driver.version:
+            return choice, []
+        why = "the one that is locked" if row.version == locked else "the newest there"
+        told = f"{row.version} is {why}"
+        first, *others = [_with_driver(one, row, told) for one in stacks_of(choice)]
+        return dataclasses.replace(choice, stack=first, beside=tuple(others)), []
     if has_driver(stack.driver, indices):
         return choice, []
     needed = max(_driver_minimum(one) for one in stacks_of(choice))
@@ -316,6 +357,40 @@ def settle(facts: Catalog, choice: Choice, indices: Indices) -> tuple[Choice, li
             note = f"{choice.platform.title}: {gone}"
             return dataclasses.replace(choice, stack=first, beside=tuple(others)), [note]
     return choice, []
+
+
+def _with_run(facts: Catalog, choice: Choice, locked: str) -> Choice:
+    """The choice with the installer that is locked, where the catalog has it still."""
+    stack = choice.stack
+    if locked in ("", stack.driver.version) or "." in (choice.wish.driver_branch or ""):
+        return choice
+    for run in facts.nvidia_runfiles:
+        if run.kind == "driver" and run.version == locked:
+            changed_ = {"version": locked, "url": run.url, "sha256": run.sha256 or ""}
+            row = stack.driver.model_copy(update=changed_)
+            told = f"{locked} is the one that is locked"
+            first, *others = [_with_driver(one, row, told) for one in stacks_of(choice)]
+            return dataclasses.replace(choice, stack=first, beside=tuple(others))
+    return choice
+
+
+def _of_index(choice: Choice, indices: Indices, locked: str) -> DriverRow | None:
+    """The driver of the choice's branch that an index has whole; None where it has none."""
+    row = choice.stack.driver
+    there = indices.repositories[row.url].packages if row.url else indices.packages
+    found = {upstream(one.version) for one in there if one.name == row.userspace[0]}
+    if "." in (choice.wish.driver_branch or ""):
+        found &= {row.version}
+    needed = max(_driver_minimum(one) for one in stacks_of(choice))
+    fit = [
+        one for one in found
+        if re.fullmatch(r"\d+(\.\d+)+", one)
+        and one.startswith(f"{row.branch}.")
+        and Version(one) >= needed
+    ]  # fmt: skip
+    fit.sort(key=lambda one: (one == locked, Version(one)), reverse=True)
+    rows = (row.model_copy(update={"version": one}) for one in fit)
+    return next((one for one in rows if has_driver(one, indices)), None)
 
 
 def _with_driver(stack: Stack, row: DriverRow, why: str) -> Stack:
@@ -363,7 +438,7 @@ def packages(
             if part and (moved or upgrade.moves(component)):
                 free |= {name for group in part["packages"].values() for name in group}
         # The packages of one source are made for each other: they move together.
-        listed = indices[choice.platform.id].packages
+        listed = indices[choice.platform.id].everything
         sources = {p.source for p in listed if p.name in upgrade.names}
         free |= {p.name for p in listed if p.source in sources} | upgrade.names
         kept[stack.id] = {
@@ -422,7 +497,7 @@ def same_hashes(requirements: str, found: Held | None, *, where: str) -> str:
         elif wheel.hashes <= was.hashes:
             texts.append(wheel.text)  # files were taken back
         else:
-            raise _changed(
+            raise changed(
                 f"{where}, wheel {wheel.pin}",
                 ", ".join(sorted(wheel.hashes - was.hashes)),
                 ", ".join(sorted(was.hashes - wheel.hashes)),
@@ -430,7 +505,19 @@ def same_hashes(requirements: str, found: Held | None, *, where: str) -> str:
     return "".join(texts)
 
 
-def _changed(where: str, got: str, expected: str) -> InputError:
+def file_hashes(before: Lock | None) -> dict[str, str]:
+    """URL -> SHA-256 of the installers and .run files that a lock has."""
+    parts = [
+        part[component].get(word, {})
+        for part in (before.stacks.values() if before is not None else ())
+        for component, word in (("cuda", "installer"), ("nvidia_driver", "runfile"))
+        if component in part
+    ]
+    return {str(one["url"]): str(one["sha256"]) for one in parts if one}
+
+
+def changed(where: str, got: str, expected: str) -> InputError:
+    """Upstream has another thing under the same name."""
     return InputError(
         "upstream has other content under the same version",
         where=where,
@@ -447,12 +534,12 @@ def check_hashes(
     """InputError where an index has a locked package with another hash."""
     for choice, _stack, found in _pairs(choices, before):
         there: dict[tuple[str, str], set[str]] = {}
-        for package in indices[choice.platform.id].packages:
+        for package in indices[choice.platform.id].everything:
             there.setdefault((package.name, package.version), set()).add(package.sha256)
         for name, locked in found.packages.items():
             hashes = there.get((name, locked["version"]))
             if hashes and locked["sha256"] not in hashes:
-                raise _changed(
+                raise changed(
                     f"{choice.platform.title}, {name} {locked['version']}",
                     " or ".join(f"SHA-256 {one}" for one in sorted(hashes)),
                     f"SHA-256 {locked['sha256']}",
@@ -465,7 +552,7 @@ def gone(
     """(what, where it was) of each locked package whose version no index has any more."""
     found: dict[tuple[str, str], None] = {}
     for choice, _stack, locked in _pairs(choices, before):
-        there = {(p.name, p.version) for p in indices[choice.platform.id].packages}
+        there = {(p.name, p.version) for p in indices[choice.platform.id].everything}
         for name in sorted(locked.packages):
             package = locked.packages[name]
             if (name, package["version"]) not in there:

@@ -19,7 +19,19 @@ import yaml
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
-from provision.packages import Branch, Indices, Package, Universe, close, minus
+from provision.packages import (
+    Branch,
+    Indices,
+    Package,
+    Repository,
+    Source,
+    Universe,
+    close,
+    driver_packages,
+    minus,
+    upstream,
+    without_kernels,
+)
 from provision.resolve import Choice, Stack
 from provision.values import plain
 from provision.yaml_c import Dumper, Loader
@@ -199,9 +211,23 @@ def _add(
             "date": source.date,
             "sha256": source.sha256,
         }
-        for source in indices.sources
+        for source in _sources(stack, indices)
     ]
     return name
+
+
+def _sources(stack: Stack, indices: Indices) -> list[Source]:
+    """Those of the platform if anything of it is, and NVIDIA's repositories that a stack uses."""
+    cuda, driver = stack.cuda, stack.driver
+    found = list(indices.sources) if needs_archive(stack) else []
+    urls = [cuda.source.url] if cuda.source is not None else []
+    urls += [driver.url] if driver.origin == "network" else []
+    return found + [indices.repositories[url].source for url in dict.fromkeys(urls)]
+
+
+def needs_archive(stack: Stack) -> bool:
+    """Does any of its packages come from the platform's own archive?"""
+    return "distribution" in (stack.driver.origin, stack.cuda.origin)
 
 
 def _stack(
@@ -220,95 +246,234 @@ def _stack(
 
 def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
     """Those of sources of which nothing is lacking."""
-    there = {(package.name, package.version) for package in indices.packages}
+    everything = indices.everything
+    there = {(package.name, package.version) for package in everything}
     lacking = {
         package.source
-        for package in indices.packages
+        for package in everything
         if package.name in prefer and (package.name, prefer[package.name]) not in there
     }
-    moving = {package.name for package in indices.packages if package.source in lacking}
+    moving = {package.name for package in everything if package.source in lacking}
     return {name: version for name, version in prefer.items() if name not in moving}
 
 
 def package_names(stack: Stack, indices: Indices) -> list[str]:
     """The names of all packages of a stack, whatever its wheels."""
-    universe = Universe.of(indices.packages)
     driver = stack.driver
     branch = Branch(driver.version, frozenset(driver.branch_sources))
     row = stack.cuda.row
-    roots = [*driver.userspace, *driver.kernel, *driver.desktop]
-    found = close(universe, roots, branch)
-    more = [*row.runtime, *row.toolkit] if row else []
+    roots = [*driver.userspace, *indices.kernel_of(driver), *driver.desktop]
+    found = close(Universe.of(indices.for_driver(driver)), roots, branch)
+    if stack.cuda.source is not None:
+        universe = Universe.of(_of_patch(stack, indices.repositories[stack.cuda.source.url]))
+        more = [*_nvidias(stack).runtime, *_nvidias(stack).toolkit]
+    else:
+        universe = Universe.of(indices.packages)
+        more = [*row.runtime, *row.toolkit] if row else []
     return sorted({*found, *close(universe, more, branch, found)})
 
 
 def _closed(
     stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
-    universe = Universe.of(indices.packages, prefer)
+    part, driver = _driver(stack, indices, prefer)
     branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
-    userspace = close(universe, stack.driver.userspace, branch)
-    kernel = minus(close(universe, stack.driver.kernel, branch, userspace), userspace)
-    both = {**userspace, **kernel}
-    desktop = minus(close(universe, stack.driver.desktop, branch, both), both)
-    driver = {**both, **desktop}
-    cuda, toolkit = _cuda(stack, universe, branch, driver)
-    part: dict[str, Any] = {
-        "nvidia_driver": {
-            "branch": stack.driver.branch,
-            "version": stack.driver.version,
-            "packages": {
-                "userspace": _versions(userspace),
-                "kernel": _versions(kernel),
-                "desktop": _versions(desktop),
-            },
-        },
+    cuda, toolkit = _cuda(stack, indices, prefer, branch, driver)
+    parts: dict[str, Any] = {
+        "nvidia_driver": part,
         **cuda,
         "gpu_env": _gpu_env(stack),
         "tensorflow": _tensorflow(stack, requirements),
     }
     packages = {**driver, **toolkit}
-    return part, {name: packages[name] for name in sorted(packages)}
+    return parts, {name: packages[name] for name in sorted(packages)}
+
+
+def _driver(
+    stack: Stack, indices: Indices, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The part `nvidia_driver`, and its packages; an installer has none."""
+    row = stack.driver
+    universe = Universe.of(indices.for_driver(row), prefer)
+    branch = Branch(row.version, frozenset(row.branch_sources))
+    userspace = close(universe, row.userspace, branch)
+    roots = indices.kernel_of(row)
+    kernel = without_kernels(minus(close(universe, roots, branch, userspace), userspace))
+    both = {**userspace, **kernel}
+    desktop = without_kernels(minus(close(universe, row.desktop, branch, both), both))
+    found = {**both, **desktop}
+    part: dict[str, Any] = {"branch": row.branch, "version": row.version}
+    if row.origin != "distribution":
+        part["source"] = row.origin
+        _check_version(row.userspace, found, row.version, indices.for_driver(row), stack.id)
+    part["packages"] = {
+        "userspace": _versions(userspace),
+        "kernel": _versions(kernel),
+        "desktop": _versions(desktop),
+    }
+    if row.origin == "network":
+        part["repository"] = _repository(indices.repositories[row.url])
+    elif row.origin == "runfile":
+        run = indices.runfiles[row.url]
+        part["runfile"] = {"url": run.url, "sha256": run.sha256}
+    return part, found
+
+
+def _check_version(
+    roots: Sequence[str],
+    found: Mapping[str, Package],
+    version: str,
+    there: Iterable[Package],
+    where: str,
+) -> None:
+    """UnsatisfiableError where a repository has the package, but not in this version."""
+    for root in roots:
+        if upstream(found[root].version) != version:
+            offered = sorted({one.version for one in there if one.name == root})
+            raise UnsatisfiableError(
+                f"NVIDIA's repository has no {root} of version {version}",
+                where=where,
+                got=", ".join(offered),
+                expected=f"{root} {version}-...",
+                hint="wish for a version that is there; an exact one is driver_branch's or cuda's",
+            )
+
+
+def _repository(repository: Repository) -> dict[str, Any]:
+    return {
+        "url": repository.url,
+        "suite": repository.suite,
+        "key": repository.key,
+        "fingerprints": list(repository.fingerprints),
+    }
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What of NVIDIA's repository makes the CUDA of a stack."""
+
+    runtime: Sequence[str]
+    toolkit: Sequence[str]
+    sonames: Mapping[str, str]
+    files: Mapping[str, Mapping[str, str]]
+
+
+def _nvidias(stack: Stack) -> _Names:
+    """The names of packages, of libraries with their packages, and of files, for its release."""
+    cuda = stack.cuda
+    names, facts = cuda.names, cuda.facts
+    if names is None or facts is None:
+        raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
+    owners = {key: names.of(package, cuda.release) for key, package in names.sonames.items()}
+    return _Names(
+        runtime=[names.of(one, cuda.release) for one in (*names.runtime, *names.nvcc)],
+        toolkit=[names.of(one, cuda.release) for one in names.toolkit],
+        sonames={one: owners[one.partition(".so")[0]] for one in facts.sonames},
+        files={
+            key: {
+                "path": f"{cuda.prefix}/{names.of(file.path, cuda.release)}",
+                "package": names.of(file.package, cuda.release),
+            }
+            for key, file in names.files.items()
+        },
+    )
 
 
 def _cuda(
-    stack: Stack, universe: Universe, branch: Branch, driver: Mapping[str, Package]
+    stack: Stack,
+    indices: Indices,
+    prefer: Mapping[str, str],
+    branch: Branch,
+    driver: Mapping[str, Package],
 ) -> tuple[dict[str, Any], dict[str, Package]]:
     """The parts `cuda` and `cudnn`, and CUDA's packages; neither where they come as wheels."""
-    row = stack.cuda.row
+    row, source = stack.cuda.row, stack.cuda.source
     if stack.cuda.origin == "wheels":
         return {}, {}
-    if row is None:
+    if row is not None:
+        files = {
+            key: {"path": file.path, "package": file.package} for key, file in row.files.items()
+        }
+        names = _Names(row.runtime, row.toolkit, row.sonames, files)
+        universe = Universe.of(indices.packages, prefer)
+    elif source is not None:
+        names = _nvidias(stack)
+        universe = Universe.of(_of_patch(stack, indices.repositories[source.url]), prefer)
+    else:
         raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
     # The driver's libraries are the driver's to install: CUDA only names what is its own.
-    runtime = minus(close(universe, row.runtime, branch, driver), driver)
-    toolkit = minus(
-        close(universe, [*row.runtime, *row.toolkit], branch, {**driver, **runtime}), driver
-    )
-    for soname, package in row.sonames.items():
+    runtime = minus(close(universe, names.runtime, branch, driver), driver)
+    both = {**driver, **runtime}
+    toolkit = minus(close(universe, [*names.runtime, *names.toolkit], branch, both), driver)
+    for needed, package in [
+        *names.sonames.items(),
+        *((file["path"], file["package"]) for file in names.files.values() if source is not None),
+    ]:
         if package not in runtime:
             raise UnsatisfiableError(
-                f"{soname} should come from {package}, which is not in the set"
+                f"{needed} should come from {package}, which is not in the set"
             )
     part: dict[str, Any] = {
-        "cuda": {
-            "release": stack.cuda.release,
-            "version": stack.cuda.version,
-            "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
-            "sonames": dict(row.sonames),
-            "files": {
-                key: {"path": file.path, "package": file.package} for key, file in row.files.items()
-            },
-        },
-        "cudnn": {
-            "version": stack.cudnn.version,
-            "cuda": stack.cudnn.cuda,
-            "sha256": stack.cudnn.sha256,
-            "soname": stack.cudnn.soname,
-            "minimum": stack.cudnn.minimum,
-        },
+        "release": stack.cuda.release,
+        "version": stack.cuda.version,
+        "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
+        "sonames": dict(names.sonames),
+        "files": {key: dict(file) for key, file in names.files.items()},
     }
-    return part, toolkit
+    if source is not None:
+        repository = indices.repositories[source.url]
+        _check_nvidias(stack, names, toolkit, repository)
+        part = _with_source(stack, part, repository)
+    cudnn = {
+        "version": stack.cudnn.version,
+        "cuda": stack.cudnn.cuda,
+        "sha256": stack.cudnn.sha256,
+        "soname": stack.cudnn.soname,
+        "minimum": stack.cudnn.minimum,
+    }
+    return {"cuda": part, "cudnn": cudnn}, toolkit
+
+
+def _of_patch(stack: Stack, repository: Repository) -> list[Package]:
+    """A repository without the sets of a release's other patches, which have its version."""
+    found = repository.packages
+    exact = {one.name for one in found if upstream(one.version) == stack.cuda.version}
+    return [
+        one for one in found if one.name not in exact or upstream(one.version) == stack.cuda.version
+    ]
+
+
+def _check_nvidias(
+    stack: Stack, names: _Names, toolkit: Mapping[str, Package], repository: Repository
+) -> None:
+    """CUDA of NVIDIA's own is of the version that it says, and brings no driver."""
+    _check_version(names.toolkit, toolkit, stack.cuda.version, repository.packages, stack.id)
+    brought = driver_packages(toolkit.values())
+    if brought:
+        raise UnsatisfiableError(
+            f"the packages of CUDA {stack.cuda.release} would bring a driver",
+            where=repository.url,
+            got=", ".join(brought),
+            expected="CUDA alone: the driver is a component of its own",
+            hint="a fault of the repository, or of the catalog's row for its packages",
+        )
+
+
+def _with_source(stack: Stack, part: Mapping[str, Any], repository: Repository) -> dict[str, Any]:
+    """The part `cuda` of NVIDIA's own: where it comes from, and where it lies."""
+    found = {"release": part["release"], "version": part["version"], "source": stack.cuda.origin}
+    found |= {key: value for key, value in part.items() if key not in found}
+    found["prefix"] = stack.cuda.prefix
+    if not repository.sha256:
+        return found | {"repository": _repository(repository)}
+    installer = {
+        "url": repository.url,
+        "sha256": repository.sha256,
+        "key": repository.key,
+        "fingerprints": list(repository.fingerprints),
+        "directory": repository.directory,
+    }
+    return found | {"installer": installer}
 
 
 def _gpu_env(stack: Stack) -> dict[str, Any]:
@@ -317,7 +482,13 @@ def _gpu_env(stack: Stack) -> dict[str, Any]:
     Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
     which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
     """
-    row = stack.cuda.row
+    row, prefix = stack.cuda.row, stack.cuda.prefix
+    if prefix:
+        return {
+            "xla_cuda_data_dir": prefix,
+            "path": [f"{prefix}/bin"],
+            "library": [f"{prefix}/lib64"],
+        }
     return {
         "xla_cuda_data_dir": row.xla_cuda_data_dir if row else "",
         "path": list(row.path) if row else [],

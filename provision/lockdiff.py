@@ -90,6 +90,7 @@ def _summary(part: Mapping[str, Any] | None) -> str:
     if "version" not in part:
         return json.dumps(plain(part))
     extra = f" for CUDA {part['cuda']}" if "cuda" in part else ""
+    extra += f" from {part['source']}" if "source" in part else ""
     extra += f" on Python {part['python']}" if "python" in part else ""
     return f"{part['version']}{extra}"
 

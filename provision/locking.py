@@ -6,6 +6,7 @@ decisions are `kept`'s and `lock`'s; what opens a connection is `indices`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,11 @@ from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, stacks_of
+from provision.mirrors import Mirrors
+from provision.nvidia import Reader
 from provision.packages import Indices, upstream
-from provision.resolve import Choice, explain, resolve_fleet
+from provision.resolve import Choice, Stack, explain, resolve_fleet
 from provision.twin import Twin
 
 
@@ -46,6 +49,7 @@ def make(
     *,
     twin: Twin | None = None,
     check: bool = False,
+    mirrors: Mirrors | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Made:
     """The lock of a fleet, from the network's indices.
@@ -55,17 +59,29 @@ def make(
     choices = resolve_fleet(facts, fleet)
     found: dict[str, Indices] = {}
     suites: list[str] = []
+    where = mirrors or Mirrors()
+    reader = Reader(
+        facts,
+        where,
+        indices.cache_directory(),
+        progress=progress,
+        known=kept.file_hashes(before),
+    )
     for choice in choices:
-        platform = choice.platform
+        platform = where.of(choice.platform)
         if platform.id not in found:
             missing: list[Archive] | None = [] if check else None
-            found[platform.id] = indices.read(
-                platform,
-                keys,
-                cache=indices.cache_directory(),
-                progress=progress,
-                gone=missing,
-            )
+            stacks = [one for c in choices if c.platform.id == platform.id for one in stacks_of(c)]
+            archive = Indices((), ())
+            if any(locks.needs_archive(stack) for stack in stacks):
+                archive = indices.read(
+                    platform,
+                    where.keys(keys),
+                    cache=indices.cache_directory(),
+                    progress=progress,
+                    gone=missing,
+                )
+            found[platform.id] = _with_repositories(facts, stacks, archive, reader)
             suites += [_suite(platform, archive) for archive in missing or ()]
     kept.check_hashes(choices, found, before)
     gone = suites + [
@@ -75,11 +91,39 @@ def make(
     if suites:
         return Made(None, gone=tuple(gone))
     try:
-        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, progress)
+        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, reader)
     except UnsatisfiableError as error:
         if not check or not gone:
             raise
         return Made(None, gone=tuple(gone), problem=error)
+
+
+def _with_repositories(
+    facts: Catalog, stacks: Sequence[Stack], archive: Indices, reader: Reader
+) -> Indices:
+    """The indices of a platform with NVIDIA's repositories that its stacks take from."""
+    rows = {row.url: row for row in facts.nvidia_sources}
+    urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
+    urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
+    found = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
+    for one in found.values():
+        known = reader.known.get(one.url, one.sha256)
+        if one.sha256 != known:
+            raise kept.changed(one.url, f"SHA-256 {one.sha256}", f"SHA-256 {known}")
+    return dataclasses.replace(archive, repositories=found)
+
+
+def _with_runfiles(
+    found: Mapping[str, Indices], chosen: Sequence[Choice], reader: Reader
+) -> dict[str, Indices]:
+    """The indices with the installers of the drivers that were chosen."""
+    runs = {
+        one.driver.url: reader.runfile(one.driver)
+        for choice in chosen
+        for one in stacks_of(choice)
+        if one.driver.origin == "runfile"
+    }
+    return {name: dataclasses.replace(one, runfiles=runs) for name, one in found.items()}
 
 
 def _suite(platform: PlatformRow, archive: Archive) -> str:
@@ -96,9 +140,10 @@ def _made(
     upgrade: Upgrade,
     twin: Twin | None,
     gone: Sequence[str],
-    progress: Callable[[str], None],
+    reader: Reader,
 ) -> Made:
     chosen, notes = kept.choose(facts, fleet, choices, found, before, upgrade)
+    found = _with_runfiles(found, chosen, reader)
     prefer = kept.packages(chosen, found, before, upgrade)
     wheels = kept.wheel_versions(chosen, before, upgrade)
     pinned = ""
@@ -115,7 +160,7 @@ def _made(
     for stack in (one for choice in chosen for one in locks.stacks_of(choice)):
         if stack.id in texts:
             continue
-        progress(f"wheels of TensorFlow {stack.tensorflow}")
+        reader.progress(f"wheels of TensorFlow {stack.tensorflow}")
         asked: dict[str, Any] = {
             "python": stack.python,
             "wheel_platform": stack.platform.wheel_platform,
@@ -248,7 +293,7 @@ def _check_wish(twin: Twin, choice: Choice) -> None:
     if branch:
         for root in choice.stack.driver.userspace:
             has = upstream(twin.packages.get(root, ""))
-            if has and has.split(".")[0] != branch:
+            if has and not _agree(branch, has):
                 raise _contradicts(twin, "driver_branch", branch, has)
 
 
@@ -282,7 +327,7 @@ def _driver_of(facts: Catalog, choice: Choice, twin: Twin) -> str:
         "the host has no driver of its platform's packages",
         where=twin.host,
         expected=f"one of {', '.join(roots)}",
-        hint="a driver from NVIDIA's .run file can't be locked",
+        hint="a driver of NVIDIA's own is locked by wishing for it (driver_source)",
     )
 
 

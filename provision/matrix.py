@@ -28,6 +28,7 @@ IN_THE_WAY = {
     "cudnn-platform": "cuDNN",
     "driver-platform": "driver",
     "driver-cuda": "driver",
+    "driver-source": "driver",
     "driver-tensorflow": "driver",
     "driver-gpus": "GPU",
     "code-gpus": "GPU",
@@ -36,7 +37,10 @@ IN_THE_WAY = {
 
 @dataclass(frozen=True)
 class Cell:
-    """How a TensorFlow is had on a platform: `how` is "debs", "wheels", "known" or "no"."""
+    """How a TensorFlow is had on a platform.
+
+    `how` is "debs", "wheels", "nvidia", "known" or "no".
+    """
 
     how: str
     text: str
@@ -87,7 +91,7 @@ def _line(row: TensorflowRow, catalog: Catalog, gpus: Sequence[Gpu], solver: Sol
 
 
 def _cell(stack: Stack) -> Cell:
-    how = {"distribution": "debs", "wheels": "wheels"}.get(stack.cuda.origin, "known")
+    how = {"distribution": "debs", "wheels": "wheels"}.get(stack.cuda.origin, "nvidia")
     source = {"distribution": "debs", "network": "NVIDIA's", "local": "installer"}
     text = f"{source.get(stack.cuda.origin, 'wheels')} {stack.cuda.release}"
     text += f", driver {stack.driver.branch}"
@@ -105,8 +109,14 @@ def page(catalog: Catalog) -> str:
         "",
         "- **debs**: the platform's own packages, with the cuDNN archive from NVIDIA;",
         "- **wheels**: `tensorflow[and-cuda]` brings CUDA and cuDNN into the venv;",
+        "- **NVIDIA's**: NVIDIA's network repository, with the cuDNN archive; its local installer",
+        "  (**installer**) is taken where it alone has the release, or for `cuda_source: local`;",
         "- (in brackets): known to the catalog, and not installed by this version;",
         "- no: what is in the way.",
+        "",
+        "The driver is that of the platform's own packages (on Ubuntu the `-server` ones, with",
+        "Canonical's signed modules where the archive has them). `driver_source: network` or",
+        "`runfile` takes NVIDIA's own instead: [lock.md](lock.md#nvidias-own-packages).",
         "",
         "Brought to proof on a host so far: TensorFlow 2.9 on Debian 11, 2.14 with 2.16 beside",
         "it on Debian 12, 2.21 on Debian 13. The others resolve and lock.",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from debian.deb822 import Deb822, PkgRelation
 from debian.debian_support import NativeVersion
 
+from provision.catalog import DriverRow
 from provision.errors import UnsatisfiableError
 
 Relation = tuple[str, str, str]  # name, operator ("" when any version does), version
@@ -54,11 +55,99 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Repository:
+    """A repository of NVIDIA's: in the network, or (with `sha256`) inside the file at `url`.
+
+    `key` is the armored key that signs it, by one of the `fingerprints`; `directory` is where the
+    file unpacks the repository to.
+    """
+
+    url: str
+    suite: str
+    key: str
+    fingerprints: tuple[str, ...]
+    packages: tuple[Package, ...]
+    source: Source
+    sha256: str = ""
+    directory: str = ""
+
+
+@dataclass(frozen=True)
+class Runfile:
+    """A driver's installer."""
+
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Indices:
-    """All packages of a platform's archives, and where they were read."""
+    """All packages of a platform's archives, and where they were read.
+
+    What is NVIDIA's own stands under the address that the catalog has for it.
+    """
 
     packages: tuple[Package, ...]
     sources: tuple[Source, ...]
+    repositories: Mapping[str, Repository] = field(default_factory=dict, hash=False)
+    runfiles: Mapping[str, Runfile] = field(default_factory=dict, hash=False)
+
+    @property
+    def everything(self) -> list[Package]:
+        """The packages of all archives and repositories."""
+        others = (one for repository in self.repositories.values() for one in repository.packages)
+        return [*self.packages, *others]
+
+    def for_driver(self, driver: DriverRow) -> Sequence[Package]:
+        """The packages that a driver may be made of.
+
+        A repository of NVIDIA's has all versions of all branches, some names without a branch: of a
+        name that has a package of the driver's very version that one is taken, of the others that
+        follow drivers none that is newer, where there is another.
+        """
+        if driver.origin == "distribution":
+            return self.packages
+        if driver.origin != "network":
+            return ()
+        found = self.repositories[driver.url].packages
+        exact = {one.name for one in found if upstream(one.version) == driver.version}
+        older = {one.name for one in found if _follows(one, driver.version)}
+        return [
+            one
+            for one in found
+            if (one.name not in exact or upstream(one.version) == driver.version)
+            and (one.name not in older or _follows(one, driver.version))
+        ]
+
+    def kernel_of(self, driver: DriverRow) -> list[str]:
+        """The packages that bring a driver's kernel module: signed ones where they are for today.
+
+        Canonical stops to build the modules of an old branch long before its driver leaves the
+        archive: what is left is for a kernel that no host has any more.
+        """
+        kernels: dict[str, tuple[int, ...]] = {}
+        for one in self.for_driver(driver) if driver.signed else ():
+            match = _OF_KERNELS.match(f"{one.name} {one.version}")
+            if match:
+                kernel = tuple(int(part) for part in re.split(r"[.-]", match["kernel"]))
+                kernels[one.name] = max(kernel, kernels.get(one.name, ()))
+        newest = max(kernels.values(), default=())
+        modules = [name for name in driver.signed if name.startswith("linux-")]
+        if modules and all(kernels.get(name) == newest for name in modules):
+            return driver.signed
+        return driver.kernel
+
+
+# The package that follows the newest kernel, with the kernel that it follows now.
+_OF_KERNELS = re.compile(
+    r"linux-modules-nvidia-\d+(-server)?(-open)?-generic (?P<kernel>\d+\.\d+\.\d+-\d+)"
+)
+
+
+def _follows(package: Package, version: str) -> bool:
+    """Is it numbered as drivers are, and no newer than this one?"""
+    named = package.name.startswith(("nvidia-", "libnvidia-", "libxnvctrl"))
+    return named and compare(upstream(package.version), version) <= 0
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -137,7 +226,7 @@ class Branch:
         """False for a newer branch under an old name. Driver packages proper are exact."""
         if package.source not in self.sources:
             return True
-        if package.source == "nvidia-graphics-drivers":
+        if package.source.startswith("nvidia-graphics-drivers"):
             return upstream(package.version) == self.version
         return compare(upstream(package.version), self.version) <= 0
 
@@ -308,6 +397,31 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
                         f"{other.name} {other.version}",
                         hint="a fault of the catalog's row for this platform",
                     )
+
+
+# Built for one kernel; the package without its version follows the newest kernel.
+_OF_ONE_KERNEL = re.compile(r"linux-(modules|objects|signatures)-nvidia-(.*-)?\d+\.\d+\.\d+-\d+-")
+
+
+def without_kernels(packages: Mapping[str, Package]) -> dict[str, Package]:
+    """Without modules for one kernel, which the kernel's next update leaves behind."""
+    return {name: one for name, one in packages.items() if not _OF_ONE_KERNEL.match(name)}
+
+
+# Sources of NVIDIA's driver, whoever packages it, and names of its packages.
+_DRIVER = re.compile(
+    r"nvidia-(driver|dkms|kernel|headless|utils|compute-utils|fabricmanager|open|current)"
+    r"|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|libcuda1$|linux-(modules|objects)-nvidia"
+)
+
+
+def driver_packages(packages: Iterable[Package]) -> list[str]:
+    """The names of those that belong to a driver, and not to CUDA."""
+    return [
+        one.name
+        for one in packages
+        if one.source.startswith("nvidia-graphics-drivers") or _DRIVER.match(one.name)
+    ]
 
 
 def minus(packages: Mapping[str, Package], without: Collection[str]) -> dict[str, Package]:

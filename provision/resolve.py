@@ -5,7 +5,8 @@ that a stack is right because every rule was asked, and a refusal is short becau
 of wishes and facts that clash is looked for. Preferences, in this order: what the platform's own
 sources have and this program can install; the tested combination before a merely compatible one;
 TensorFlow 2.9 where none was wished, then the newest; the newest patch; the platform's own source
-before NVIDIA's, and fewer bytes before more.
+before NVIDIA's, and fewer bytes before more. A driver of NVIDIA's own is taken only where one was
+wished for: whoever changes the method on a machine must have meant it.
 
 Pure: the same catalog, host and wish give the same stack.
 """
@@ -28,6 +29,8 @@ from provision.catalog import (
     CudaReleaseRow,
     CudaRow,
     DriverRow,
+    NvidiaPackagesRow,
+    NvidiaSourceRow,
     PlatformRow,
     TensorflowRow,
 )
@@ -45,8 +48,13 @@ ORIGINS = {
     "network": "NVIDIA's network repository",
     "local": "NVIDIA's local installer",
 }
-# What `lock` and the roles can install in this version; the others are known, and refused there.
-INSTALLABLE = ("distribution", "wheels")
+DRIVER_ORIGINS = {
+    "distribution": "its own packages",
+    "network": "NVIDIA's network repository",
+    "runfile": "NVIDIA's .run file",
+}
+# Where an installer lies whose version the catalog does not have.
+RUNFILE = "https://us.download.nvidia.com/tesla/{0}/NVIDIA-Linux-x86_64-{0}.run"
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,19 @@ class Cuda:
     tensorflow: str = ""
     row: CudaRow | None = field(default=None, compare=False)
     facts: CudaReleaseRow | None = field(default=None, compare=False)
+    # Of NVIDIA's own: where it lies, and how its packages are named (None: not known).
+    source: NvidiaSourceRow | None = field(default=None, compare=False)
+    names: NvidiaPackagesRow | None = field(default=None, compare=False)
+
+    @property
+    def installable(self) -> bool:
+        """Can `lock` and the roles install it? The others are known, and refused there."""
+        return self.origin in ("distribution", "wheels") or self.names is not None
+
+    @property
+    def prefix(self) -> str:
+        """The directory of NVIDIA's own toolkit; "" of any other."""
+        return self.names.of(self.names.prefix, self.release) if self.names else ""
 
     @property
     def driver_minimum(self) -> str:
@@ -111,19 +132,36 @@ class Stack:
     @property
     def id(self) -> str:
         """The name of the stack in lock, tree and receipt; says everything but the packages."""
-        wheels = "wheels" if self.cuda.origin == "wheels" else ""
+        cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
+        driver = self.driver.origin if self.driver.origin != "distribution" else ""
         return (
-            f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{wheels}{self.cuda.version}"
-            f"-cudnn{self.cudnn.version}-driver{self.driver.version}"
+            f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{cuda}{self.cuda.version}"
+            f"-cudnn{self.cudnn.version}-driver{driver}{self.driver.version}"
         )
+
+    @property
+    def begins(self) -> str:
+        """What the id in a lock begins with: of some drivers the index alone has the version."""
+        driver = self.driver
+        ubuntus = driver.origin == "distribution" and self.platform.distribution == "ubuntu"
+        if driver.origin != "network" and not ubuntus:
+            return self.id
+        return f"{self.id.removesuffix(driver.version)}{driver.branch}."
+
+    @property
+    def native(self) -> bool:
+        """Is all of it of Debian's own archive, or of wheels?"""
+        own = self.driver.origin == "distribution" and self.cuda.origin in (
+            "distribution",
+            "wheels",
+        )
+        return own and self.platform.distribution == "debian"
 
     @property
     def missing(self) -> str:
         """What of it this version of the program knows but can't install yet; "" for nothing."""
-        if self.cuda.origin not in INSTALLABLE:
+        if not self.cuda.installable:
             return f"CUDA {self.cuda.release} from {ORIGINS[self.cuda.origin]}"
-        if self.platform.distribution != "debian":
-            return f"anything on {self.platform.title}"
         if self.sdists:
             return f"{_list(self.sdists)} from source, and TensorFlow {self.tensorflow} needs it"
         return ""
@@ -151,7 +189,9 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     """One choice per different wish and platform, and per GPU generations where these differ.
 
     A host of which no platform is known may be of any, so every one of the catalog that can satisfy
-    its wish gets a row; a known host must be satisfied on what it is. UnsatisfiableError otherwise.
+    its wish gets a row: of those that need nothing but Debian's archive, where there are such, for
+    no archive is asked for a host that may not exist. A known host must be satisfied on what it is.
+    UnsatisfiableError otherwise.
     """
     solver = _solver(catalog)
     choices: list[Choice] = []
@@ -209,14 +249,14 @@ def _platforms_for(
         )
     candidates = [row for row in solver.catalog.platforms if facts.platform in (None, row.id)]
     known: Stack | None = None
-    fitting = []
+    fitting: dict[str, Stack] = {}
     for platform in candidates:
         stack, beside = _side_by_side(solver, wish, platform, gpus)
         if stack is not None and beside is not None and not stack.missing:
-            fitting.append(platform.id)
+            fitting[platform.id] = stack
         known = known or stack
     if fitting:
-        return fitting
+        return [name for name, stack in fitting.items() if stack.native] or list(fitting)
     only = candidates[0] if facts.platform is not None else None
     raise _refused(solver, wish, known, only, gpus, owner)
 
@@ -375,6 +415,10 @@ def _beside(
 ) -> Stack | None:
     """A stack with the driver of `stack`, and with its CUDA and cuDNN or those of wheels."""
     wish = _narrowed(wish, driver_branch=stack.driver.branch)
+    if stack.driver.origin != "distribution":
+        wish = _narrowed(
+            wish, driver_branch=stack.driver.version, driver_source=stack.driver.origin
+        )
     tries = [_narrowed(wish, cuda_source="wheels")]
     if stack.cuda.origin != "wheels":
         own = stack.cudnn.sha256 if stack.cudnn.origin == "own" else None
@@ -473,7 +517,7 @@ class Solver:
                 "python": _newest({p for row in catalog.tensorflow for p in row.pythons}),
                 "cuda": self._cudas,
                 "cudnn": [*([own] if own else []), *self._cudnns],
-                "driver": sorted(catalog.drivers, key=lambda d: Version(d.version), reverse=True),
+                "driver": self._drivers(wish),
                 "gcc": self._gccs,
             },
             RULES,
@@ -502,7 +546,7 @@ class Solver:
 
     @functools.cached_property
     def _cudas(self) -> list[Cuda]:
-        found = []
+        found: list[Cuda] = []
         for row in self.catalog.cuda:
             facts = self._facts.get(row.release)
             found.append(
@@ -515,15 +559,117 @@ class Solver:
                 found.append(
                     Cuda(one.cuda, version, "wheels", "", patch, facts=self._facts.get(one.cuda))
                 )
+        architectures = {row.id: row.architecture for row in self.catalog.platforms}
         for source in self.catalog.nvidia_sources:
+            if source.architecture != architectures[source.platform]:
+                continue
             for release, facts in self._facts.items():
-                newest = max(facts.versions, key=Version)
-                if source.kind == "network" and source.carries(release):
-                    found.append(Cuda(release, newest, "network", source.platform, facts=facts))
-                elif source.kind == "local" and source.cuda in facts.versions:
-                    found.append(
-                        Cuda(release, str(source.cuda), "local", source.platform, facts=facts)
+                version = max(facts.versions, key=Version)
+                if source.kind == "local" and source.cuda in facts.versions:
+                    version = str(source.cuda)
+                elif source.kind != "network" or not source.carries(release):
+                    continue
+                names = (row for row in self.catalog.nvidia_packages if row.names(release))
+                found.append(
+                    Cuda(
+                        release, version, source.kind, source.platform,
+                        facts=facts, source=source, names=next(names, None),
                     )
+                )  # fmt: skip
+        return found
+
+    def _drivers(self, wish: Wish) -> list[DriverRow]:
+        """The candidates, the platform's own first; NVIDIA's only where a source was wished for."""
+        origins = list(DRIVER_ORIGINS)
+        known = [*self.catalog.drivers, *self._nvidias_drivers]
+        if wish.driver_branch is not None and "." in wish.driver_branch:
+            known += self._exact_drivers(wish)
+        return sorted(
+            (d for d in known if wish.driver_source or d.origin == "distribution"),
+            key=lambda d: (origins.index(d.origin), [-part for part in Version(d.version).release]),
+        )
+
+    @functools.cached_property
+    def _nvidias_drivers(self) -> list[DriverRow]:
+        """A row per platform and branch of NVIDIA's repository, and per installer.
+
+        Of a repository the version is the branch's newest; the index has the last word.
+        """
+        newest = {row.branch: row.newest for row in self.catalog.driver_branches}
+        found: list[DriverRow] = []
+        for source in self.catalog.nvidia_sources:
+            for branch in source.drivers if source.kind == "network" else ():
+                row = self._network_driver(source, branch, newest.get(branch) or branch)
+                found += [row] if row is not None else []
+        for run in self.catalog.nvidia_runfiles:
+            if run.kind == "driver":
+                found += self._run_drivers(run.version, run.url, run.sha256 or "", run.source)
+        return found
+
+    def _network_driver(
+        self, source: NvidiaSourceRow, branch: str, version: str
+    ) -> DriverRow | None:
+        """The driver of a branch in a repository; None where its names are not known."""
+        platform = next(row for row in self.catalog.platforms if row.id == source.platform)
+        if platform.architecture != source.architecture:
+            return None
+        for names in self.catalog.nvidia_driver_packages:
+            if names.names(platform.distribution, branch):
+                return self._driver(
+                    platform, version, "network", source.url, "", source.source,
+                    *(
+                        [name.replace("<b>", branch) for name in group]
+                        for group in (names.userspace, names.kernel, names.desktop)
+                    ),
+                )  # fmt: skip
+        return None
+
+    def _run_drivers(self, version: str, url: str, sha256: str, source: str) -> list[DriverRow]:
+        """One per platform: an installer is for all."""
+        return [
+            self._driver(platform, version, "runfile", url, sha256, source, [], [], [])
+            for platform in self.catalog.platforms
+            if platform.architecture == "x86_64"
+        ]
+
+    def _driver(
+        self, platform: PlatformRow, version: str, origin: str, url: str, sha256: str, source: str,
+        userspace: list[str], kernel: list[str], desktop: list[str],
+    ) -> DriverRow:  # fmt: skip
+        branch = version.split(".", maxsplit=1)[0]
+        cuda = {row.branch: row.supports_cuda for row in self.catalog.driver_branches}
+        return DriverRow(
+            platform=platform.id, branch=branch, version=version, origin=origin, url=url,
+            sha256=sha256, supports_cuda=cuda.get(branch) or "", userspace=userspace,
+            kernel=kernel, desktop=desktop, branch_sources=[], source=source,
+        )  # fmt: skip
+
+    def _exact_drivers(self, wish: Wish) -> list[DriverRow]:
+        """Rows for a version that was wished for and that no row has; the lock proves them.
+
+        Of Debian's own drivers the catalog knows every version.
+        """
+        version = str(wish.driver_branch)
+        branch = version.split(".", maxsplit=1)[0]
+        known = [*self.catalog.drivers, *self._nvidias_drivers]
+        if branch not in [row.branch for row in self.catalog.driver_branches]:
+            return []
+        if wish.driver_sha256 is not None:
+            urls = [d.url for d in known if d.origin == "runfile" and d.version == version]
+            url = (urls or [RUNFILE.format(version)])[0]
+            return self._run_drivers(version, url, wish.driver_sha256, f"{url} by its hash")
+        found: list[DriverRow] = []
+        ubuntu = [row.id for row in self.catalog.platforms if row.distribution == "ubuntu"]
+        for row in known:
+            has = {d.version for d in known if (d.platform, d.origin) == (row.platform, row.origin)}
+            again = any((d.platform, d.origin) == (row.platform, row.origin) for d in found)
+            if row.branch != branch or version in has or again or row.origin == "runfile":
+                continue
+            if row.origin == "network" or row.platform in ubuntu:
+                found.append(row.model_copy(update={"version": version}))
+        if not any(d.origin == "runfile" and d.version == version for d in known):
+            url = RUNFILE.format(version)
+            found += self._run_drivers(version, url, "", f"inferred from others: {url}")
         return found
 
     @functools.cached_property
@@ -600,7 +746,14 @@ class Solver:
             branch = wish.driver_branch
             demand(
                 "driver_branch", "driver",
-                lambda d: d.branch == branch, f'driver_branch: "{branch}"',
+                lambda d: branch in (d.branch, d.version)
+                and wish.driver_sha256 in (None, d.sha256),
+                f'driver_branch: "{branch}"',
+            )  # fmt: skip
+        if wish.driver_source is not None:
+            demand(
+                "driver_source", "driver",
+                lambda d: d.origin == wish.driver_source, f"driver_source: {wish.driver_source}",
             )  # fmt: skip
         if wish.gcc is not None:
             demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
@@ -688,7 +841,10 @@ class Solver:
             "python": _newest({p for r in self.catalog.tensorflow for p in r.pythons}),
             "cuda": [v for c in self._cudas for v in (c.release, c.version)],
             "cudnn": [c.version for c in self._cudnns],
-            "driver_branch": [d.branch for d in self.catalog.drivers],
+            "driver_branch": [
+                d.version if "." in (wish.driver_branch or "") else d.branch
+                for d in problem.candidates["driver"]
+            ],
             "gcc": [g for g in self._gccs if g],
         }
         word = clash[0].name
@@ -761,6 +917,7 @@ class Solver:
             "cuda_source": solution["cuda"].origin,
             "cudnn": solution["cudnn"].version,
             "driver_branch": solution["driver"].branch,
+            "driver_source": solution["driver"].origin,
             "gcc": solution["gcc"],
         }
         for one in dropped:
@@ -830,6 +987,11 @@ def _driver_of_cuda(cuda: Cuda, driver: DriverRow) -> bool:
     return Version(driver.version) >= Version(cuda.driver_minimum)
 
 
+def _driver_source_of_cuda(cuda: Cuda, driver: DriverRow) -> bool:
+    """The platform's own CUDA depends on the platform's own libcuda1."""
+    return cuda.origin != "distribution" or driver.origin == "distribution"
+
+
 def _driver_of_tensorflow(tensorflow: Tensorflow, driver: DriverRow) -> bool:
     return Version(driver.version) >= Version(tensorflow.row.driver_minimum)
 
@@ -876,6 +1038,7 @@ RULES = (
     Rule("cudnn-platform", ("platform", "cudnn"), _cudnn_of_platform),
     Rule("driver-platform", ("platform", "driver"), _driver_of_platform),
     Rule("driver-cuda", ("cuda", "driver"), _driver_of_cuda),
+    Rule("driver-source", ("cuda", "driver"), _driver_source_of_cuda),
     Rule("driver-tensorflow", ("tensorflow", "driver"), _driver_of_tensorflow),
     Rule("driver-gpus", ("gpus", "driver"), _driver_of_gpus),
     Rule("code-gpus", ("tensorflow", "gpus"), _code_for_gpus),
@@ -901,7 +1064,7 @@ def _runs(row: TensorflowRow, gpu: Gpu) -> str:
 
 # Orders of preference
 
-INSTALLED = (Demand("installed", "cuda", lambda c: c.origin in INSTALLABLE),)
+INSTALLED = (Demand("installed", "cuda", lambda c: c.installable),)
 
 
 def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:
@@ -911,7 +1074,7 @@ def _same(_value: Any, _chosen: Mapping[str, Any]) -> int:
 def _cuda_order(value: Cuda, chosen: Mapping[str, Any]) -> Any:
     row = chosen["tensorflow"].row
     return (
-        value.origin not in INSTALLABLE,
+        not value.installable,
         value.release != row.cuda,
         list(ORIGINS).index(value.origin),
         # The nearest to what was tested, and its newest patch.
@@ -940,19 +1103,28 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     cudnn, driver, row = found["cudnn"], found["driver"], found["tensorflow"].row
     needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
     how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
+    what = f"branch {driver.branch}"
+    if "." in (wish.driver_branch or ""):
+        what = f"version {driver.version}"
+    from_ = ""
+    if driver.origin != "distribution":
+        how = "was wished" if wish.driver_branch else "is the newest known"
+        from_ = f", from {DRIVER_ORIGINS[driver.origin]} as wished"
     window = ""
     for gpu in found["gpus"]:
         last = f" to {gpu.driver_last}" if gpu.driver_last else " or newer"
         window += f"; {gpu.name} ({gpu.generation}) is driven by branches {gpu.driver_first}{last}"
     yield Reason(
         "nvidia_driver",
-        f"branch {driver.branch} {how}; CUDA {cuda.release} needs {needed} or newer{window}",
+        f"{what} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}",
     )
     tested = f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
     if cuda.origin == "wheels":
         tested += f", and tensorflow[and-cuda] brings {cuda.version} as wheels"
     elif cuda.release != row.cuda:
         tested += f"; {cuda.release} has the same libraries, and was not tested with it"
+    if cuda.prefix:
+        tested += f"; it comes from {ORIGINS[cuda.origin]} and lies in {cuda.prefix}"
     yield Reason("cuda", tested)
     if cudnn.origin == "own":
         text = (
@@ -969,6 +1141,8 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     if cuda.row is not None:
         directory = cuda.row.xla_cuda_data_dir
         text = f"XLA looks for libdevice under {directory} on {platform.title}"
+    elif cuda.prefix:
+        text = f"programs and libraries are found in {cuda.prefix}, and so is XLA's libdevice"
     else:
         text = "each venv finds its own libraries; nothing is set for others"
     yield Reason("gpu_env", text)
@@ -1134,8 +1308,16 @@ def _tell_driver_platform(_solver: Solver, problem: Problem, clash: Sequence[Dem
     told = []
     for platform in _left(problem, clash, "platform"):
         here = [d for d in problem.candidates["driver"] if d.platform == platform.id]
-        branches = _unique(d.branch for d in here)
-        told.append(f"{platform.title} has driver {_list(branches) or 'of no branch'}")
+        exact = any("." in one.text for one in clash if one.name == "driver_branch")
+        parts = []
+        for origin in _unique(d.origin for d in here):
+            versions = (d.version if exact else d.branch for d in here if d.origin == origin)
+            parts.append(f"{_list(_unique(versions))} from {DRIVER_ORIGINS[origin]}")
+        if {d.origin for d in here} <= {"distribution"}:
+            parts = [_list(_unique(d.version if exact else d.branch for d in here))]
+        told.append(
+            f"{platform.title} has driver {'; '.join(filter(None, parts)) or 'of no branch'}"
+        )
     return "; ".join(told)
 
 
@@ -1147,6 +1329,10 @@ def _tell_driver_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]
         f"CUDA {span(_unique(releases))} needs driver {minimum} or newer"
         for minimum, releases in sorted(told.items(), key=lambda one: Version(one[0]))
     )
+
+
+def _tell_driver_source(_solver: Solver, _problem: Problem, _clash: Sequence[Demand]) -> str:
+    return "the platform's own CUDA depends on the platform's own driver"
 
 
 def _tell_driver_tensorflow(solver: Solver, _problem: Problem, clash: Sequence[Demand]) -> str:
@@ -1210,6 +1396,7 @@ FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
     "cudnn-platform": _tell_cudnn_platform,
     "driver-platform": _tell_driver_platform,
     "driver-cuda": _tell_driver_cuda,
+    "driver-source": _tell_driver_source,
     "driver-tensorflow": _tell_driver_tensorflow,
     "driver-gpus": _tell_driver_gpus,
     "code-gpus": _tell_code_gpus,

@@ -88,7 +88,11 @@ class Wish:
     python: str | None = None
     cuda: str | None = None
     cuda_source: str | None = None
+    # A branch, or an exact version of one.
     driver_branch: str | None = None
+    driver_source: str | None = None
+    # Of the installer, where it is a file of one's own.
+    driver_sha256: str | None = None
     cudnn: CudnnWish | None = None
     gcc: str | None = None
     # Further TensorFlows for the same host, each in an environment of its own.

@@ -52,6 +52,8 @@ class Archive(BaseModel):
     signed_by: list[Fingerprint] = Field(min_length=1)
     # Where the suite is kept when it has left `url`.
     mirrors: list[str] = []
+    # A mirror of the user's own, which need not have every component.
+    partial: bool = False
 
 
 class PlatformRow(Row):
@@ -80,7 +82,12 @@ class PlatformRow(Row):
 
 
 class DriverRow(Row):
-    """A driver branch on a platform."""
+    """A driver branch on a platform.
+
+    `origin` is where it comes from: the platform's own packages, NVIDIA's repository at `url`, or
+    the installer at `url` (with its hash, where that is known). `signed` is what stands in for
+    `kernel` where the index has it: modules that need no compiler and no key of the host's own.
+    """
 
     platform: str
     branch: str
@@ -90,8 +97,12 @@ class DriverRow(Row):
     supports_cuda: str
     userspace: list[str]
     kernel: list[str]
+    signed: list[str] = []
     desktop: list[str]
     branch_sources: list[str]
+    origin: str = "distribution"
+    url: str = ""
+    sha256: str = ""
 
 
 class DriverBranchRow(Row):
@@ -257,13 +268,44 @@ class NvidiaRunfileRow(Row):
 
 
 class NvidiaPackagesRow(Row):
-    """How the packages of NVIDIA's repositories are named; `<r>` is the release as in 11-2."""
+    """How the packages of NVIDIA's repositories are named; `<r>` is the release as in 11-2.
 
-    releases: str
+    `sonames` are the libraries (without `.so` and what follows it), each with its package; `files`
+    lie under the prefix, in which `<release>` is 11.2.
+    """
+
+    first: str
+    last: str
     toolkit: list[str]
     runtime: list[str]
     nvcc: list[str]
+    sonames: dict[str, str]
+    files: dict[str, PackagedFile]
     prefix: str
+
+    def names(self, release: str) -> bool:
+        """Whether the packages of this CUDA release are named so."""
+        return Version(self.first) <= Version(release) <= Version(self.last)
+
+    def of(self, text: str, release: str) -> str:
+        """A name or a path of this row, for a release."""
+        return text.replace("<release>", release).replace("<r>", release.replace(".", "-"))
+
+
+class NvidiaDriverPackagesRow(Row):
+    """How the driver's packages in NVIDIA's repositories are named; `<b>` is the branch."""
+
+    distribution: str
+    first: str
+    last: str
+    userspace: list[str]
+    kernel: list[str]
+    desktop: list[str]
+
+    def names(self, distribution: str, branch: str) -> bool:
+        """Whether the packages of this branch are named so there."""
+        inside = Version(self.first) <= Version(branch) <= Version(self.last)
+        return inside and self.distribution == distribution
 
 
 class TransitionalRow(Row):
@@ -303,6 +345,7 @@ class Catalog(BaseModel):
     nvidia_sources: list[NvidiaSourceRow]
     nvidia_runfiles: list[NvidiaRunfileRow]
     nvidia_packages: list[NvidiaPackagesRow]
+    nvidia_driver_packages: list[NvidiaDriverPackagesRow]
     nvidia_keys: list[NvidiaKeyRow]
 
 

@@ -29,7 +29,8 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "tensorflow": ("release",),
     "nvidia_sources": ("platform", "architecture", "kind", "cuda"),
     "nvidia_runfiles": ("kind", "version", "architecture"),
-    "nvidia_packages": ("releases",),
+    "nvidia_packages": ("first",),
+    "nvidia_driver_packages": ("distribution", "first"),
     "nvidia_keys": ("fingerprint",),
 }
 # (part, its field, the part that must have it, that one's field)
@@ -43,6 +44,7 @@ NAMED: tuple[tuple[str, str, str, str], ...] = (
     ("tensorflow", "cuda", "cuda_releases", "release"),
     ("nvidia_sources", "platform", "platforms", "id"),
     ("nvidia_sources", "signed_by", "nvidia_keys", "fingerprint"),
+    ("nvidia_sources", "drivers", "driver_branches", "branch"),
 )
 # (part, the field that a version stands under, the field or fields with versions of it)
 UNDER: tuple[tuple[str, str, str], ...] = (
@@ -58,6 +60,8 @@ WINDOWS: tuple[tuple[str, str, str], ...] = (
     ("generations", "driver_first", "driver_last"),
     ("driver_branches", "first", "newest"),
     ("nvidia_sources", "cuda_first", "cuda_last"),
+    ("nvidia_packages", "first", "last"),
+    ("nvidia_driver_packages", "first", "last"),
 )
 
 

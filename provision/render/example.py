@@ -45,6 +45,8 @@ gpu_stack:
   # cudnn: {version: "8.5.0.96", cuda: "11.2", sha256: "<64 hex digits, from sha256sum>"}
   # CUDA and cuDNN as TensorFlow's own wheels, from 2.14 on, instead of the distribution's packages:
   # cuda_source: wheels
+  # Or from NVIDIA itself: cuda_source network or local, driver_source network or runfile:
+  # driver_source: runfile
   # Further TensorFlows on the same hosts, each in an environment of its own:
   # beside: [{tensorflow: "2.14"}]
 

@@ -29,7 +29,15 @@ ALLOWED: dict[str, set[str]] = {
         *("errors", "values", "catalog", "inventory", "resolve", "packages"),
         "yaml_c",
     },
-    "indices": {"errors", "values", "catalog", "packages"},
+    "openpgp": {"errors"},
+    "indices": {"errors", "values", "catalog", "packages", "openpgp"},
+    "downloads": {"errors", "indices"},
+    "mirrors": {"errors", "catalog", "openpgp"},
+    # NVIDIA's own repositories and files, from the network or a mirror.
+    "nvidia": {
+        *("__init__", "errors", "catalog", "packages"),
+        *("indices", "downloads", "mirrors", "openpgp"),
+    },
     "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
     "lockdiff": {"values", "catalog", "inventory", "lock"},
     # Asks a host with the Ansible that `run` finds.
@@ -37,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     # The one place beside `cli` that brings the network and the pure parts together.
     "locking": {
         *("errors", "catalog", "inventory", "resolve", "packages"),
-        *("indices", "lock", "kept", "twin"),
+        *("indices", "lock", "kept", "twin", "mirrors", "nvidia"),
     },
     "packages": {"errors", "values", "catalog"},
     "render": {"__init__", "errors", "values", "catalog", "inventory", "resolve", "lock", "roles"},

@@ -13,11 +13,11 @@ from provision import lock as locks
 from provision import shipped
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
-from provision.inventory import parse_wish
+from provision.inventory import Fleet, parse_wish
 from provision.render import render, site
-from provision.resolve import Stack, _side_by_side
+from provision.resolve import Stack, _side_by_side, resolve_fleet
 from provision.roles import ROLES
-from provision.values import Wish
+from provision.values import HostFacts, Wish
 from tests.unit.generator import recorded
 
 # What the wheels of 2.14 are called, beside those of 2.20.
@@ -69,8 +69,10 @@ def test_a_driver_is_chosen_that_serves_them_all() -> None:
 
 
 def test_what_no_driver_serves_together_is_refused() -> None:
+    wish = {"tensorflow": "2.9", "beside": [{"tensorflow": "2.20"}]}
+    fleet = Fleet({"gpu01": parse_wish(wish, where="x")}, facts={"gpu01": HostFacts("debian11")})
     with pytest.raises(UnsatisfiableError) as caught:
-        recorded.choices({"tensorflow": "2.9", "beside": [{"tensorflow": "2.20"}]})
+        resolve_fleet(load(), fleet)
     assert "TensorFlow 2.9.3 can't have these beside it" in caught.value.message
     assert caught.value.where == "gpu_stack of gpu01"
 

@@ -224,12 +224,22 @@ def test_a_refusal_is_for_the_platform_and_gpus_of_the_hosts_it_names() -> None:
 
 
 def test_what_cannot_be_installed_on_a_known_platform_is_refused() -> None:
+    wish = parse_wish({"tensorflow": "2.6"}, where="x")
     with pytest.raises(UnsatisfiableError, match="this version can't install") as caught:
-        resolve_fleet(
-            CATALOG,
-            Fleet({"a": parse_wish(TF, where="x")}, facts={"a": on("ubuntu2004")}),
-        )
-    assert "Ubuntu 20.04" in caught.value.hint
+        resolve_fleet(CATALOG, Fleet({"a": wish}, facts={"a": on("debian11")}))
+    assert "from source" in caught.value.message
+    assert "Debian 11" in caught.value.hint
+
+
+def test_no_archive_is_asked_for_a_host_that_may_not_exist() -> None:
+    """Of an unknown platform: rows for Debian, whose archive has all, and no others besides."""
+    wish = parse_wish(TF, where="x")
+    assert [c.platform.id for c in resolve_fleet(CATALOG, Fleet({"a": wish}))] == ["debian11"]
+    known = Fleet({"a": wish}, facts={"a": on("ubuntu2004")})
+    assert [c.platform.id for c in resolve_fleet(CATALOG, known)] == ["ubuntu2004"]
+    only = parse_wish({"driver_branch": "580"}, where="x")
+    found = [c.platform.id for c in resolve_fleet(CATALOG, Fleet({"a": only}))]
+    assert found == ["ubuntu2204", "ubuntu2404"]
 
 
 def test_a_system_that_the_catalog_lacks_is_refused() -> None:

@@ -37,7 +37,8 @@ def test_a_gpu_takes_away_what_does_not_serve_it() -> None:
     every, kepler = cells(), cells("Tesla K80")
     assert every["2.14", "debian12"] == "debs"
     assert every["2.20", "debian13"] == "wheels"
-    assert every["2.9", "ubuntu2004"] == "known"
+    assert every["2.9", "ubuntu2004"] == "nvidia"
+    assert every["2.6", "debian11"] == "known"
     assert every["2.9", "debian12"] == "no"
     # Debian 12 has no driver that knows a K80.
     assert kepler["2.9", "debian11"] == "debs"

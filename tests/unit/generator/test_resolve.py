@@ -144,6 +144,17 @@ REFUSED: list[tuple[str, dict[str, object], tuple[str, ...]]] = [
     ("debian12", {"tensorflow": "2.14"}, ("Tesla T4", "B200")),
     ("debian12", {"tensorflow": "2.9", "cuda_source": "wheels"}, ()),
     ("debian12", {"tensorflow": "2.14", "cuda_source": "wheels"}, ()),
+    ("ubuntu2204", {"tensorflow": "2.9", "cuda": "11.2"}, ()),
+    ("debian11", {"tensorflow": "2.9", "driver_source": "network"}, ()),
+    (
+        "ubuntu2004",
+        {"tensorflow": "2.9", "driver_source": "network", "driver_branch": "580"},
+        (),
+    ),
+    ("ubuntu2004", {"tensorflow": "2.9", "driver_source": "network"}, ("B200",)),
+    ("ubuntu2004", {"tensorflow": "2.9", "cuda": "12.2", "driver_branch": "470.256.02"}, ()),
+    ("debian11", {"driver_source": "runfile", "cuda_source": "distribution"}, ()),
+    ("ubuntu2004", {"driver_branch": "999.10"}, ()),
 ]
 
 
@@ -229,13 +240,58 @@ def test_the_refusal_names_the_hosts() -> None:
 
 
 def test_what_is_known_and_cannot_be_installed_yet_is_said_so() -> None:
-    wish = parse_wish({"tensorflow": "2.9", "cuda_source": "local"}, where="x")
+    wish = parse_wish({"tensorflow": "2.6", "python": "3.9"}, where="x")
     with pytest.raises(
-        UnsatisfiableError, match=r"this version can't install CUDA 11\.8"
+        UnsatisfiableError, match=r"this version can't install .* from source"
     ) as caught:
         resolve_fleet(CATALOG, Fleet({"a": wish}))
-    assert 'tensorflow: "2.9"' in caught.value.expected
+    assert 'tensorflow: "2.7"' in caught.value.expected
     assert "Debian 11" in caught.value.hint
+
+
+# NVIDIA's own
+
+DRIVERS = {"distribution": "driver", "network": "drivernetwork", "runfile": "driverrunfile"}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("cuda", ["network", "local"])
+def test_ubuntu_has_2_9_by_every_way(driver: str, cuda: str) -> None:
+    wish = {"tensorflow": "2.9", "cuda_source": cuda, "driver_source": driver}
+    stack = stack_of({**wish, "driver_branch": "470"}, "ubuntu2004")
+    assert stack.id.startswith(f"ubuntu2004-tensorflow2.9.3-cuda{cuda}11.2.2-cudnn8.1.0.77-")
+    assert f"-{DRIVERS[driver]}470." in stack.id
+    assert (stack.missing, stack.native) == ("", False)
+    assert stack.cuda.prefix == "/usr/local/cuda-11.2"
+
+
+def test_nvidias_driver_is_taken_only_where_it_is_wished_for() -> None:
+    for platform in PLATFORMS:
+        for wish in ({"python": PLATFORMS[platform].pythons[0]}, {"driver_branch": "470"}):
+            found = SOLVER.find(parse_wish(wish, where="x"), PLATFORMS[platform])
+            assert found is None or found.driver.origin == "distribution"
+
+
+@pytest.mark.parametrize("source", ["distribution", "network", "runfile"])
+def test_a_driver_can_be_an_exact_version(source: str) -> None:
+    wish = {"tensorflow": "2.9", "driver_source": source, "driver_branch": "470.199.02"}
+    assert stack_of(wish, "ubuntu2004").driver.version == "470.199.02"
+    assert stack_of({**wish, "driver_branch": "470"}, "ubuntu2004").driver.branch == "470"
+
+
+def test_debian_has_only_the_exact_versions_that_the_catalog_has() -> None:
+    exact = stack_of({"tensorflow": "2.9", "driver_branch": "470.256.02"})
+    assert exact.id == "debian11-tensorflow2.9.3-cuda11.2.2-cudnn8.1.0.77-driver470.256.02"
+    error = refusal("debian11", {"tensorflow": "2.9", "driver_branch": "470.199.02"}, ())
+    assert "Debian 11 (bullseye) has driver 470.256.02" in error.got
+
+
+def test_debians_cuda_is_not_put_beside_nvidias_driver() -> None:
+    """Its toolkit depends on Debian's libcuda1."""
+    wish = {"tensorflow": "2.9", "driver_source": "runfile"}
+    assert stack_of(wish).cuda.origin == "network"
+    error = refusal("debian11", {**wish, "cuda_source": "distribution"}, ())
+    assert "the platform's own CUDA depends on the platform's own driver" in error.got
 
 
 # warnings
@@ -279,7 +335,8 @@ WISHES = st.fixed_dictionaries(
             "python": ["3.8", "3.9", "3.11", "3.13", "3.7", "3.99"],
             "cuda": ["11.2", "11.2.2", "11.8", "12.5", "10.0"],
             "cuda_source": ["distribution", "network", "local", "wheels"],
-            "driver_branch": ["470", "535", "550", "999"],
+            "driver_branch": ["470", "535", "550", "999", "470.199.02", "470.256.02"],
+            "driver_source": ["distribution", "network", "runfile"],
             "cudnn": ["8.1.0.77", "8.9.7.29", "7.6.5"],
             "gcc": ["9", "10", "11", "14", "99"],
         }.items()
@@ -309,7 +366,8 @@ def test_a_stack_satisfies_every_rule_or_the_clash_is_minimal(
             "python": stack.python,
             "cuda": stack.cuda.version,
             "cuda_source": stack.cuda.origin,
-            "driver_branch": stack.driver.branch,
+            "driver_branch": stack.driver.version,
+            "driver_source": stack.driver.origin,
             "cudnn": stack.cudnn.version,
             "gcc": stack.gcc,
         }[key]

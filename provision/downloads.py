@@ -1,0 +1,163 @@
+"""Large files of NVIDIA's, fetched once: resumed where they broke off, kept only when whole.
+
+A local installer of CUDA has two gigabytes; a lock that fetched it anew after every broken
+connection would never be made on a slow line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from provision.errors import InputError, MachineError
+from provision.indices import GoneError
+
+_TIMEOUT = 60
+_CHUNK = 1 << 20
+_TRIES = 5
+
+
+def file_of(
+    url: str,
+    *,
+    cache: Path,
+    sha256: str = "",
+    begins: bytes = b"",
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[Path, str]:
+    """The file at a URL and its SHA-256, from the cache or the network.
+
+    With `sha256` just that file, else what comes; `begins` is what it must begin with, so that a
+    login page is not taken for a package. InputError for another file, MachineError without one.
+    """
+    name = Path(urlsplit(url).path).name
+    folder = cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    file = folder / name
+    if file.exists():
+        found = digest(file)
+        if sha256 in ("", found):
+            return file, found
+    part = folder / f".{name}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _fetch(url, part, name, progress)
+        found = digest(part)
+        _check(part, url, begins, sha256, found)
+        part.replace(file)
+    except OSError as error:
+        raise MachineError(
+            "a download cannot be kept",
+            where=str(folder),
+            got=str(error),
+            hint="XDG_CACHE_HOME says where the cache is",
+        ) from None
+    return file, found
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file of any size."""
+    sha = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None:
+    """InputError for a file that is another one; it does not stay."""
+    with part.open("rb") as stream:
+        head = stream.read(max(len(begins), 256))
+    if begins and not head.startswith(begins):
+        part.unlink()
+        page = head.lstrip()[:1] == b"<"
+        raise InputError(
+            "something else came than the file that was asked for",
+            where=url,
+            got="an HTML page" if page else repr(head[:40]),
+            expected=f"a file that begins with {begins.decode(errors='replace')!r}",
+            hint="a login page or a proxy answered; a mirror of yours: --nvidia-mirror URL"
+            if page
+            else "is this the file's own address?",
+        )
+    if sha256 and found != sha256:
+        part.unlink()
+        raise InputError(
+            "the file is another one",
+            where=url,
+            got=f"SHA-256 {found}",
+            expected=f"SHA-256 {sha256}",
+            hint="nothing of it was kept; a mirror or proxy in between?",
+        )
+
+
+def _fetch(url: str, part: Path, name: str, progress: Callable[[str], None]) -> None:
+    """Brings `part` to its full length; what a broken connection left is gone on with."""
+    mark = part.with_suffix(".mark")
+    for left in reversed(range(_TRIES)):
+        try:
+            if _go_on(url, part, mark, name, progress):
+                mark.unlink(missing_ok=True)
+                return
+        except urllib.error.HTTPError as error:
+            gone = error.code in (404, 410)
+            if error.code == 416:  # longer than the file: not the one that was begun
+                part.unlink(missing_ok=True)
+                continue
+            raise (GoneError if gone else MachineError)(
+                "there is no such file" if gone else "cannot fetch a file",
+                where=url,
+                got=f"{error.code} {error.reason}",
+                hint="`--nvidia-mirror URL` takes it from a mirror",
+            ) from None
+        except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+            if not left:
+                raise MachineError(
+                    "cannot fetch a file",
+                    where=url,
+                    got=str(getattr(error, "reason", None) or error),
+                    hint="what came is kept, and gone on with the next time; http_proxy, "
+                    "https_proxy and SSL_CERT_FILE are honoured",
+                ) from None
+    raise MachineError(
+        "a file breaks off each time", where=url, got=f"{part.stat().st_size} bytes at last"
+    )
+
+
+def _go_on(url: str, part: Path, mark: Path, name: str, progress: Callable[[str], None]) -> bool:
+    """Reads on from what is there; is it whole now?
+
+    `mark` names the file that was begun (its ETag or date), for two files must not become one.
+    """
+    request = urllib.request.Request(url)  # noqa: S310  the catalog's URLs
+    there = part.stat().st_size if part.exists() and mark.exists() else 0
+    if there:
+        request.add_header("Range", f"bytes={there}-")
+        request.add_header("If-Range", mark.read_text(encoding="utf-8"))
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        if answer.status != 206:
+            there = 0
+        length = answer.headers.get("Content-Length")
+        whole = there + int(length) if length else 0
+        known = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        if known and not known.startswith("W/"):
+            mark.write_text(known, encoding="utf-8")
+        else:
+            mark.unlink(missing_ok=True)
+        with part.open("ab" if there else "wb") as stream:
+            while chunk := answer.read(_CHUNK):
+                stream.write(chunk)
+                there += len(chunk)
+                progress(f"{name}: {_so_far(there, whole)}")
+            stream.flush()
+            os.fsync(stream.fileno())
+    return not whole or there == whole
+
+
+def _so_far(there: int, whole: int) -> str:
+    megabytes = f"{there / 1e6:.0f} MB"
+    return f"{megabytes} of {whole / 1e6:.0f} MB" if whole else megabytes

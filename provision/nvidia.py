@@ -1,0 +1,270 @@
+"""Reads what NVIDIA offers itself: its network repositories, local installers and .run files.
+
+A local installer is a package with a whole repository inside: it is read where it lies, nothing is
+installed here. Nothing is believed before it is verified: an index by gpgv with a key of a pinned
+fingerprint, or (a local installer whose key lies in it) by the file's own hash, which is locked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from pathlib import Path, PurePosixPath
+
+from debian.arfile import ArError
+from debian.debfile import DebError, DebFile
+
+from provision import downloads, indices, openpgp
+from provision.catalog import Catalog, DriverRow, NvidiaSourceRow
+from provision.errors import InputError
+from provision.indices import Fetch, GoneError
+from provision.mirrors import Mirrors, key_fingerprints
+from provision.packages import Package, Repository, Runfile, Source, parse
+
+_DEB = b"!<arch>\n"
+_SCRIPT = b"#!"
+# Larger than any index or key, smaller than what unpacks to fill a disk.
+_LARGEST = 1 << 28
+MIRROR_HINT = "`--nvidia-mirror URL` locks from a mirror, `--nvidia-key FILE` with a key of its own"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What all reading needs: the catalog's keys, the mirror, the cache, and who is told."""
+
+    catalog: Catalog
+    mirrors: Mirrors
+    cache: Path
+    get: Fetch = indices.fetch
+    progress: Callable[[str], None] = lambda _: None
+    # Hash -> of files that a lock has already, by their URL.
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def repository(self, row: NvidiaSourceRow) -> Repository:
+        """A repository of the catalog, in the network or in a package."""
+        return self._network(row) if row.kind == "network" else self._local(row)
+
+    def runfile(self, driver: DriverRow) -> Runfile:
+        """A driver's installer; it is fetched only where nobody knows its hash yet."""
+        url = self.mirrors.at(driver.url)
+        sha256 = driver.sha256 or self.known.get(url, "")
+        if not sha256:
+            _, sha256 = downloads.file_of(
+                url, cache=self.cache, begins=_SCRIPT, progress=self.progress
+            )
+        return Runfile(url, sha256)
+
+    def _network(self, row: NvidiaSourceRow) -> Repository:
+        url = self.mirrors.at(row.url)
+        label = f"cuda-{row.platform}-{row.architecture}"
+        self.progress(f"{label}: InRelease")
+        files = self._signed_files(url)
+        keys = self._keys(row, url)
+        text, signers = self._verified(files, keys, url)
+        path = self._index(text, url)
+        digest, _size = indices.checksums(text)[path]
+        self.progress(f"{label}: Packages")
+        body = indices.cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
+        packages = parse(indices.unpacked(path, body), label)
+        return _repository(url, text, files, keys, signers, packages)
+
+    def _local(self, row: NvidiaSourceRow) -> Repository:
+        url = self.mirrors.at(row.url)
+        file, sha256 = downloads.file_of(
+            url, cache=self.cache, sha256=row.sha256 or "", begins=_DEB, progress=self.progress
+        )
+        self.progress(f"{file.name}: its index")
+        directory, inside = _inside(file)
+        files = {name: inside[name] for name in _SIGNED if name in inside}
+        if "InRelease" in files:
+            files = {"InRelease": files["InRelease"]}
+        keys = self._keys_inside(row, url, inside)
+        text, signers = self._verified(files, keys, url)
+        path = self._index(text, url)
+        body = inside.get(path.removeprefix("./"), b"")
+        if hashlib.sha256(body).hexdigest() != indices.checksums(text)[path][0]:
+            raise InputError(
+                "an index is not the one that was signed", where=url, got=f"{directory}/{path}"
+            )
+        packages = parse(indices.unpacked(path, body), PurePosixPath(directory).name)
+        return _repository(
+            url, text, files, keys, signers, packages, sha256=sha256, directory=directory
+        )
+
+    def _signed_files(self, url: str) -> dict[str, bytes]:
+        """InRelease, or Release and its signature where a repository has no InRelease."""
+        try:
+            files = {"InRelease": self.get(f"{url}/InRelease")}
+        except GoneError as error:
+            try:
+                files = {name: self.get(f"{url}/{name}") for name in ("Release", "Release.gpg")}
+            except GoneError:
+                raise GoneError(
+                    "there is no signed index in NVIDIA's repository",
+                    where=error.where,
+                    got=error.got,
+                    expected="InRelease, or Release and Release.gpg",
+                    hint=MIRROR_HINT,
+                ) from None
+        for name, data in files.items():
+            _check_no_page(data, f"{url}/{name}")
+        return files
+
+    def _verified(
+        self, files: Mapping[str, bytes], keys: Mapping[str, str], url: str
+    ) -> tuple[str, list[str]]:
+        """The signed text, still valid, and who signed it."""
+        if not files:
+            raise InputError(
+                "there is no signed index in the installer",
+                where=url,
+                expected="InRelease, or Release and Release.gpg, in /var/cuda-repo-*",
+            )
+        signed_by = [one for text in keys.values() for one in key_fingerprints(text)]
+        text, signers = indices.verified(
+            files, keys, signed_by, where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
+        )
+        until = indices.release_field(text, "Valid-Until")
+        if until and parsedate_to_datetime(until) < datetime.now(timezone.utc):
+            raise InputError(
+                "the index has expired",
+                where=url,
+                got=f"Valid-Until: {until}",
+                expected="one that is still valid",
+                hint="a mirror that no longer follows?",
+            )
+        return text, signers
+
+    def _index(self, text: str, url: str) -> str:
+        path = indices.listed(indices.checksums(text), "Packages")
+        if not path:
+            raise InputError("the repository has no index of packages", where=url, got="Packages")
+        return path
+
+    def _keys(self, row: NvidiaSourceRow, url: str) -> dict[str, str]:
+        """Fingerprint -> armored key, of the pinned keys and of the mirror's own."""
+        found = self._own_key()
+        for fingerprint in row.signed_by or ():
+            (key,) = (one for one in self.catalog.nvidia_keys if one.fingerprint == fingerprint)
+            at = f"{url}/{key.file}"
+            try:
+                found[fingerprint] = _pinned(self.get(at), fingerprint, at)
+            except (InputError, GoneError):
+                if not self.mirrors.nvidia_key:  # a mirror with a key of its own needs no other
+                    raise
+        return found
+
+    def _keys_inside(
+        self, row: NvidiaSourceRow, url: str, inside: Mapping[str, bytes]
+    ) -> dict[str, str]:
+        """As `_keys`, of an installer: the file is known by its hash, and may bring its own key."""
+        found = self._own_key()
+        for name, data in inside.items():
+            if not name.endswith((".pub", ".gpg", ".asc")) or name == "Release.gpg":
+                continue
+            text = openpgp.as_armored(data, where=f"{url} {name}")
+            for fingerprint in key_fingerprints(text):
+                if row.signed_by is None or fingerprint in row.signed_by:
+                    found[fingerprint] = text
+        if not found:
+            raise InputError(
+                "the installer has not the key that should sign it",
+                where=url,
+                got=", ".join(n for n in inside if n.endswith((".pub", ".gpg", ".asc"))) or "none",
+                expected=" or ".join(row.signed_by or ["a key in its repository"]),
+                hint=MIRROR_HINT,
+            )
+        return found
+
+    def _own_key(self) -> dict[str, str]:
+        text = self.mirrors.nvidia_key
+        return dict.fromkeys(key_fingerprints(text), text)
+
+
+def _repository(
+    url: str,
+    text: str,
+    files: Mapping[str, bytes],
+    keys: Mapping[str, str],
+    signers: Sequence[str],
+    packages: Sequence[Package],
+    *,
+    sha256: str = "",
+    directory: str = "",
+) -> Repository:
+    first = next(iter(files.values()))
+    date = indices.release_field(text, "Date")
+    source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(first).hexdigest())
+    # The key that signed: a file with others besides would let those sign for the hosts too.
+    key = keys[signers[0]]
+    mine = tuple(one for one in signers if keys[one] == key)
+    return Repository(url, "/", key, mine, tuple(packages), source, sha256, directory)
+
+
+def _pinned(data: bytes, fingerprint: str, where: str) -> str:
+    """A key file, armored, of just the key with this fingerprint. InputError for another."""
+    _check_no_page(data, where)
+    text = openpgp.as_armored(data, where=where)
+    found = key_fingerprints(text)
+    if found != [fingerprint]:
+        raise InputError(
+            "the key is not the one that is known as NVIDIA's",
+            where=where,
+            got=f"fingerprint {' and '.join(found)}",
+            expected=f"fingerprint {fingerprint}",
+            hint=MIRROR_HINT,
+        )
+    return text
+
+
+def _check_no_page(data: bytes, where: str) -> None:
+    if data.lstrip()[:1] == b"<":
+        raise InputError(
+            "a web page came instead of the file",
+            where=where,
+            got=repr(data.lstrip()[:60].decode(errors="replace")),
+            expected="an index or a key of NVIDIA's repository",
+            hint=f"a login page or a proxy answered; {MIRROR_HINT}",
+        )
+
+
+_SIGNED = ("InRelease", "Release", "Release.gpg")
+
+
+def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
+    """The directory of the repository in a local installer, and its small files by their names."""
+    found: dict[str, dict[str, bytes]] = {}
+    try:
+        with DebFile(str(file)) as deb:
+            archive: tarfile.TarFile = deb.data.tgz()
+            for member in archive:
+                path = PurePosixPath("/", member.name.removeprefix("."))
+                name = path.name
+                index = name in _SIGNED or name.startswith("Packages")
+                if not member.isfile() or member.size > _LARGEST:
+                    continue
+                if not index and not name.endswith((".pub", ".gpg", ".asc")):
+                    continue
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    found.setdefault(str(path.parent), {})[name] = stream.read()
+    except (DebError, ArError, tarfile.TarError, OSError, EOFError) as error:
+        raise InputError(
+            "the installer can't be read",
+            where=str(file),
+            got=str(error),
+            hint="remove it, and it is fetched anew",
+        ) from None
+    for directory, files in found.items():
+        if any(name.startswith("Packages") for name in files):
+            return directory, files
+    raise InputError(
+        "there is no repository in the package",
+        where=str(file),
+        expected="Packages and InRelease in /var/cuda-repo-*",
+        hint="a local installer is named cuda-repo-<platform>-<release>-local_...deb",
+    )
