@@ -203,8 +203,12 @@ def fabric_manager(facts):
 def _unknown_key(facts, rotated):
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
+    # An entry beside one with the key is a contradiction, which is a case of its own.
+    known = {
+        (one["uri"], one["suite"]) for one in facts["keys"] if one["signer"] in (one["keys"] or {})
+    }
     for one in facts["keys"]:
-        if one["signer"] is None or one["keys"] is None or one["signer"] in one["keys"]:
+        if one["signer"] is None or one["keys"] is None or (one["uri"], one["suite"]) in known:
             continue
         old = one["signer"] == doctor_keys.CUDA and doctor_keys.CUDA_OLD in one["keys"]
         if old is rotated:

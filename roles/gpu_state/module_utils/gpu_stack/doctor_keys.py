@@ -14,12 +14,13 @@ from . import dpkg
 
 CUDA = "EB693B3035CD5710E231E123A4B469963BF863CC"
 CUDA_OLD = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"
+CUDA_DEBIAN13 = "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
 TOOLKIT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 
-# What signs which of NVIDIA's repositories. Debian 13's has a key of its own, and other addresses
-# are mirrors, of which nothing is known.
+# What signs which of NVIDIA's repositories; other addresses are mirrors, of which nothing is known.
 SIGNERS = (
-    (r"developer\.download\.nvidia\.com/compute/cuda/repos/(?!debian13)", CUDA),
+    (r"developer\.download\.nvidia\.com/compute/cuda/repos/debian13", CUDA_DEBIAN13),
+    (r"developer\.download\.nvidia\.com/compute/cuda/repos/", CUDA),
     (r"developer\.download\.nvidia\.com/compute/machine-learning/repos/", CUDA_OLD),
     (r"nvidia\.github\.io/(libnvidia-container|nvidia-container-runtime|nvidia-docker)", TOOLKIT),
 )

@@ -188,7 +188,7 @@ def soname(context, path):
 
         try:
             return _soname(read)
-        except (struct.error, StopIteration, KeyError):
+        except (struct.error, StopIteration, KeyError, ValueError, OverflowError):
             return None
 
 
