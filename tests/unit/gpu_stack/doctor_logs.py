@@ -200,7 +200,9 @@ LOGS: dict[str, tuple[str, ...]] = {
         "W tensorflow/core/common_runtime/gpu/gpu_device.cc:2211] TensorFlow was not built with "
         "CUDA kernel binaries compatible with compute capability 9.0. CUDA kernels will be "
         "jit-compiled from PTX, which could take 30 minutes or longer.\n",
-        "TensorFlow was not built with CUDA kernel binaries compatible with compute capability\n",
+        "TensorFlow was not built with CUDA kernel binaries compatible with compute capability "
+        "9.0.\n",
+        "CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or longer.\n",
     ),
     "containers-lose-gpus": ("Failed to initialize NVML: Unknown Error\n",),
     "container-runtime": (

@@ -588,7 +588,9 @@ def test_a_conflict_that_is_not_plain_is_left_to_a_person(text: str | None, host
         ("protobuf", "components", ["tensorflow"]),
         ("headers-missing", "components", ["nvidia_driver"]),
         ("unattended-upgrades", "components", ["nvidia_driver"]),
-        ("cudnn-older", "components", ["cuda", "cudnn", "gpu_env", "tensorflow"]),
+        ("driver-gone-after-kernel", "components", ["nvidia_driver"]),
+        ("cuda-repo-pin", "components", ["nvidia_driver"]),
+        ("cuda-libraries", "components", ["cuda", "cudnn", "gpu_env", "tensorflow"]),
         ("driver-mismatch", None, None),
         ("key-missing", None, None),
     ],
@@ -600,10 +602,19 @@ def test_a_fix_is_a_step_or_a_run(
     assert fixed(host) == ({step: value} if step else {})
 
 
+def test_a_finding_says_which_fix_is_its_own(host: Patient) -> None:
+    cudnn_older(host)
+    hand_made_link(host)
+    found = host.found()
+    assert found["cudnn-older"]["fix"] == {"components": ["cudnn", "gpu_env"], "steps": []}
+    assert found["hand-made-link"]["fix"] == {"components": [], "steps": ["aside"]}
+
+
+@pytest.mark.parametrize("breaks", [key_missing, key_rotated])
 def test_keys_are_fixed_by_a_run_where_the_lock_has_them(
-    host: Patient, monkeypatch: pytest.MonkeyPatch
+    breaks: Callable[[Patient], None], host: Patient
 ) -> None:
-    key_missing(host)
+    breaks(host)
     lock = copy.deepcopy(LOCK)
     lock["stacks"]["debian11-small"]["cuda"]["source"] = "network"
     assert host.ask(lock=lock)["fixes"]["components"] == ["cuda"]
