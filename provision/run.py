@@ -170,11 +170,11 @@ def ask_doctor(
         return report, INTERRUPTED, log
     hosts = (report or {}).get("hosts") or {}
     found = {host["status"] for host in hosts.values()}
-    if found & {"failed", "unreachable"}:
+    if not hosts:
+        return report, InputError.exit_code, log
+    if found & {"failed", "unreachable"} or (ended and "ill" not in found):
         return report, HostError.exit_code, log
-    if "ill" in found:
-        return report, DriftError.exit_code, log
-    return report, 0 if hosts and ended == 0 else InputError.exit_code, log
+    return report, DriftError.exit_code if "ill" in found else 0, log
 
 
 def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:

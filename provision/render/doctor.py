@@ -22,9 +22,15 @@ these files on the hosts too."""
 STEPS = ", ".join(f"gpu_doctor.fixes.{step}" for step in ("files", "initramfs", "aside", "links"))
 
 
-def _gpu_state(name: str, tasks_from: str) -> dict[str, Any]:
-    role = {"name": "gpu_state", "tasks_from": tasks_from, "rolespec_validate": False}
-    return {"name": name, "ansible.builtin.import_role": role, "tags": ["always"]}
+def _gpu_state(name: str, tasks_from: str, how: str = "import_role") -> dict[str, Any]:
+    role: dict[str, Any] = {
+        "name": "gpu_state",
+        "tasks_from": tasks_from,
+        "rolespec_validate": False,
+    }
+    if how == "include_role":
+        role["apply"] = {"tags": ["always"]}
+    return {"name": name, f"ansible.builtin.{how}": role, "tags": ["always"]}
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -52,9 +58,10 @@ def doctor() -> list[dict[str, Any]]:
             "name": "Fix | Do what is safe, and ask again",
             "when": fix,
             "tags": ["always"],
+            # Included: an imported task that is skipped would register that over the answer.
             "block": [
-                _gpu_state("Fix | Do what is safe", "doctor_fix"),
-                _gpu_state("Doctor | Ask what is wrong now", "doctor"),
+                _gpu_state("Fix | Do what is safe", "doctor_fix", "include_role"),
+                _gpu_state("Doctor | Ask what is wrong now", "doctor", "include_role"),
             ],
         },
         {

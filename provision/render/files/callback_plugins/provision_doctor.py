@@ -114,7 +114,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         }
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if self._active and not ignore_errors and result._task.get_name().strip() != VERDICT:
+        if not self._active or ignore_errors:
+            return
+        known = self._hosts.get(result._host.get_name(), {}).get("status")
+        if known != "ill" or result._task.get_name().strip() != VERDICT:
             self._bad(result, "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
