@@ -346,6 +346,57 @@ def test_a_case_is_named_on_a_host_that_has_it(case: str, host: Patient, device:
     assert "<" not in found[case]["cure"].replace("<branch>", "").replace("<flavour>", "")
 
 
+# The threads that people are known to have lost days to, as the project's list numbers them. (13 is
+# the wish for Debian itself, and no case.)
+FIELD = {
+    1: ("NVIDIA/cuda-repo-management#4",),
+    2: ("fgci-org/ansible-role-cuda#42",),
+    3: ("NVIDIA/nvidia-docker#1631",),
+    4: ("NVIDIA/cuda-repo-management#39",),
+    5: ("NVIDIA/nvidia-container-toolkit#170", "NVIDIA/libnvidia-container#194"),
+    6: ("debops/debops#2615", "geerlingguy/ansible-role-docker#344"),
+    7: ("lyulyul/shine-cluster#30", "lyulyul/shine-cluster#50"),
+    8: ("pando85/homelab#4110",),
+    9: ("NVIDIA/deepops#1186",),
+    10: (
+        *("NVIDIA/ansible-role-nvidia-driver#44", "NVIDIA/ansible-role-nvidia-driver#51"),
+        "Azure/azhpc-images#523",
+    ),
+    11: ("NVIDIA/ansible-role-nvidia-driver#20",),
+    12: tuple(f"NVIDIA/ansible-role-nvidia-driver#{number}" for number in (11, 28, 33)),
+    14: tuple(f"GoogleCloudPlatform/compute-gpu-installation#{number}" for number in (10, 25)),
+    15: ("GoogleCloudPlatform/compute-gpu-installation#33",),
+    16: ("GoogleCloudPlatform/compute-gpu-installation#34", "pop-os/pop#3117"),
+    17: (
+        *("GoogleCloudDataproc/initialization-actions#933", "NVIDIA/gpu-operator#1726"),
+        "MicrosoftDocs/azure-docs#111536",
+    ),
+    18: ("xnvme/aisio#67", "dstackai/dstack#3967"),
+    19: (
+        *(f"tensorflow/tensorflow#{number}" for number in (49167, 47874, 45930, 58910)),
+        "tensorflow/text#554",
+    ),
+    20: tuple(f"tensorflow/tensorflow#{number}" for number in (56266, 90245, 60739, 62320)),
+    21: ("NVIDIA/nvidia-container-toolkit#48",),
+    22: ("NVIDIA/gpu-operator#544", "Azure/azhpc-images#86"),
+    23: (
+        *("deeplearningparis/dl-machine#12", "spack/spack#9400"),
+        "gridhead/nvidia-auto-installer-for-fedora-linux#153",
+    ),
+    24: ("Azure/azhpc-images#372",),
+    25: ("kubernetes-sigs/kubespray#12277",),
+    26: ("Jimver/cuda-toolkit#183",),
+}
+
+
+def test_every_thread_of_the_list_is_a_case() -> None:
+    known = {thread for case in doctor_cases.CASES for thread in case.threads}
+    missing = {
+        number: [one for one in threads if one not in known] for number, threads in FIELD.items()
+    }
+    assert {number: threads for number, threads in missing.items() if threads} == {}
+
+
 def test_every_rule_has_its_case_and_every_case_its_rule_or_words() -> None:
     assert set(BROKEN) == set(doctor.CHECKS)
     ids = [case.id for case in doctor_cases.CASES]
@@ -618,6 +669,13 @@ def test_keys_are_fixed_by_a_run_where_the_lock_has_them(
     lock = copy.deepcopy(LOCK)
     lock["stacks"]["debian11-small"]["cuda"]["source"] = "network"
     assert host.ask(lock=lock)["fixes"]["components"] == ["cuda"]
+
+
+def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:
+    host.write(made.LIB + "/libcuda.so.470.300.01", made.ELF)
+    host.link(made.LIB + "/libcuda.so.1", "libcuda.so.470.300.01")
+    assert list(host.found()) == ["driver-mismatch"]
+    assert fixed(host) == {"components": ["nvidia_driver"]}
 
 
 def test_headers_that_nobody_has_are_no_work_for_a_run(host: Patient) -> None:

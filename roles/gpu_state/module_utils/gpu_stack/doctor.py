@@ -464,7 +464,15 @@ def _from_nvidia(facts, clues):
     return _run("cuda")(facts, clues) if source == "network" else {}
 
 
+def _libraries(facts, clues):
+    """The libraries go back to a module that is the locked one; forward goes only a reboot."""
+    row = (facts["row"] or {}).get("nvidia_driver") or {}
+    back = facts["loaded"] is not None and facts["loaded"] == row.get("version")
+    return _run("nvidia_driver")(facts, clues) if back else {}
+
+
 FIXES = {
+    "driver-mismatch": _libraries,
     "unattended-upgrades": _run("nvidia_driver"),
     "nouveau-initramfs": lambda facts, _clues: {
         "initramfs": [path.partition("initrd.img-")[2] for path in facts["initramfs"]]

@@ -22,7 +22,8 @@ CASES = (
         "driver-mismatch",
         "the loaded kernel module and the driver's libraries are of different versions",
         ("lyulyul/shine-cluster#30", "pando85/homelab#4110", "NVIDIA/deepops#1186"),
-        "reboot when no GPU job runs, so that the module of the installed version is loaded",
+        "reboot when no GPU job runs, so that the module of the installed version is loaded; where "
+        "the loaded one is the lock's, a run of nvidia_driver brings the libraries back to it",
         ("sudo systemctl reboot",),
         (
             r"Failed to initialize NVML: Driver/library version mismatch",
@@ -30,7 +31,7 @@ CASES = (
             r"kernel version \S+ does not match DSO version \S+",
             r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         ),
-        "",
+        RUN + " where the loaded module is the lock's",
     ),
     Case(
         "unattended-upgrades",
