@@ -426,6 +426,15 @@ def test_what_programs_say_on_a_good_day_is_no_finding(text: str) -> None:
     assert doctor.read_log(text) == []
 
 
+def test_a_line_of_a_megabyte_is_read_too() -> None:
+    """A pattern that can begin anywhere would take hours over it."""
+    line = "x" * 500_000 + ' "AttributeError: _ARRAY_API not found" ' + "/y.c.h:" * 70_000
+    (found,) = doctor.read_log(line)
+    assert found["id"] == "numpy-2"
+    assert "_ARRAY_API not found" in found["evidence"][0]
+    assert len(found["evidence"][0]) < 400
+
+
 def test_the_compilers_line_and_the_kernel_are_told() -> None:
     (found,) = doctor.read_log(doctor_logs.COMPILER)
     assert "unrecognized command-line option" in found["evidence"][0]

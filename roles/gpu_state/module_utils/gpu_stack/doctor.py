@@ -508,9 +508,12 @@ def heard(case, text, who):
             continue
         start = text.rfind("\n", 0, match.end()) + 1
         end = text.find("\n", match.end())
-        line = text[start : len(text) if end < 0 else end].strip()
+        end = len(text) if end < 0 else end
+        if end - start > WIDTH:
+            start = max(start, match.end() - WIDTH // 2)
+        line = text[start:end][:WIDTH].strip()
         words = {key: value for key, value in match.groupdict().items() if value}
-        clues.append(clue("{0}: {1}".format(who, line[:WIDTH]), **words))
+        clues.append(clue("{0}: {1}".format(who, line), **words))
     return clues
 
 

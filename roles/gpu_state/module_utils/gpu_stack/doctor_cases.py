@@ -11,7 +11,8 @@ import collections
 
 # title: what is wrong. threads: where it is known from. cure: what to do, in words. commands: the
 # same for a shell, on the host or (provision ...) on the controller. says: patterns of what
-# programs print; named groups fill in the cure. fix: what `--fix` does about it, "" for nothing.
+# programs print, found in any line (so none begins with what matches anything: a line may be a
+# megabyte long); named groups fill in the cure. fix: what `--fix` does about it, "" for nothing.
 Case = collections.namedtuple("Case", "id title threads cure commands says fix")
 
 RUN = "a run of the components concerned"
@@ -27,7 +28,7 @@ CASES = (
         ("sudo systemctl reboot",),
         (
             r"Failed to initialize NVML: Driver/library version mismatch",
-            r"NVRM: API mismatch:.*",
+            r"NVRM: API mismatch:",
             r"kernel version \S+ does not match DSO version \S+",
             r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         ),
@@ -51,8 +52,8 @@ CASES = (
         "when no job runs",
         ("provision apply --limit {host} --tags nvidia_driver", "sudo systemctl reboot"),
         (
-            r"The Nouveau kernel driver is currently in use.*",
-            r"NVRM: .*nouveau.*",
+            r"The Nouveau kernel driver is currently in use",
+            r"NVRM: .*nouveau",
         ),
         "",
     ),
@@ -78,8 +79,8 @@ CASES = (
         ("sudo apt-get install linux-headers-{kernel}",),
         (
             r"Your kernel headers for kernel (?P<kernel>\S+?) cannot be found",
-            r"Module build for kernel (?P<kernel>\S+) was skipped since the.*headers.*",
-            r"Unable to find the kernel source tree for the currently running kernel.*",
+            r"Module build for kernel (?P<kernel>\S+) was skipped since the.*headers",
+            r"Unable to find the kernel source tree for the currently running kernel",
             r"Unable to locate package linux-headers-(?P<kernel>\S+)",
         ),
         RUN + " where the archive has the headers",
@@ -133,9 +134,9 @@ CASES = (
         ("sudo apt-get install gcc-{gcc}", "sudo dkms autoinstall -k {kernel}"),
         (
             r"The kernel was built by: +\S*gcc(?:-| \([^)]*\) )(?P<gcc>\d+)"
-            r"[\s\S]*?unrecognized command.line option.*",
+            r"[\s\S]*?unrecognized command.line option",
             r"gcc\S*: error: unrecognized command.line option .-(?:ftrivial-auto-var-init"
-            r"|fmin-function-alignment|mharden-sls).*",
+            r"|fmin-function-alignment|mharden-sls)",
         ),
         "",
     ),
@@ -150,10 +151,10 @@ CASES = (
         "release of its branch",
         ("sudo dkms autoinstall -k {kernel}", "provision lock --upgrade nvidia_driver"),
         (
-            r"Bad return status for module build on kernel: (?P<kernel>\S+).*",
+            r"Bad return status for module build on kernel: (?P<kernel>\S+)",
             r"Building module:.*\(bad exit status: \d+\)",
-            r"\S+\.[ch]:\d+:\d+: (?:fatal )?error: .*",
-            r"ERROR: Unable to load the kernel module 'nvidia\.ko'.*",
+            r"[\w./+-]{1,200}\.[ch]:\d+:\d+: (?:fatal )?error: ",
+            r"ERROR: Unable to load the kernel module 'nvidia\.ko'",
         ),
         "",
     ),
@@ -173,7 +174,7 @@ CASES = (
             r"Loading of (?:unsigned )?module (?:with unavailable key )?is rejected",
             r"could not insert 'nvidia\S*': (?:Required key not available|Key was rejected by "
             r"service|Operation not permitted)",
-            r"Lockdown: \S+: unsigned module loading is restricted.*",
+            r"Lockdown: \S+: unsigned module loading is restricted",
             r"PKCS#7 signature not signed with a trusted key",
         ),
         "",
@@ -186,9 +187,9 @@ CASES = (
         "said when it was loaded",
         ("dkms status", "sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvrm|nvidia'"),
         (
-            r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.*",
-            r"Could not load dynamic library 'libcuda\.so\.1'.*",
-            r".*failed call to cuInit: CUDA_ERROR_(?!NO_DEVICE|SYSTEM_DRIVER)\w+.*",
+            r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+            r"Could not load dynamic library 'libcuda\.so\.1'",
+            r"failed call to cuInit: CUDA_ERROR_(?!NO_DEVICE|SYSTEM_DRIVER)\w+",
         ),
         "",
     ),
@@ -202,7 +203,7 @@ CASES = (
         (
             r"(?:Setting up|Unpacking) (?P<package>nvidia-driver-(?P<branch>\d{3})\S*) "
             r"(?:\S+ )?\((?:\d+:)?(?!(?P=branch)\.)\d{3}\.[^)]*\)",
-            r"(?P<package>nvidia-driver-\d{3}\S*)/\S+ .*transitional.*",
+            r"(?P<package>nvidia-driver-\d{3}\S*)/\S+ .*transitional",
         ),
         "",
     ),
@@ -229,8 +230,8 @@ CASES = (
         "install NVIDIA's keyring package, checked by its hash, and name its key in the entry",
         ("{keyring}",),
         (
-            r".*NO_PUBKEY (?P<key>A4B469963BF863CC|DDCAE044F796ECB0).*",
-            r".*Missing key EB693B3035CD5710E231E123A4B469963BF863CC.*",
+            r"NO_PUBKEY (?P<key>A4B469963BF863CC|DDCAE044F796ECB0)",
+            r"Missing key EB693B3035CD5710E231E123A4B469963BF863CC",
         ),
         RUN + " where CUDA comes from NVIDIA's repository by the lock",
     ),
@@ -241,7 +242,7 @@ CASES = (
         "install NVIDIA's keyring package with the new key 3bf863cc, checked by its hash; the old "
         "one may go",
         ("{keyring}",),
-        (r".*NO_PUBKEY F60F4B3D7FA2AF80.*", r".*apt-key adv .*7fa2af80\.pub.*"),
+        (r"NO_PUBKEY F60F4B3D7FA2AF80", r"apt-key adv .*7fa2af80\.pub"),
         RUN + " where CUDA comes from NVIDIA's repository by the lock",
     ),
     Case(
@@ -253,9 +254,9 @@ CASES = (
         "Moving the date in apt's policy makes every repository weaker: not done here",
         ("sudoedit {file}",),
         (
-            r".*SHA1 is not considered secure since.*",
-            r".*Policy rejected non-revocation signature.*",
-            r".*Policy will reject signature within a year.*",
+            r"SHA1 is not considered secure since",
+            r"Policy rejected non-revocation signature",
+            r"Policy will reject signature within a year",
         ),
         "",
     ),
@@ -269,9 +270,9 @@ CASES = (
             "sudoedit {file}  # deb [signed-by=/etc/apt/keyrings/KEY.asc] ...",
         ),
         (
-            r".*apt-key: (?:command )?not found.*",
-            r".*[Ff]ailed to find required executable .*apt-key.*",
-            r".*No such file or directory: b?'?apt-key.*",
+            r"apt-key: (?:command )?not found",
+            r"[Ff]ailed to find required executable .*apt-key",
+            r"No such file or directory: b?'?apt-key",
         ),
         "",
     ),
@@ -285,7 +286,7 @@ CASES = (
         ),
         "keep one of the entries, with the key it needs",
         ("sudoedit {file}",),
-        (r".*Conflicting values set for option Signed-By regarding source (?P<uri>\S+ \S+?):.*",),
+        (r"Conflicting values set for option Signed-By regarding source (?P<uri>\S+ \S+?):",),
         "keeps the entry whose key is there (of several, a package's) and switches off the "
         "others in a copy with a backup beside it",
     ),
@@ -301,10 +302,10 @@ CASES = (
         "nvidia_driver does; a hold of somebody else's must go first",
         ("apt-mark showhold", "sudo apt-mark unhold {package}"),
         (
-            r".*[Yy]ou have held broken packages.*",
-            r".*Held packages were changed and -y was used.*",
-            r".*pkgProblemResolver::Resolve generated breaks.*",
-            r"E: Unmet dependencies\..*",
+            r"[Yy]ou have held broken packages",
+            r"Held packages were changed and -y was used",
+            r"pkgProblemResolver::Resolve generated breaks",
+            r"E: Unmet dependencies\.",
         ),
         "",
     ),
@@ -314,7 +315,7 @@ CASES = (
         (),
         "let dpkg finish",
         ("sudo dpkg --configure -a",),
-        (r".*dpkg was interrupted, you must manually run.*",),
+        (r"dpkg was interrupted, you must manually run",),
         "dpkg --configure -a, keeping configuration files",
     ),
     Case(
@@ -333,7 +334,7 @@ CASES = (
         (),
         "remove the package that brought it, or the entry",
         ("sudo apt-get purge {package}",),
-        (r".*File not found - (?P<path>/var/cuda-repo-[^/ ]+).*",),
+        (r"File not found - (?P<path>/var/cuda-repo-[^/ ]+)",),
         "",
     ),
     Case(
@@ -373,8 +374,8 @@ CASES = (
         "to another version is no cure",
         ("provision apply --limit {host} --tags cuda,cudnn,gpu_env",),
         (
-            r"Could not load dynamic library '(?P<library>(?!libnvinfer|libcuda\.so)[^']+)'.*",
-            r"Cannot dlopen some GPU libraries.*",
+            r"Could not load dynamic library '(?P<library>(?!libnvinfer|libcuda\.so)[^']+)'",
+            r"Cannot dlopen some GPU libraries",
         ),
         RUN,
     ),
@@ -386,9 +387,9 @@ CASES = (
         "sizes, and fails later and worse; then install the version that is asked for",
         ("sudo mv {path} /var/backups/", "sudo ldconfig"),
         (
-            r".*(?:cp|ln)\s.*libcud(?:art|nn)\.so\.(?P<old>\d+)\S* "
-            r".*libcud(?:art|nn)\.so\.(?!(?P=old))\d+.*",
-            r"\S+: version .libcud(?:art|nn)\.so\.\d+.* not found.*",
+            r"(?:cp|ln)\s.{0,200}libcud(?:art|nn)\.so\.(?P<old>\d+)\S* "
+            r".{0,200}libcud(?:art|nn)\.so\.(?!(?P=old))\d+",
+            r"version .libcud(?:art|nn)\.so\.\d+.* not found",
         ),
         "moves it to /var/backups/provision-doctor where no package owns it",
     ),
@@ -401,7 +402,7 @@ CASES = (
         ("ldconfig -p | grep libcudnn", "provision apply --limit {host} --tags cudnn"),
         (
             r"Loaded runtime CuDNN library: (?P<loaded>[\d.]+) but source was compiled with: "
-            r"(?P<wanted>[\d.]*\d).*",
+            r"(?P<wanted>[\d.]*\d)",
         ),
         RUN,
     ),
@@ -423,7 +424,7 @@ CASES = (
             r"gzip: stdin: not in gzip format",
             r"(?:tar: )?This does not look like a tar archive",
             r"xz: \(stdin\): File format not recognized",
-            r".*<!DOCTYPE html.*",
+            r"<!DOCTYPE html",
         ),
         "",
     ),
@@ -438,10 +439,10 @@ CASES = (
             "python -m pip install 'numpy<2'",
         ),
         (
-            r".*_ARRAY_API not found.*",
-            r".*A module that was compiled using NumPy 1\.x cannot be run in.*",
-            r".*Unable to convert function return value to a Python type.*",
-            r".*numpy\.core\.multiarray failed to import.*",
+            r"_ARRAY_API not found",
+            r"A module that was compiled using NumPy 1\.x cannot be run in",
+            r"Unable to convert function return value to a Python type",
+            r"numpy\.core\.multiarray failed to import",
         ),
         RUN,
     ),
@@ -455,8 +456,8 @@ CASES = (
             "python -m pip install 'protobuf{bound}'",
         ),
         (
-            r".*Descriptors cannot (?:not )?be created directly.*",
-            r".*cannot import name 'builder' from 'google\.protobuf.*",
+            r"Descriptors cannot (?:not )?be created directly",
+            r"cannot import name 'builder' from 'google\.protobuf",
         ),
         RUN,
     ),
@@ -468,8 +469,8 @@ CASES = (
         "(~/.nv/ComputeCache) is lost or too small",
         ("provision catalog --gpu '{gpu}'", "export CUDA_CACHE_MAXSIZE=4294967296"),
         (
-            r".*CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or lon.*",
-            r".*not built with CUDA kernel binaries compatible with compute capability.*",
+            r"CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or longer",
+            r"not built with CUDA kernel binaries compatible with compute capability",
         ),
         "",
     ),
@@ -491,8 +492,8 @@ CASES = (
         "configure it again and restart Docker when no container is needed",
         ("sudo nvidia-ctk runtime configure --runtime=docker",),
         (
-            r".*could not select device driver \S* with capabilities: \[\[gpu\]\].*",
-            r".*[Uu]nknown or invalid runtime name: nvidia.*",
+            r"could not select device driver \S* with capabilities: \[\[gpu\]\]",
+            r"[Uu]nknown or invalid runtime name: nvidia",
         ),
         "",
     ),
