@@ -73,6 +73,8 @@ def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
             yield f"  fixed: {title}"
         for one in host["findings"]:
             yield from lines(one, fix=fix)
+        if not host["locked"]:
+            yield "  note: the lock has no row for this host, which is judged without it"
         if host["differences"]:
             yield f"  note: {host['differences']} differences from the lock: provision plan"
 

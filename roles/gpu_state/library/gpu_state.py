@@ -137,6 +137,14 @@ fixes:
   description: What the safe fixes of all findings come to, by step.
   type: dict
   returned: with C(doctor)
+busy:
+  description: Who is at work on the host, in whose way no fix may be; empty where nobody is.
+  type: str
+  returned: with C(doctor)
+locked:
+  description: Whether the lock has a row for the host; without one it was judged by itself.
+  type: bool
+  returned: with C(doctor)
 differences:
   description: How many things differ from the lock.
   type: int

@@ -538,6 +538,7 @@ def test_without_a_lock_row_the_host_is_judged_all_the_same(host: Patient) -> No
     result = host.ask(lock={"rows": [], "stacks": {}})
     assert [one["id"] for one in result["findings"]] == ["signed-by-conflict", "numpy-2"]
     assert result["fixes"]["components"] == []
+    assert (result["locked"], host.ask()["locked"]) == (False, True)
 
 
 # keys

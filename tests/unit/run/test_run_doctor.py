@@ -36,6 +36,7 @@ def answer(*findings: dict[str, Any], **more: Any) -> dict[str, Any]:
         "findings": list(findings),
         "fixes": NO_FIXES,
         "busy": "",
+        "locked": True,
         "differences": 0,
         "platform": {},
         "simulated_gpu": True,
@@ -108,6 +109,13 @@ def test_a_finding_is_told_with_its_reason_cure_and_thread(project: Path) -> Non
         "    known from: tensorflow/tensorflow#90245",
         "  note: 3 differences from the lock: provision plan",
     ]
+
+
+def test_a_host_without_a_row_is_said_to_be_one(project: Path) -> None:
+    _code, said = ask(project, says=answer(locked=False))
+    assert said.splitlines()[1] == (
+        "  note: the lock has no row for this host, which is judged without it"
+    )
 
 
 def test_json_is_the_report_and_nothing_else(project: Path) -> None:

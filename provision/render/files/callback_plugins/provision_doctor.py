@@ -56,6 +56,8 @@ def lines(report: dict[str, Any]) -> list[str]:
         found += [f"  fixed: {title}" for title in host["fixed"]]
         for one in host["findings"]:
             found += finding(one)
+        if not host["locked"]:
+            found.append("  note: the lock has no row for this host, which is judged without it")
         if host["differences"] and host["status"] != "unreachable":
             found.append(f"  note: {host['differences']} differences from the lock: see the plan")
     return found
@@ -109,6 +111,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             "findings": answer["findings"],
             "fixed": [one["title"] for one in before if one["id"] not in now],
             "components": answer["fixes"]["components"],
+            "locked": answer["locked"],
             "differences": answer["differences"],
             "simulated_gpu": answer["simulated_gpu"],
         }
@@ -129,7 +132,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
         text = CREDENTIALS_IN_URL.sub("***@", "\n".join(part for part in parts if part))
         none: dict[str, Any] = {
-            "findings": [], "fixed": [], "components": [], "differences": 0, "simulated_gpu": False
+            "findings": [], "fixed": [], "components": [], "locked": True, "differences": 0,
+            "simulated_gpu": False,
         }  # fmt: skip
         host = self._hosts.get(result._host.get_name(), none)
         self._hosts[result._host.get_name()] = {

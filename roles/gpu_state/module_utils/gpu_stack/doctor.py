@@ -607,6 +607,7 @@ def answer(parameters, found, context, changes):
         "findings": findings,
         "fixes": whole,
         "busy": running.who(other) if other is not None else "",
+        "locked": context.row is not None,
         "differences": len(changes),
         "platform": found["platform"],
         "simulated_gpu": found["simulated_gpu"],
