@@ -677,8 +677,11 @@ def test_keys_are_fixed_by_a_run_where_the_lock_has_them(
 ) -> None:
     breaks(host)
     lock = copy.deepcopy(LOCK)
-    lock["stacks"]["debian11-small"]["cuda"]["source"] = "network"
+    stack = lock["stacks"]["debian11-small"]
+    stack["cuda"]["source"] = "network"
     assert host.ask(lock=lock)["fixes"]["components"] == ["cuda"]
+    stack["nvidia_driver"]["source"] = "network"
+    assert host.ask(lock=lock)["fixes"]["components"] == ["nvidia_driver", "cuda"]
 
 
 def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:

@@ -270,7 +270,8 @@ def signed_by_conflict(facts):
 
 
 def held_broken(facts):
-    if facts["row"] is None or not facts["row"].get("nvidia_driver"):
+    # A driver of NVIDIA's .run file has no packages.
+    if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
     reasons = preflight.held_elsewhere(facts["found"], [], facts["options"], facts["row"])
     return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
@@ -460,8 +461,10 @@ def _headers(facts, _clues):
 
 
 def _from_nvidia(facts, clues):
-    source = ((facts["row"] or {}).get("cuda") or {}).get("source")
-    return _run("cuda")(facts, clues) if source == "network" else {}
+    """A run of what the lock takes from NVIDIA's repository, whose key stands in the lock."""
+    row = facts["row"] or {}
+    names = [n for n in ("nvidia_driver", "cuda") if (row.get(n) or {}).get("source") == "network"]
+    return _run(*names)(facts, clues)
 
 
 def _libraries(facts, clues):

@@ -233,7 +233,7 @@ CASES = (
             r"NO_PUBKEY (?P<key>A4B469963BF863CC|DDCAE044F796ECB0)",
             r"Missing key EB693B3035CD5710E231E123A4B469963BF863CC",
         ),
-        RUN + " where CUDA comes from NVIDIA's repository by the lock",
+        RUN + " where the lock takes its packages from that repository",
     ),
     Case(
         "key-rotated",
@@ -243,7 +243,7 @@ CASES = (
         "one may go",
         ("{keyring}",),
         (r"NO_PUBKEY F60F4B3D7FA2AF80", r"apt-key adv .*7fa2af80\.pub"),
-        RUN + " where CUDA comes from NVIDIA's repository by the lock",
+        RUN + " where the lock takes its packages from that repository",
     ),
     Case(
         "key-sha1",
