@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from provision.errors import HostError, InputError, MachineError, ProvisionError
+from provision.errors import DriftError, HostError, InputError, MachineError, ProvisionError
 from provision.report import Report, exit_code, load
 
 Event = dict[str, Any]
@@ -111,6 +111,70 @@ def run_playbook(
         )
     report = _fresh_report(folder / "report.json", started)
     return Outcome(report, ended, outcome_code(report, ended, interrupted), log)
+
+
+def ask_doctor(
+    tree: Path,
+    *,
+    inventory: Sequence[str] = (),
+    limit: str | None = None,
+    extra_vars: Sequence[str] = (),
+    ask_become_pass: bool = False,
+    forks: int | None = None,
+    vault_password_file: Path | None = None,
+    quiet: bool = True,
+) -> tuple[dict[str, Any] | None, int, Path]:
+    """Runs `doctor.yml` of `tree`: (what report/doctor.json says, the exit code, Ansible's log).
+
+    The report is None where Ansible ended before it saw a host. Exit codes: 4 where a host failed
+    or was not reached, 5 where something was found, 0 where all are healthy. Raises as
+    `run_playbook`.
+    """
+    tree = tree.resolve()
+    if not (tree / "doctor.yml").is_file():
+        raise InputError(
+            "there is no doctor.yml: no project, or rendered by an earlier version",
+            where=str(tree),
+            hint="`provision render` makes it",
+        )
+    command = [
+        find_program(),
+        str(tree / "doctor.yml"),
+        *arguments(
+            inventory_sources(tree, inventory),
+            "apply",
+            limit=limit,
+            tags=(),
+            skip_tags=(),
+            extra_vars=extra_vars,
+            ask_become_pass=ask_become_pass,
+            forks=forks,
+            vault_password_file=vault_password_file,
+            extra_args=(),
+        ),
+    ]
+    folder = report_folder(tree)
+    log = folder / "ansible.log"
+    path = folder / "doctor.json"
+    path.unlink(missing_ok=True)
+    with log.open("wb") as stream:
+        ended, interrupted = _run(
+            command,
+            environment(tree),
+            stream if quiet else None,
+            folder / "doctor-events.jsonl",
+            _unseen,
+        )
+    report = answer(path)
+    if interrupted or ended == 99:
+        return report, INTERRUPTED, log
+    hosts = (report or {}).get("hosts") or {}
+    found = {host["status"] for host in hosts.values()}
+    if not hosts:
+        return report, InputError.exit_code, log
+    if found & {"failed", "unreachable"} or (ended and "ill" not in found):
+        return report, HostError.exit_code, log
+    return report, DriftError.exit_code if "ill" in found else 0, log
 
 
 def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from provision.lock import Lock
-from provision.render import ansible_cfg, requirements, shipped, site, stacks
+from provision.render import ansible_cfg, doctor, requirements, shipped, site, stacks
 
 
 def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -13,6 +13,7 @@ def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
     tree: dict[str, bytes] = {}
     for part in (
         site.render(),
+        doctor.render(),
         ansible_cfg.render(),
         requirements.render(),
         stacks.render(lock),

@@ -74,18 +74,19 @@ print({mark!r} + json.dumps(answer))
 """
 
 
-def sources() -> dict[str, str]:
-    """{module name: source text} of the package."""
+def sources(doctor: bool = False) -> dict[str, str]:
+    """{module name: source text} of the package; the doctor's part only where it is asked."""
     return {
         "gpu_stack" if path.stem == "__init__" else f"gpu_stack.{path.stem}": path.read_text(
             encoding="utf-8"
         )
         for path in sorted(SOURCES.glob("*.py"))
+        if doctor or not path.stem.startswith("doctor")
     }
 
 
-def _packed() -> str:
-    data = json.dumps(sources()).encode("utf-8")
+def _packed(doctor: bool = False) -> str:
+    data = json.dumps(sources(doctor)).encode("utf-8")
     return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
 
 
@@ -96,8 +97,9 @@ PACKED = _packed()
 
 def script(parameters: dict[str, Any], check_mode: bool) -> str:
     """The Python program that a host runs; a few tens of kilobytes."""
+    packed = _packed(doctor=True) if parameters.get("doctor") else PACKED
     return BOOTSTRAP.format(
-        mark=MARK, packed=PACKED, parameters=json.dumps(parameters), check_mode=check_mode
+        mark=MARK, packed=packed, parameters=json.dumps(parameters), check_mode=check_mode
     )
 
 
@@ -205,14 +207,23 @@ class ActionModule(ActionBase):
         costs every host more than its look.
         """
         given = dict(self._task.args)
-        unknown = set(given) - {"lock", "wish", "options", "variables", "only", "skip", "deep"}
+        known = {"lock", "wish", "options", "variables", "only", "skip", "deep", "doctor", "logs"}
+        unknown = set(given) - known
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         names = given.get("variables", task_vars.get("__gpu_options"))
         if names is None:
             names = task_vars.get("__gpu_state_option_names") or {}
         options = self._of_the_host(names, task_vars)
-        return {
+        doctor = {}
+        if boolean(self._templar.template(given.get("doctor", False)), strict=False):
+            logs = self._templar.template(given.get("logs", task_vars.get("gpu_doctor_logs", [])))
+            doctor = {
+                "doctor": True,
+                "logs": _tags(plain(logs)) if logs else [],
+                "host": task_vars.get("inventory_hostname"),
+            }
+        return doctor | {
             "lock": self._mapping("lock", given.get("lock", task_vars.get("gpu_lock"))),
             "wish": self._mapping("wish", given.get("wish", task_vars.get("gpu_stack", {}))),
             "options": options | self._mapping("options", given.get("options") or {}),

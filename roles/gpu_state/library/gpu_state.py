@@ -46,6 +46,18 @@ options:
   run:
     description: The id of the run that looks; its own lock is not in its way.
     type: str
+  doctor:
+    description: Say what is wrong with the host and what cures it, instead of a plan.
+    type: bool
+    default: false
+  logs:
+    description: Files on the host that the doctor reads too, such as TensorFlow's output.
+    type: list
+    elements: str
+    default: []
+  host:
+    description: The host's name in the inventory, for the doctor's commands.
+    type: str
 author:
   - The provision authors
 """
@@ -119,6 +131,26 @@ receipt:
   description: What the last finished run wrote, without its changes; null without one.
   type: dict
   returned: success
+findings:
+  description: Id, title, evidence, cure, commands, threads and fix of what is wrong.
+  type: list
+  returned: with C(doctor), which returns of the others C(platform) and C(simulated_gpu) alone
+fixes:
+  description: What the safe fixes of all findings come to, by step.
+  type: dict
+  returned: with C(doctor)
+busy:
+  description: Who is at work on the host, in whose way no fix may be; empty where nobody is.
+  type: str
+  returned: with C(doctor)
+locked:
+  description: Whether the lock has a row for the host; without one it was judged by itself.
+  type: bool
+  returned: with C(doctor)
+differences:
+  description: How many things differ from the lock.
+  type: int
+  returned: with C(doctor)
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
@@ -135,6 +167,9 @@ def main():
             "skip": {"type": "list", "elements": "str", "default": []},
             "deep": {"type": "bool", "default": False},
             "run": {"type": "str"},
+            "doctor": {"type": "bool", "default": False},
+            "logs": {"type": "list", "elements": "str", "default": []},
+            "host": {"type": "str"},
         },
         supports_check_mode=True,
     )

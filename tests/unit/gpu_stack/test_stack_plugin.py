@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -188,3 +189,18 @@ def test_a_wanted_password_is_told_with_its_cure(
     plugin = importlib.import_module("gpu_state")
     said = plugin.no_password(error, "bob")
     assert (said is None) if told is None else said.startswith(told)
+
+
+def test_the_ordinary_look_ships_nothing_of_the_doctor() -> None:
+    """Every look pays for what goes down the wire; the doctor's files go when it is asked."""
+    path = ROLES / "gpu_state" / "action_plugins" / "gpu_state.py"
+    spec = importlib.util.spec_from_file_location("gpu_state_plugin", path)
+    assert spec is not None
+    assert spec.loader is not None
+    plugin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plugin)
+    doctors = {name for name in plugin.sources(doctor=True) if "doctor" in name}
+    assert "gpu_stack.doctor" in doctors
+    assert set(plugin.sources(doctor=True)) - doctors == set(plugin.sources())
+    assert "doctor_cases" not in plugin.script({}, False)
+    assert len(plugin.script({"doctor": True}, False)) > len(plugin.script({}, False)) + 10_000

@@ -603,7 +603,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     # Ansible's calls
 
-    def v2_playbook_on_start(self, playbook: Any) -> None:  # noqa: ARG002
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
+            return  # no run: its own plugin tells what came of it, and the last report stays
         self._record = Record(self._mode(), time.time(), self._lock(), self._version())
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

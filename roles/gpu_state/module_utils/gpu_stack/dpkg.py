@@ -244,7 +244,7 @@ def _one_line(text, file):
         }
 
 
-def _stanzas(text):
+def stanzas(text):
     """deb822: [{field (lower case): value}], continuation lines joined by newlines."""
     stanza = {}
     field = None
@@ -267,7 +267,7 @@ def _stanzas(text):
 def pins(text):
     """{package: version} that an apt preferences file pins above 1000, which also downgrades."""
     found = {}
-    for stanza in _stanzas(text):
+    for stanza in stanzas(text):
         kind, _space, version = stanza.get("pin", "").partition(" ")
         try:
             priority = int(stanza.get("pin-priority", "0"))
@@ -280,7 +280,7 @@ def pins(text):
 
 
 def _deb822(text, file):
-    for stanza in _stanzas(text):
+    for stanza in stanzas(text):
         if stanza.pop("enabled", "yes").lower() in ("no", "false", "0", "off"):
             continue
         if "uris" not in stanza or "suites" not in stanza:
@@ -305,8 +305,13 @@ def apt_entries(context):
         text = context.read(file)
         if text is None:
             continue
-        entries.extend((_deb822 if file.endswith(".sources") else _one_line)(text, file))
+        entries.extend(entries_of(text, file))
     return entries
+
+
+def entries_of(text, file):
+    """The enabled entries of one file's text; deb822 where its name ends in .sources."""
+    return list((_deb822 if file.endswith(".sources") else _one_line)(text, file))
 
 
 def component_enabled(entries, component):

@@ -1,0 +1,158 @@
+"""Writes report/doctor.json at the end of doctor.yml, and tells it on the terminal.
+
+A plugin beside the run's: a question to the hosts is no run, and must not replace its report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: provision_doctor
+type: aggregate
+short_description: Writes report/doctor.json
+description:
+  - Records what doctor.yml found on every host.
+author: provision
+options: {}
+"""
+
+PLAYBOOK = "doctor.yml"
+# The last task fails where something was found, for Ansible's own exit code.
+VERDICT = "Doctor | Refuse to call a host healthy that is not"
+MESSAGE_LIMIT = 2000
+CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The whole file or the old one, readable by everybody."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The report as text: what is wrong with each host, why that is believed, and the cure."""
+    found = []
+    for name, host in report["hosts"].items():
+        count = len(host["findings"])
+        words = {"healthy": "healthy", "ill": f"{count} finding{'s' if count != 1 else ''}"}
+        found.append(f"{name}: {words.get(host['status'], host['status'])}")
+        if host["message"]:
+            found.append(f"  {host['message']}")
+        found += [f"  fixed: {title}" for title in host["fixed"]]
+        for one in host["findings"]:
+            found += finding(one)
+        if not host["locked"]:
+            found.append("  note: the lock has no row for this host, which is judged without it")
+        if host["differences"] and host["status"] != "unreachable":
+            found.append(f"  note: {host['differences']} differences from the lock: see the plan")
+    return found
+
+
+def finding(one: dict[str, Any]) -> list[str]:
+    """One finding as indented lines."""
+    found = [f"  {one['title']} [{one['id']}]"]
+    found += [f"    because: {line}" for line in one["evidence"]]
+    found.append(f"    cure: {one['cure']}")
+    found += [f"      $ {command}" for command in one["commands"]]
+    fix = one.get("fix") or {}
+    if fix.get("components"):
+        found.append(f"    --fix: runs {', '.join(fix['components'])}")
+    elif fix.get("steps"):
+        found.append("    --fix: does it")
+    if one["threads"]:
+        found.append(f"    known from: {', '.join(one['threads'])}")
+    return found
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
+    """Collects the doctor's answers of every host."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "provision_doctor"
+    CALLBACK_NEEDS_ENABLED = False
+    CALLBACK_NEEDS_WHITELIST = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        tree = Path(__file__).resolve().parent.parent
+        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or tree / "report")
+        self._active = False
+        self._hosts: dict[str, dict[str, Any]] = {}
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._active = os.path.basename(str(getattr(playbook, "_file_name", ""))) == PLAYBOOK
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        data = result._result
+        if not self._active or "findings" not in data:
+            return
+        answer = json.loads(json.dumps(data, default=str))
+        now = [one["id"] for one in answer["findings"]]
+        before = self._hosts.get(result._host.get_name(), {}).get("findings", [])
+        self._hosts[result._host.get_name()] = {
+            "status": "ill" if now else "healthy",
+            "message": "",
+            "findings": answer["findings"],
+            "fixed": [one["title"] for one in before if one["id"] not in now],
+            "components": answer["fixes"]["components"],
+            "locked": answer["locked"],
+            "differences": answer["differences"],
+            "simulated_gpu": answer["simulated_gpu"],
+        }
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not self._active or ignore_errors:
+            return
+        known = self._hosts.get(result._host.get_name(), {}).get("status")
+        if known != "ill" or result._task.get_name().strip() != VERDICT:
+            self._bad(result, "failed")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        if self._active:
+            self._bad(result, "unreachable")
+
+    def _bad(self, result: Any, status: str) -> None:
+        data = result._result
+        parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
+        text = CREDENTIALS_IN_URL.sub("***@", "\n".join(part for part in parts if part))
+        none: dict[str, Any] = {
+            "findings": [], "fixed": [], "components": [], "locked": True, "differences": 0,
+            "simulated_gpu": False,
+        }  # fmt: skip
+        host = self._hosts.get(result._host.get_name(), none)
+        self._hosts[result._host.get_name()] = {
+            **host,
+            "status": status,
+            "message": text[:MESSAGE_LIMIT],
+        }
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
+        if not self._active:
+            return
+        report = {"format": 1, "hosts": {name: self._hosts[name] for name in sorted(self._hosts)}}
+        path = self._folder / "doctor.json"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            self._display.warning(f"no report: {path}: {error.strerror}")
+        if not os.environ.get("PROVISION_LIVE"):
+            self._display.display("")
+            for line in lines(report):
+                self._display.display(line)

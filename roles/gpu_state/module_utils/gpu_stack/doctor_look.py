@@ -1,0 +1,398 @@
+"""What the doctor reads of a host beside the ordinary look and the preflight's.
+
+Read only when somebody asks what is wrong: it runs programs (nvidia-smi, apt-get check, TensorFlow
+itself), reads logs and lists directories, which would cost every converged host seconds.
+"""
+
+import os
+import re
+import stat
+import struct
+
+from . import doctor_keys, dpkg, nvidia_driver, platform, preflight
+
+# Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
+PATIENCE = "90"
+ASK_TENSORFLOW = (
+    "import tensorflow as tf; print('GPUs:', len(tf.config.list_physical_devices('GPU')))"
+)
+# The end of a log is what counts, and a log may be gigabytes.
+TAIL = 256 * 1024
+
+# Sonames whose major version TensorFlow chooses by.
+LIBRARY = re.compile(
+    r"^lib(cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|cudnn|nvrtc)"
+    r"\.so\.(\d+)(\.\d+)*$"
+)
+DIRECTORIES = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/cuda/lib64",
+    "/usr/local/lib",
+    "/usr/local/cuda*/lib64",
+    "/usr/local/cuda*/targets/*/lib",
+    "/opt/nvidia/cudnn/*/lib64",
+)
+ARCHIVE = re.compile(r"^(cudnn|cuda|NVIDIA-Linux).*\.(tgz|tar\.gz|tar\.xz|deb|run)$")
+DOWNLOADS = (
+    *("/root", "/root/Downloads", "/home/*", "/home/*/Downloads", "/tmp", "/var/tmp"),  # noqa: S108
+    *("/opt", "/opt/nvidia/cudnn", "/usr/local/src"),
+)
+# Packages of a GPU stack, whoever chose them.
+STACK = re.compile(
+    r"nvidia|cuda|cudnn|^libcu|^libnv|^libnpp|^libnccl|nsight|^glx-|^libgl|^libegl|^libxnvctrl"
+)
+DRIVER = re.compile(r"^(lib)?nvidia-|^libcuda1$|^cuda-drivers")
+# The branch that a driver package of Ubuntu's or NVIDIA's is named after.
+BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server|-open|-no-dkms)*$")
+TOOLKITS = ("nvidia-container-toolkit", "nvidia-container-runtime", "nvidia-docker2")
+
+
+def upstream(version):
+    """ "470.256.02" of the package version "1:470.256.02-2~deb11u1"."""
+    return version.rpartition(":")[2].partition("-")[0]
+
+
+def _tail(context, path):
+    file = context.open(path)
+    if file is None:
+        return ""
+    with file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - TAIL))
+        return file.read().decode("utf-8", "replace")
+
+
+# the driver
+
+
+def library(context):
+    """The version of the driver's libraries, by the file that the loader opens; None if unknown."""
+    for soname in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        path = context.loader.get(soname)
+        real = path and context.resolve(path)
+        match = real and re.search(r"\.so\.(\d{3}\.[\d.]+)$", real)
+        if match:
+            return match.group(1)
+    return None
+
+
+def moved(context):
+    """[{when, package, old, new}] of driver packages that unattended-upgrades has moved."""
+    found = []
+    for stanza in _tail(context, "/var/log/apt/history.log").split("\n\n"):
+        if not re.search(r"^Commandline: \S*unattended-upgrade", stanza, re.M):
+            continue
+        when = re.search(r"^Start-Date: (\S+)", stanza, re.M)
+        upgraded = re.search(r"^Upgrade: (.*)$", stanza, re.M)
+        for one in re.finditer(
+            r"(\S+?)(?::\w+)? \((\S+), (\S+?)\)", upgraded.group(1) if upgraded else ""
+        ):
+            if DRIVER.match(one.group(1)):
+                found.append(
+                    {
+                        "when": when.group(1) if when else "",
+                        "package": one.group(1),
+                        "old": one.group(2),
+                        "new": one.group(3),
+                    }
+                )
+    return found
+
+
+def spared(context):
+    """True where unattended-upgrades is told to leave the driver alone."""
+    for path in context.glob("/etc/apt/apt.conf.d/*"):
+        text = re.sub(r"^\s*(//|#).*$", "", context.read(path) or "", flags=re.M)
+        block = re.search(r"Package-Blacklist\s*\{([^}]*)\}", text)
+        if block is not None and "nvidia" in block.group(1):
+            return True
+    return False
+
+
+def blacklists(context):
+    """The files that keep nouveau from being loaded."""
+    found = []
+    for directory in ("/etc/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"):
+        for path in context.glob(directory + "/*.conf"):
+            if re.search(r"^\s*blacklist\s+nouveau\b", context.read(path) or "", re.M):
+                found.append(path)
+    return found
+
+
+def older_initramfs(context, files):
+    """The initramfs images from before the first of these blacklists."""
+    times = [info.st_mtime for info in map(context.stat, files) if info is not None]
+    if not times or not context.exists("/usr/sbin/update-initramfs"):
+        return []
+    found = []
+    for kernel in nvidia_driver.images(context):
+        path = "/boot/initrd.img-" + kernel
+        info = context.stat(path)
+        if info is not None and info.st_mtime < min(times):
+            found.append(path)
+    return found
+
+
+def modules(context):
+    """{kernel: True where it has an NVIDIA module} of every kernel with a directory of modules."""
+    found = {}
+    for directory in context.glob("/lib/modules/*"):
+        paths = []
+        for place in ("updates", "updates/dkms", "extra", "kernel/drivers/video", "kernel/nvidia*"):
+            paths += context.glob("{0}/{1}/nvidia*.ko*".format(directory, place))
+        found[directory.rpartition("/")[2]] = bool(paths)
+    return found
+
+
+def builds(context):
+    """[{path, kernel, text}] of the logs of builds of NVIDIA's module."""
+    found = []
+    paths = context.glob("/var/lib/dkms/nvidia*/*/build/make.log")
+    for path in paths + context.glob("/var/lib/dkms/nvidia*/*/*/*/log/make.log"):
+        text = context.read(path) or ""
+        kernel = re.search(r"^DKMS make\.log for \S+ for kernel (\S+)", text, re.M)
+        found.append(
+            {"path": path, "kernel": kernel.group(1) if kernel is not None else None, "text": text}
+        )
+    return found
+
+
+def metapackages(context):
+    """The kernel's metapackages whose headers' counterpart is not installed."""
+    names = [re.sub(r"^linux-image-", "", n) for n in context.packages if _is_meta(n)]
+    return [name for name in sorted(names) if "linux-headers-" + name not in context.packages]
+
+
+def _is_meta(name):
+    return re.match(r"linux-image-(?!\d)(?!.*(unsigned|dbg))", name) is not None
+
+
+# libraries
+
+
+def soname(context, path):
+    """The name that an ELF library was built under; None of what is not one (elf(5)).
+
+    Little-endian 64 bit: the dynamic section has DT_SONAME (14), an offset into the table of
+    strings at DT_STRTAB (5), whose address a loaded segment turns into a place in the file.
+    """
+    file = context.open(path)
+    if file is None:
+        return None
+    with file:
+
+        def read(at, size):
+            file.seek(at)
+            return file.read(size)
+
+        try:
+            return _soname(read)
+        except (struct.error, StopIteration, KeyError, ValueError, OverflowError):
+            return None
+
+
+def _soname(read):
+    head = read(0, 64)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return None
+    (offset,) = struct.unpack_from("<Q", head, 0x20)
+    size, number = struct.unpack_from("<HH", head, 0x36)
+    # type, flags, place in the file, address, physical address, size in the file
+    parts = [struct.unpack("<IIQQQQ", read(offset + size * i, 40)) for i in range(number)]
+    dynamic = next(part for part in parts if part[0] == 2)
+    entries = dict(struct.iter_unpack("<QQ", read(dynamic[2], dynamic[5] // 16 * 16)))
+    table = entries[5]
+    loaded = next(p for p in parts if p[0] == 1 and p[3] <= table < p[3] + p[5])
+    name = read(loaded[2] + table - loaded[3] + entries[14], 256)
+    return name.partition(b"\0")[0].decode("ascii", "replace")
+
+
+def disguised(context):
+    """[{path, real}] of libraries that carry another major version than they are.
+
+    What a package brought is as it should be: Debian has links of its own.
+    """
+    found = []
+    seen = set()
+    for pattern in DIRECTORIES:
+        for directory in context.glob(pattern):
+            real = context.resolve(directory)
+            if real in seen:
+                continue
+            seen.add(real)
+            for name in context.listdir(directory):
+                path = directory + "/" + name
+                other = LIBRARY.match(name) and _other(context, path)
+                if other and not _owned(context, path):
+                    found.append({"path": path, "real": other})
+    return found
+
+
+def _other(context, path):
+    """What a library really is, where that is not what its name says; None where it is."""
+    target = context.readlink(path)
+    if target is None and _owned(context, path):
+        return None
+    name = target.rpartition("/")[2] if target is not None else soname(context, path)
+    said, is_ = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
+    return name if is_ is not None and is_.group(1, 2) != said.group(1, 2) else None
+
+
+def _owned(context, path):
+    names = [name for name in context.packages if STACK.search(name)]
+    return any(path in dpkg.file_list(context, name) for name in names)
+
+
+def cudnn(context):
+    """The version of the cuDNN that the loader finds, by its file; None without one."""
+    for name in sorted(context.loader):
+        if re.match(r"libcudnn\.so\.\d+$", name):
+            real = context.resolve(context.loader[name]) or ""
+            match = re.search(r"libcudnn\.so\.(\d+\.\d+\.\d+)", real)
+            if match is not None:
+                return {"version": match.group(1), "path": context.loader[name]}
+    return None
+
+
+def pages(context):
+    """Archives of NVIDIA's that begin like a web page."""
+    found = []
+    for pattern in DOWNLOADS:
+        for directory in context.glob(pattern):
+            for name in context.listdir(directory) if context.isdir(directory) else []:
+                if ARCHIVE.match(name):
+                    head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
+                    if b"<!doctype html" in head or b"<html" in head:
+                        found.append(directory + "/" + name)
+    return found
+
+
+# apt
+
+
+def preferences(context):
+    """[{file, pin, priority}] by which all of NVIDIA's repository is preferred."""
+    found = []
+    for path in context.glob("/etc/apt/preferences.d/*"):
+        for stanza in dpkg.stanzas(context.read(path) or ""):
+            pin, priority = stanza.get("pin", ""), stanza.get("pin-priority", "0")
+            ours = re.search(r"l=NVIDIA CUDA|origin \W?developer\.download\.nvidia", pin)
+            if ours and stanza.get("package") == "*" and priority.strip("-").isdigit():
+                found.append({"file": path, "pin": pin, "priority": int(priority)})
+    return found
+
+
+def gone_repositories(context):
+    """[{file, path, package}] of entries for a local CUDA repository that is not there."""
+    found = []
+    for entry in context.apt_entries:
+        for uri in entry["uris"]:
+            path = re.sub(r"^(file|copy):/*", "/", uri)
+            local = uri.startswith(("file:", "copy:")) and "/cuda-repo-" in path
+            if local and not context.exists(path):
+                found.append({"file": entry["file"], "path": path, "package": path[5:]})
+    return found
+
+
+def held(context):
+    """Packages on hold that belong to no GPU stack."""
+    found = context.packages
+    return sorted(n for n in found if found[n]["want"] == "hold" and not STACK.search(n))
+
+
+# containers
+
+
+def unlinked(context):
+    """[{path, link}] of NVIDIA's devices that /dev/char does not know by their number."""
+    found = []
+    paths = context.glob("/dev/nvidia*") + context.glob("/dev/nvidia-caps/*")
+    for path in paths:
+        info = context.stat(path)
+        if info is None or not stat.S_ISCHR(info.st_mode):
+            continue
+        link = "/dev/char/{0}:{1}".format(os.major(info.st_rdev), os.minor(info.st_rdev))
+        if context.lstat(link) is None:
+            found.append({"path": path, "link": link})
+    return found
+
+
+def toolkit(context):
+    """The version of the container toolkit; None without one."""
+    names = [name for name in TOOLKITS if name in context.packages]
+    return upstream(context.packages[names[0]]["version"]) if names else None
+
+
+# what programs say
+
+
+def said(context, found, logs):
+    """{who said it: text} of the programs that know, and of the logs that the user names."""
+    texts = {}
+    # Without a GPU it has nothing to say but that.
+    answers = [("nvidia-smi", ["nvidia-smi"])] if found["gpus"] else []
+    check = ["apt-get", "check", "-q", "-o", "Debug::NoLocking=1"]
+    check += ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
+    answers.append(("apt-get check", check))
+    state = found["state"].get("tensorflow") or {}
+    if state.get("interpreter") and state.get("version"):
+        root = context.options.get("tensorflow_root") or "/opt/tensorflow"
+        python = root.rstrip("/") + "/current/bin/python"
+        answers.append(("TensorFlow", [python, "-c", ASK_TENSORFLOW]))
+    for who, argv in answers:
+        result = context.run(["timeout", "--kill-after=5", PATIENCE, *argv])
+        # 127 of timeout, and of ours: there is no such program.
+        if result.rc != 127:
+            texts[who] = result.out + result.err
+    loaded = (found["state"].get("nvidia_driver") or {}).get("loaded")
+    if found["gpus"] and not found["container"] and loaded is None:
+        texts["dmesg"] = context.run(["dmesg"]).out
+    for path in logs or []:
+        texts[path] = _tail(context, path)
+    return texts
+
+
+def look(context, found, logs=()):
+    """Everything the cases ask for, in one pass; `found` is the ordinary look."""
+    driver = found["state"].get("nvidia_driver") or {}
+    lists = blacklists(context)
+    return {
+        "library": library(context),
+        "loaded": driver.get("loaded"),
+        "moved": moved(context),
+        "spared": spared(context),
+        "blacklists": lists,
+        "initramfs": older_initramfs(context, lists),
+        "modules": modules(context),
+        "builds": builds(context),
+        "dkms": sorted(n for n in context.packages if re.search(r"nvidia.*dkms", n)),
+        "metapackages": metapackages(context),
+        "certificate": next(
+            (public for key, public in preflight.MODULE_KEYS if context.exists(public)), None
+        ),
+        "driver_packages": {
+            name: one["version"] for name, one in context.packages.items() if DRIVER.match(name)
+        },
+        "fabric": {
+            name: upstream(one["version"])
+            for name, one in context.packages.items()
+            if re.match(r"nvidia-fabric-?manager(-\d+)?$", name)
+        },
+        "keys": doctor_keys.look(context),
+        "settled": doctor_keys.settled(context, preflight.signed_by_conflicts(context)),
+        "sqv": context.exists("/usr/bin/sqv"),
+        "apt_key": context.exists("/usr/bin/apt-key"),
+        "preferences": preferences(context),
+        "gone_repositories": gone_repositories(context),
+        "held": held(context),
+        "disguised": disguised(context),
+        "cudnn": cudnn(context),
+        "pages": pages(context),
+        "unlinked": unlinked(context),
+        "toolkit": toolkit(context),
+        "cgroupfs": "native.cgroupdriver=cgroupfs"
+        in (context.read("/etc/docker/daemon.json") or ""),
+        "distribution": platform.identity(found["platform"]),
+        "said": said(context, found, logs),
+    }

@@ -1,0 +1,708 @@
+"""Each case that the doctor knows, on a host that has just that, and in the words of programs."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import doctor_logs
+import gpu_stack
+import pytest
+from gpu_stack import doctor, doctor_cases, doctor_keys, doctor_look
+from gpu_stack.context import Context, Result
+
+KEYS = Path(__file__).parents[3] / "provision" / "catalog" / "keys"
+# Keys that stand for NVIDIA's, which no repository may carry: one signed with SHA-512 by itself,
+# one with SHA-1 as NVIDIA's is, and one of somebody else.
+GOOD = "A4285295FC7B1A81600062A9605C66F00D6C9793"
+GOOD_FILE = KEYS / "debian-archive-bullseye-stable.asc"
+WEAK = "790BC7277767219C42C86F933B4FE6ACC0B21F32"
+WEAK_FILE = KEYS / "ubuntu-archive-2012.asc"
+OLD = "1F89983E0081FDE018F3CC9673A4F27B8DD47936"
+OLD_FILE = KEYS / "debian-archive-bullseye-automatic.asc"
+
+KERNEL = "5.10.0-32-amd64"
+NEXT = "5.10.0-33-amd64"
+DRIVER = "470.256.02"
+CUDA_REPO = "https://developer.download.nvidia.com/compute/cuda/repos/debian11/x86_64/"
+KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
+CUDA_LIST = "/etc/apt/sources.list.d/cuda-debian11-x86_64.list"
+
+LOCK: dict[str, Any] = copy.deepcopy(made.LOCK)
+LOCK["stacks"]["debian11-small"]["nvidia_driver"] = {
+    "branch": "470",
+    "version": DRIVER,
+    "packages": {
+        "userspace": {"libcuda1": DRIVER + "-2", "nvidia-smi": DRIVER + "-2"},
+        "kernel": {"nvidia-kernel-dkms": DRIVER + "-2"},
+    },
+}
+
+
+class Patient(made.Host):
+    """A host with a GPU whose programs answer what they are told to."""
+
+    answers: dict[str, Result]
+
+    def run(self, argv: Sequence[str]) -> Result:
+        if argv[0] == "timeout":
+            name = "apt-get" if argv[3] == "apt-get" else argv[3].rsplit("/", 1)[-1]
+            return self.answers.get(name, Result(127, "", "no such program"))
+        return self.answers.get(argv[0]) or super().run(argv)
+
+    def ask(self, **parameters: Any) -> dict[str, Any]:
+        result: dict[str, Any] = gpu_stack.ask_doctor(
+            {"lock": LOCK, "wish": made.WISH, "host": "gpu01", **parameters},
+            root=str(self.root),
+            runner=self.run,
+        )
+        return result
+
+    def found(self, **parameters: Any) -> dict[str, dict[str, Any]]:
+        return {one["id"]: one for one in self.ask(**parameters)["findings"]}
+
+    def installed(self, name: str, version: str, state: str = "hold ok installed") -> None:
+        self.package(name, version, [], state)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
+    """A healthy Debian 11 host with a GPU, its driver, and NVIDIA's repository with a good key."""
+    healthy = made.make(tmp_path)
+    one = Patient(healthy.root)
+    one.packages, one.loader, one.answers = healthy.packages, healthy.loader, {}
+    monkeypatch.setattr(doctor_keys, "CUDA", GOOD)
+    monkeypatch.setattr(doctor_keys, "CUDA_OLD", OLD)
+    monkeypatch.setattr(doctor_keys, "SIGNERS", ((r"/compute/cuda/repos/", GOOD),))
+    device = "/sys/bus/pci/devices/0000:01:00.0/"
+    for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("device", "0x1eb8")):
+        one.write(device + name, text + "\n")
+    for name in ("libcuda1", "nvidia-smi", "nvidia-kernel-dkms"):
+        one.installed(name, DRIVER + "-2")
+    for name in ("linux-image-amd64", "linux-headers-amd64", "linux-headers-" + KERNEL):
+        one.installed(name, "5.10.223-1", "install ok installed")
+    one.write(made.LIB + "/libcuda.so." + DRIVER, made.ELF)
+    one.link(made.LIB + "/libcuda.so.1", "libcuda.so." + DRIVER)
+    one.loader["libcuda.so.1"] = made.LIB + "/libcuda.so.1"
+    one.write("/sys/module/nvidia/version", DRIVER + "\n")
+    one.write("/boot/vmlinuz-" + KERNEL, "")
+    one.write("/boot/initrd.img-" + KERNEL, "")
+    one.write(f"/lib/modules/{KERNEL}/build/Makefile", "")
+    one.write(f"/lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko", "")
+    one.write("/usr/sbin/update-initramfs", "")
+    one.write("/usr/bin/apt-key", "")
+    one.write("/etc/modprobe.d/nvidia.conf", "blacklist nouveau\n")
+    one.date("/etc/modprobe.d/nvidia.conf", made.BUILT)
+    one.write(KEYRING, GOOD_FILE.read_bytes())
+    one.write(CUDA_LIST, f"deb [signed-by={KEYRING}] {CUDA_REPO} /\n")
+    one.write(
+        "/etc/apt/apt.conf.d/51provision-gpu-stack",
+        'Unattended-Upgrade::Package-Blacklist {\n    "nvidia-";\n};\n',
+    )
+    smi = "| NVIDIA-SMI 470.256.02   Driver Version: 470.256.02   CUDA Version: 11.4 |\n"
+    one.answers["nvidia-smi"] = Result(0, smi, "")
+    one.answers["apt-get"] = Result(0, "Reading package lists...\n", "")
+    one.answers["python"] = Result(0, "GPUs: 1\n", "")
+    return one
+
+
+HISTORY = """
+Start-Date: 2021-06-10  06:21:10
+Commandline: /usr/bin/unattended-upgrade
+Upgrade: libnvidia-common-460:amd64 (460.73.01-0ubuntu0.20.04.1, 460.80-0ubuntu0.20.04.2), \
+tzdata:all (2021a-0, 2021b-0)
+End-Date: 2021-06-10  06:21:19
+"""
+
+
+def driver_mismatch(host: Patient) -> None:
+    host.write("/sys/module/nvidia/version", "460.73.01\n")
+
+
+def unattended_upgrades(host: Patient) -> None:
+    host.write("/var/log/apt/history.log", HISTORY)
+    host.remove("/etc/apt/apt.conf.d/51provision-gpu-stack")
+
+
+def nouveau_loaded(host: Patient) -> None:
+    host.remove("/sys/module/nvidia/version")
+    host.write("/sys/module/nouveau/refcnt", "1\n")
+
+
+def nouveau_initramfs(host: Patient) -> None:
+    host.date("/boot/initrd.img-" + KERNEL, made.BUILT - 1)
+
+
+def headers_missing(host: Patient) -> None:
+    host.write("/boot/vmlinuz-" + NEXT, "")
+    host.answers["apt-cache"] = Result(0, "linux-headers:\n  Candidate: 5.10.226-1\n", "")
+
+
+def headers_metapackage(host: Patient) -> None:
+    del host.packages["linux-headers-amd64"]
+    host.write_status()
+
+
+def driver_gone_after_kernel(host: Patient) -> None:
+    host.remove("/sys/module/nvidia/version")
+    host.write(f"/lib/modules/{NEXT}/build/Makefile", "")
+    host.write("/proc/sys/kernel/osrelease", NEXT + "\n")
+
+
+def _build(host: Patient, text: str) -> None:
+    kernel = re.search(r"for kernel (\S+)", text)
+    assert kernel is not None
+    host.write(f"/lib/modules/{kernel.group(1)}/modules.dep", "")
+    host.write("/var/lib/dkms/nvidia/525.125.06/build/make.log", text)
+
+
+def dkms_gpl_symbol(host: Patient) -> None:
+    _build(host, doctor_logs.GPL)
+
+
+def dkms_compiler(host: Patient) -> None:
+    _build(host, doctor_logs.COMPILER)
+
+
+def dkms_failed(host: Patient) -> None:
+    _build(host, doctor_logs.UNDECLARED)
+
+
+def secure_boot(host: Patient) -> None:
+    host.write("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
+    host.remove("/sys/module/nvidia/version")
+
+
+def transitional_branch(host: Patient) -> None:
+    host.installed("nvidia-driver-570-server", "580.95.05-0ubuntu0.24.04.2")
+
+
+def fabric_manager(host: Patient) -> None:
+    host.installed("nvidia-fabricmanager-470", "470.239.06-1")
+
+
+def key_missing(host: Patient) -> None:
+    host.remove(KEYRING)
+
+
+def key_rotated(host: Patient) -> None:
+    host.write(KEYRING, OLD_FILE.read_bytes())
+
+
+def key_sha1(host: Patient) -> None:
+    doctor_keys.SIGNERS = ((r"/compute/cuda/repos/", WEAK),)  # the fixture puts it back
+    host.write(KEYRING, WEAK_FILE.read_bytes())
+    host.write("/usr/bin/sqv", "")
+
+
+def apt_key_gone(host: Patient) -> None:
+    host.remove("/usr/bin/apt-key")
+    host.write("/etc/apt/trusted.gpg", GOOD_FILE.read_bytes())
+    host.write(CUDA_LIST, f"deb {CUDA_REPO} /\n")
+
+
+def signed_by_conflict(host: Patient) -> None:
+    host.write("/etc/apt/sources.list.d/zz-cuda.list", f"deb {CUDA_REPO} /\n")
+
+
+def held_broken(host: Patient) -> None:
+    host.installed("nvidia-smi", "460.91.03-1")
+
+
+def dpkg_interrupted(host: Patient) -> None:
+    host.installed("dkms", "2.8.4-3", "install ok half-configured")
+
+
+def cuda_repo_pin(host: Patient) -> None:
+    host.write(
+        "/etc/apt/preferences.d/cuda-repository-pin-600",
+        "Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n",
+    )
+
+
+def local_repo_gone(host: Patient) -> None:
+    host.write(
+        "/etc/apt/sources.list.d/cuda-debian11-11-2-local.list",
+        "deb file:///var/cuda-repo-debian11-11-2-local /\n",
+    )
+
+
+def everything_held(host: Patient) -> None:
+    for number in range(25):
+        host.packages[f"libthing{number}"] = {"version": "1", "state": "hold ok installed"}
+    host.write_status()
+
+
+def cuda_libraries(host: Patient) -> None:
+    host.remove(made.LIB + "/libcusolver.so.11.1.0.152")
+
+
+def hand_made_link(host: Patient) -> None:
+    host.write("/usr/local/cuda-12.2/lib64/libcudart.so.12", made.ELF)
+    host.link("/usr/local/lib/libcudart.so.11.0", "/usr/local/cuda-12.2/lib64/libcudart.so.12")
+
+
+def cudnn_older(host: Patient) -> None:
+    host.write("/usr/lib/x86_64-linux-gnu/libcudnn.so.8.0.5", made.ELF)
+    host.link("/usr/lib/x86_64-linux-gnu/libcudnn.so.8", "libcudnn.so.8.0.5")
+    host.loader["libcudnn.so.8"] = "/usr/lib/x86_64-linux-gnu/libcudnn.so.8"
+
+
+def login_wall(host: Patient) -> None:
+    host.write("/root/cudnn-11.2-linux-x64-v8.1.0.77.tgz", "\n<!DOCTYPE html>\n<html>Log in</html>")
+
+
+def numpy_2(host: Patient) -> None:
+    place = host.path(made.SITE)
+    (place / "numpy-1.26.4.dist-info").rename(place / "numpy-2.0.2.dist-info")
+
+
+def protobuf(host: Patient) -> None:
+    host.write(made.SITE + "/protobuf-4.21.1.dist-info/METADATA", "Name: protobuf\n")
+
+
+def ptx_jit(host: Patient) -> None:
+    host.write("/sys/bus/pci/devices/0000:01:00.0/device", "0x2330\n")
+
+
+def containers_lose_gpus(host: Patient) -> None:
+    host.installed("nvidia-container-toolkit", "1.14.6-1")
+
+
+# {case: (what brings a host into it, a part of the evidence, a part of a command)}
+BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
+    "driver-mismatch": (driver_mismatch, "module is 460.73.01", "reboot"),
+    "unattended-upgrades": (unattended_upgrades, "from 460.73.01-0ubuntu0.20.04.1", "gpu01"),
+    "nouveau-loaded": (nouveau_loaded, "though /etc/modprobe.d/nvidia.conf", "reboot"),
+    "nouveau-initramfs": (nouveau_initramfs, "initrd.img-" + KERNEL, "update-initramfs"),
+    "headers-missing": (headers_missing, "the archive has", "linux-headers-" + NEXT),
+    "headers-metapackage": (headers_metapackage, "linux-image-amd64", "linux-headers-amd64"),
+    "driver-gone-after-kernel": (driver_gone_after_kernel, NEXT + " has no", "-k " + NEXT),
+    "dkms-gpl-symbol": (dkms_gpl_symbol, "GPL-only symbol '__rcu_read_lock'", "--upgrade"),
+    "dkms-compiler": (dkms_compiler, "-ftrivial-auto-var-init", "install gcc-12"),
+    "dkms-failed": (dkms_failed, "undeclared here", "-k 6.8.0-31-generic"),
+    "secure-boot": (secure_boot, "SecureBoot=1", "mokutil --import /var/lib/dkms/mok.pub"),
+    "transitional-branch": (transitional_branch, "570-server is 580.95.05", "570-server"),
+    "fabric-manager": (fabric_manager, "470.239.06, the driver is " + DRIVER, "470=" + DRIVER),
+    "key-missing": (key_missing, KEYRING + " (named by " + CUDA_LIST + ") is not", "dfc6e5cd"),
+    "key-rotated": (key_rotated, KEYRING, "debian11/x86_64/cuda-keyring_1.1-1_all.deb"),
+    "key-sha1": (key_sha1, "apt asks sqv", CUDA_LIST),
+    "apt-key-gone": (apt_key_gone, "/etc/apt/trusted.gpg", CUDA_LIST),
+    "signed-by-conflict": (signed_by_conflict, "zz-cuda.list", "sudoedit"),
+    "held-broken": (held_broken, "nvidia-smi 460.91.03-1", "unhold nvidia-smi"),
+    "dpkg-interrupted": (dpkg_interrupted, "dkms is half-configured", "--configure"),
+    "cuda-repo-pin": (cuda_repo_pin, "cuda-repository-pin-600 gives", "--tags nvidia_driver"),
+    "local-repo-gone": (local_repo_gone, "not there", "purge cuda-repo-debian11-11-2-local"),
+    "everything-held": (everything_held, "25 packages are held", "unhold libthing0"),
+    "cuda-libraries": (cuda_libraries, "libcusolver.so.11: missing", "--tags cuda"),
+    "hand-made-link": (hand_made_link, "libcudart.so.11.0 is libcudart.so.12", "/usr/local/lib"),
+    "cudnn-older": (cudnn_older, "finds 8.0.5", "--tags cudnn"),
+    "login-wall": (login_wall, "/root/cudnn-11.2-linux-x64-v8.1.0.77.tgz", "sha256sum /root/"),
+    "numpy-2": (numpy_2, "TensorFlow 2.9.3 and numpy 2.0.2", "--tags tensorflow"),
+    "protobuf": (protobuf, "protobuf 4.21.1", "'protobuf<3.20'"),
+    "ptx-jit": (ptx_jit, "no code for a Hopper GPU", "--gpu 'Hopper'"),
+    "containers-lose-gpus": (containers_lose_gpus, "/dev/char/195:0", "create-dev-char"),
+}
+# What a case brings with it, rightly.
+BESIDE = {"cudnn-older": {"cuda-libraries"}}
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/nvidia0, which nobody but root can make."""
+
+    def unlinked(context: Context) -> list[dict[str, str]]:
+        return [{"path": "/dev/nvidia0", "link": "/dev/char/195:0"}]
+
+    monkeypatch.setattr(doctor_look, "unlinked", unlinked)
+
+
+def test_a_healthy_host_has_no_finding(host: Patient, device: None) -> None:
+    assert host.ask()["findings"] == []
+
+
+def test_a_bare_host_has_none_either(tmp_path: Path) -> None:
+    bare = Patient(tmp_path)
+    bare.answers = {}
+    bare.write("/etc/os-release", 'ID=debian\nVERSION_ID="11"\n')
+    assert bare.found() == {}
+    assert bare.found(lock={"rows": [], "stacks": {}}) == {}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_case_is_named_on_a_host_that_has_it(case: str, host: Patient, device: None) -> None:
+    breaks, evidence, command = BROKEN[case]
+    breaks(host)
+    found = host.found()
+    assert set(found) == {case} | BESIDE.get(case, set())
+    assert evidence in "\n".join(found[case]["evidence"])
+    assert command in "\n".join(found[case]["commands"])
+    assert "<" not in found[case]["cure"].replace("<branch>", "").replace("<flavour>", "")
+
+
+# The threads that people are known to have lost days to, as the project's list numbers them. (13 is
+# the wish for Debian itself, and no case.)
+FIELD = {
+    1: ("NVIDIA/cuda-repo-management#4",),
+    2: ("fgci-org/ansible-role-cuda#42",),
+    3: ("NVIDIA/nvidia-docker#1631",),
+    4: ("NVIDIA/cuda-repo-management#39",),
+    5: ("NVIDIA/nvidia-container-toolkit#170", "NVIDIA/libnvidia-container#194"),
+    6: ("debops/debops#2615", "geerlingguy/ansible-role-docker#344"),
+    7: ("lyulyul/shine-cluster#30", "lyulyul/shine-cluster#50"),
+    8: ("pando85/homelab#4110",),
+    9: ("NVIDIA/deepops#1186",),
+    10: (
+        *("NVIDIA/ansible-role-nvidia-driver#44", "NVIDIA/ansible-role-nvidia-driver#51"),
+        "Azure/azhpc-images#523",
+    ),
+    11: ("NVIDIA/ansible-role-nvidia-driver#20",),
+    12: tuple(f"NVIDIA/ansible-role-nvidia-driver#{number}" for number in (11, 28, 33)),
+    14: tuple(f"GoogleCloudPlatform/compute-gpu-installation#{number}" for number in (10, 25)),
+    15: ("GoogleCloudPlatform/compute-gpu-installation#33",),
+    16: ("GoogleCloudPlatform/compute-gpu-installation#34", "pop-os/pop#3117"),
+    17: (
+        *("GoogleCloudDataproc/initialization-actions#933", "NVIDIA/gpu-operator#1726"),
+        "MicrosoftDocs/azure-docs#111536",
+    ),
+    18: ("xnvme/aisio#67", "dstackai/dstack#3967"),
+    19: (
+        *(f"tensorflow/tensorflow#{number}" for number in (49167, 47874, 45930, 58910)),
+        "tensorflow/text#554",
+    ),
+    20: tuple(f"tensorflow/tensorflow#{number}" for number in (56266, 90245, 60739, 62320)),
+    21: ("NVIDIA/nvidia-container-toolkit#48",),
+    22: ("NVIDIA/gpu-operator#544", "Azure/azhpc-images#86"),
+    23: (
+        *("deeplearningparis/dl-machine#12", "spack/spack#9400"),
+        "gridhead/nvidia-auto-installer-for-fedora-linux#153",
+    ),
+    24: ("Azure/azhpc-images#372",),
+    25: ("kubernetes-sigs/kubespray#12277",),
+    26: ("Jimver/cuda-toolkit#183",),
+}
+
+
+def test_every_thread_of_the_list_is_a_case() -> None:
+    known = {thread for case in doctor_cases.CASES for thread in case.threads}
+    missing = {
+        number: [one for one in threads if one not in known] for number, threads in FIELD.items()
+    }
+    assert {number: threads for number, threads in missing.items() if threads} == {}
+
+
+def test_every_rule_has_its_case_and_every_case_its_rule_or_words() -> None:
+    assert set(BROKEN) == set(doctor.CHECKS)
+    ids = [case.id for case in doctor_cases.CASES]
+    assert len(ids) == len(set(ids))
+    assert set(doctor.CHECKS) <= set(ids)
+    assert set(doctor_logs.LOGS) == {case.id for case in doctor_cases.CASES if case.says}
+    assert {case.id for case in doctor_cases.CASES if case.fix} == set(doctor.FIXES)
+    assert all(case.says for case in doctor_cases.CASES if case.id not in doctor.CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"), [(case, text) for case, texts in doctor_logs.LOGS.items() for text in texts]
+)
+def test_a_log_names_its_case(case: str, text: str) -> None:
+    assert [one["id"] for one in doctor.read_log("before\n" + text + "after\n")] == [case]
+
+
+@pytest.mark.parametrize("case", [case for case in doctor_cases.CASES if case.says])
+def test_every_sentence_is_one_that_was_seen(case: doctor_cases.Case) -> None:
+    texts = doctor_logs.LOGS[case.id]
+    for pattern in case.says:
+        assert any(re.search(pattern, text, re.I) for text in texts), pattern
+
+
+@pytest.mark.parametrize("text", doctor_logs.HARMLESS)
+def test_what_programs_say_on_a_good_day_is_no_finding(text: str) -> None:
+    assert doctor.read_log(text) == []
+
+
+def test_a_line_of_a_megabyte_is_read_too() -> None:
+    """A pattern that can begin anywhere would take hours over it."""
+    line = "x" * 500_000 + ' "AttributeError: _ARRAY_API not found" ' + "/y.c.h:" * 70_000
+    (found,) = doctor.read_log(line)
+    assert found["id"] == "numpy-2"
+    assert "_ARRAY_API not found" in found["evidence"][0]
+    assert len(found["evidence"][0]) < 400
+
+
+def test_the_compilers_line_and_the_kernel_are_told() -> None:
+    (found,) = doctor.read_log(doctor_logs.COMPILER)
+    assert "unrecognized command-line option" in found["evidence"][0]
+    assert found["commands"][0] == "sudo apt-get install gcc-12"
+
+
+def test_an_unattended_upgrade_is_named_as_the_mismatchs_reason(host: Patient) -> None:
+    host.write("/sys/module/nvidia/version", "460.73.01\n")
+    host.write("/var/log/apt/history.log", HISTORY.replace("460.80-0", DRIVER + "-0"))
+    evidence = host.found()["driver-mismatch"]["evidence"]
+    assert "unattended-upgrades moved libnvidia-common-460 from 460.73.01" in evidence[1]
+    assert "2021-06-10" in evidence[1]
+
+
+def test_what_programs_on_the_host_say_is_evidence(host: Patient) -> None:
+    said = Result(255, "Failed to initialize NVML: Driver/library version mismatch\n", "")
+    host.answers["nvidia-smi"] = said
+    log = "W dso_loader.cc:64] Could not load dynamic library 'libcufft.so.10'; dlerror: no\n"
+    host.answers["python"] = Result(0, "", log)
+    host.answers["apt-get"] = Result(100, "", "E: Unmet dependencies. Try ...\n")
+    found = host.found()
+    assert list(found) == ["driver-mismatch", "held-broken", "cuda-libraries"]
+    assert found["driver-mismatch"]["evidence"][0].startswith("nvidia-smi: Failed to initialize")
+    assert found["held-broken"]["evidence"][0].startswith("apt-get check: E: Unmet")
+    assert found["cuda-libraries"]["evidence"][0].startswith("TensorFlow: W dso_loader")
+
+
+def test_a_log_on_the_host_is_read_when_it_is_named(host: Patient) -> None:
+    host.write("/var/log/jupyter.log", "x\n" * 200_000 + "AttributeError: _ARRAY_API not found\n")
+    assert host.found() == {}
+    assert list(host.found(logs=["/var/log/jupyter.log", "/not/there"])) == ["numpy-2"]
+
+
+def test_silence_of_the_driver_is_told_where_no_reason_is(host: Patient) -> None:
+    silent = doctor_logs.LOGS["driver-silent"][0]
+    host.answers["nvidia-smi"] = Result(9, silent, "")
+    assert list(host.found()) == ["driver-silent"]
+    nouveau_loaded(host)
+    assert list(host.found()) == ["nouveau-loaded"]
+
+
+def test_a_copy_under_a_false_name_is_seen_by_its_soname(host: Patient) -> None:
+    """`cp libcudart.so.12 libcudart.so.11.0`: no link tells it, the file itself does."""
+    library = next(iter(sorted(Path("/usr/lib/x86_64-linux-gnu").glob("libz.so.1.*"))), None)
+    if library is None:
+        pytest.skip("no library to read")
+    assert doctor_look.soname(Context(), str(library)) == "libz.so.1"
+    data = library.read_bytes().replace(b"libz.so.1\0", b"libz.so.2\0")
+    host.write("/usr/local/lib/libcudart.so.11.0", data)
+    assert host.found() == {}
+    name = b"libcudart.so.12\0"
+    at = data.index(b"libz.so.2\0")
+    host.write("/usr/local/lib/libcudart.so.11.0", data[:at] + name + data[at + len(name) :])
+    assert host.found()["hand-made-link"]["evidence"] == [
+        "/usr/local/lib/libcudart.so.11.0 is libcudart.so.12"
+    ]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 200])
+def test_what_is_no_library_has_no_soname(data: bytes, host: Patient) -> None:
+    host.write("/x", data)
+    assert doctor_look.soname(Context(root=str(host.root)), "/x") is None
+
+
+def test_devices_without_a_link_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = made.Host(tmp_path)
+    host.write("/dev/nvidia0", "")
+    host.write("/dev/nvidiactl", "")
+    host.link("/dev/char/195:255", "../nvidiactl")
+    context = Context(root=str(tmp_path))
+    numbers = {"/dev/nvidia0": 0, "/dev/nvidiactl": 255}
+
+    def device(path: str) -> os.stat_result:
+        return os.stat_result((stat.S_IFCHR, *[0] * 9), {"st_rdev": os.makedev(195, numbers[path])})
+
+    monkeypatch.setattr(context, "stat", device)
+    assert doctor_look.unlinked(context) == [{"path": "/dev/nvidia0", "link": "/dev/char/195:0"}]
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "daemon"),
+    [("1.18.1-1", "{}"), ("1.14.6-1", '{"exec-opts": ["native.cgroupdriver=cgroupfs"]}')],
+)
+def test_containers_that_keep_their_gpus(
+    toolkit: str, daemon: str, host: Patient, device: None
+) -> None:
+    host.installed("nvidia-container-toolkit", toolkit)
+    host.write("/etc/docker/daemon.json", daemon)
+    assert host.found() == {}
+
+
+def test_a_build_log_of_a_module_that_is_there_says_nothing(host: Patient) -> None:
+    _build(host, doctor_logs.GPL)
+    host.write("/lib/modules/6.1.0-18-amd64/updates/dkms/nvidia.ko.xz", "")
+    assert host.found() == {}
+
+
+def test_without_a_lock_row_the_host_is_judged_all_the_same(host: Patient) -> None:
+    numpy_2(host)
+    signed_by_conflict(host)
+    result = host.ask(lock={"rows": [], "stacks": {}})
+    assert [one["id"] for one in result["findings"]] == ["signed-by-conflict", "numpy-2"]
+    assert result["fixes"]["components"] == []
+    assert (result["locked"], host.ask()["locked"]) == (False, True)
+
+
+# keys
+
+
+def test_fingerprints_and_hashes_are_read_as_gpg_reads_them() -> None:
+    assert doctor_keys.keys(GOOD_FILE.read_bytes()) == {GOOD: False}
+    assert doctor_keys.keys(WEAK_FILE.read_bytes()) == {WEAK: True}
+    both = GOOD_FILE.read_bytes() + WEAK_FILE.read_bytes()
+    assert doctor_keys.keys(both) == {GOOD: False, WEAK: True}
+    assert doctor_keys.keys(doctor_keys.binary(both)) == {GOOD: False, WEAK: True}
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"-----BEGIN PGP\n\n!!\n-----END", b"\x99\x01"])
+def test_what_is_no_keyring_has_no_keys(data: bytes) -> None:
+    assert doctor_keys.keys(data) == {}
+
+
+def test_a_key_written_into_the_entry_counts(host: Patient) -> None:
+    host.remove(CUDA_LIST)
+    host.remove(KEYRING)
+    key = GOOD_FILE.read_text().strip().replace("\n\n", "\n.\n").replace("\n", "\n ")
+    text = f"Types: deb\nURIs: {CUDA_REPO}\nSuites: /\nSigned-By:\n {key}\n"
+    host.write("/etc/apt/sources.list.d/cuda.sources", text)
+    assert host.found() == {}
+
+
+def test_the_real_repositories_are_known_by_their_addresses() -> None:
+    root = "https://developer.download.nvidia.com/compute/"
+    assert doctor_keys.signer(root + "cuda/repos/ubuntu2004/x86_64/")[-8:] == "3BF863CC"
+    assert doctor_keys.signer(root + "cuda/repos/debian13/x86_64/")[-8:] == "8793F200"
+    assert doctor_keys.signer(root + "machine-learning/repos/ubuntu1804/")[-8:] == "7FA2AF80"
+    toolkit = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
+    assert doctor_keys.signer(toolkit)[-8:] == "F796ECB0"
+    assert doctor_keys.signer("https://mirror.example/cuda/") is None
+
+
+# what --fix does
+
+
+def fixed(host: Patient) -> dict[str, Any]:
+    return {name: value for name, value in host.ask()["fixes"].items() if value}
+
+
+def test_the_fix_of_a_signed_by_conflict_keeps_the_entry_with_its_key(host: Patient) -> None:
+    signed_by_conflict(host)
+    other = "/etc/apt/sources.list.d/zz-cuda.list"
+    host.write(other, f"# mine\ndeb {CUDA_REPO} /\ndeb https://other.example/ x main\n")
+    host.path(other).chmod(0o640)
+    (file,) = fixed(host)["files"]
+    assert (file["path"], file["mode"]) == (other, "0640")
+    host.write(other, file["content"])
+    assert host.found() == {}
+    assert "# mine\n" in file["content"]
+    assert "\ndeb https://other.example/ x main\n" in file["content"]
+    assert f"\n# deb {CUDA_REPO} /\n" in file["content"]
+
+
+def test_the_fix_works_on_deb822_entries_too(host: Patient) -> None:
+    other = "/etc/apt/sources.list.d/zz-cuda.sources"
+    stanza = f"Types: deb\nURIs: {CUDA_REPO}\nSuites: /\nEnabled: yes\n"
+    host.write(other, f"{stanza}\nTypes: deb\nURIs: https://other.example/\nSuites: x\n")
+    (file,) = fixed(host)["files"]
+    host.write(other, file["content"])
+    assert host.found() == {}
+    context = Context(root=str(host.root))
+    assert [one["uris"] for one in context.apt_entries if one["file"] == other] == [
+        ["https://other.example/"]
+    ]
+
+
+def test_of_two_good_entries_a_packages_stays(host: Patient) -> None:
+    second = "/etc/apt/sources.list.d/cuda-by-hand.list"
+    host.write("/etc/apt/keyrings/cuda.asc", GOOD_FILE.read_bytes())
+    host.write(second, f"deb [signed-by=/etc/apt/keyrings/cuda.asc] {CUDA_REPO} /\n")
+    host.package("cuda-keyring", "1.1-1", [CUDA_LIST], "install ok installed")
+    assert [one["path"] for one in fixed(host)["files"]] == [second]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # two repositories in one entry; and no entry whose key is there
+        f"Types: deb\nURIs: {CUDA_REPO} https://other.example/\nSuites: /\n",
+        None,
+    ],
+)
+def test_a_conflict_that_is_not_plain_is_left_to_a_person(text: str | None, host: Patient) -> None:
+    signed_by_conflict(host)
+    if text is None:
+        host.remove(KEYRING)
+    else:
+        host.remove("/etc/apt/sources.list.d/zz-cuda.list")
+        host.write("/etc/apt/sources.list.d/zz-cuda.sources", text)
+    result = host.ask()
+    assert "signed-by-conflict" in [one["id"] for one in result["findings"]]
+    assert result["fixes"]["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("case", "step", "value"),
+    [
+        ("nouveau-initramfs", "initramfs", [KERNEL]),
+        ("dpkg-interrupted", "dpkg", True),
+        ("hand-made-link", "aside", ["/usr/local/lib/libcudart.so.11.0"]),
+        ("containers-lose-gpus", "links", [{"path": "/dev/nvidia0", "link": "/dev/char/195:0"}]),
+        ("numpy-2", "components", ["tensorflow"]),
+        ("protobuf", "components", ["tensorflow"]),
+        ("headers-missing", "components", ["nvidia_driver"]),
+        ("unattended-upgrades", "components", ["nvidia_driver"]),
+        ("driver-gone-after-kernel", "components", ["nvidia_driver"]),
+        ("cuda-repo-pin", "components", ["nvidia_driver"]),
+        ("cuda-libraries", "components", ["cuda", "cudnn", "gpu_env", "tensorflow"]),
+        ("driver-mismatch", None, None),
+        ("key-missing", None, None),
+    ],
+)
+def test_a_fix_is_a_step_or_a_run(
+    case: str, step: str | None, value: Any, host: Patient, device: None
+) -> None:
+    BROKEN[case][0](host)
+    assert fixed(host) == ({step: value} if step else {})
+
+
+def test_a_finding_says_which_fix_is_its_own(host: Patient) -> None:
+    cudnn_older(host)
+    hand_made_link(host)
+    found = host.found()
+    assert found["cudnn-older"]["fix"] == {"components": ["cudnn", "gpu_env"], "steps": []}
+    assert found["hand-made-link"]["fix"] == {"components": [], "steps": ["aside"]}
+
+
+@pytest.mark.parametrize("breaks", [key_missing, key_rotated])
+def test_keys_are_fixed_by_a_run_where_the_lock_has_them(
+    breaks: Callable[[Patient], None], host: Patient
+) -> None:
+    breaks(host)
+    lock = copy.deepcopy(LOCK)
+    stack = lock["stacks"]["debian11-small"]
+    stack["cuda"]["source"] = "network"
+    assert host.ask(lock=lock)["fixes"]["components"] == ["cuda"]
+    stack["nvidia_driver"]["source"] = "network"
+    assert host.ask(lock=lock)["fixes"]["components"] == ["nvidia_driver", "cuda"]
+
+
+def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:
+    host.write(made.LIB + "/libcuda.so.470.300.01", made.ELF)
+    host.link(made.LIB + "/libcuda.so.1", "libcuda.so.470.300.01")
+    assert list(host.found()) == ["driver-mismatch"]
+    assert fixed(host) == {"components": ["nvidia_driver"]}
+
+
+def test_headers_that_nobody_has_are_no_work_for_a_run(host: Patient) -> None:
+    headers_missing(host)
+    host.answers["apt-cache"] = Result(0, "linux-headers:\n  Candidate: (none)\n", "")
+    host.write("/var/lib/apt/lists/x_Packages", "")
+    assert fixed(host) == {}
+    assert "no linux-headers" in host.found()["headers-missing"]["evidence"][0]
+
+
+def test_what_a_finding_says_holds_no_password(host: Patient) -> None:
+    secret = CUDA_REPO.replace("https://", "https://me:secret@")
+    host.write(CUDA_LIST, f"deb [signed-by={KEYRING}] {secret} /\n")
+    host.remove(KEYRING)
+    result = host.ask()
+    assert "secret" not in str(result["findings"])
+    assert "https://***@developer" in result["findings"][0]["evidence"][0]

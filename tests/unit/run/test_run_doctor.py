@@ -1,0 +1,267 @@
+"""`provision doctor` and doctor.yml: what is shown, written and answered as exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_tree import PROVISION
+from typer.testing import CliRunner
+
+from provision import cli, doctor
+from provision.render import doctor as rendered
+
+ROLE = PROVISION.parent / "roles" / "gpu_state"
+# The look is a file; the steps of the fix are what the role has.
+LOOK = """\
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"doctor": {"type": "bool"}}, supports_check_mode=True)
+path = os.environ["DOCTOR_ANSWER"]
+module.exit_json(**json.load(open(path)))
+"""
+NO_FIXES: dict[str, Any] = {
+    **{step: [] for step in ("components", "files", "initramfs", "aside", "links")},
+    "dpkg": False,
+}
+
+
+def answer(*findings: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "findings": list(findings),
+        "fixes": NO_FIXES,
+        "busy": "",
+        "locked": True,
+        "differences": 0,
+        "platform": {},
+        "simulated_gpu": True,
+    } | more
+
+
+FINDING: dict[str, Any] = {
+    "id": "numpy-2",
+    "title": "NumPy is too new",
+    "evidence": ["numpy 2.0.2"],
+    "cure": "make it older",
+    "commands": ["pip install 'numpy<2'"],
+    "threads": ["tensorflow/tensorflow#90245"],
+    "fix": {"components": ["tensorflow"], "steps": []},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A rendered project with one host, this machine, and a second that is not asked."""
+    for name in ("lab", "library", "roles/gpu_state/tasks", "stacks"):
+        (tmp_path / name).mkdir(parents=True)
+    for path in (ROLE / "tasks").glob("doctor*.yml"):
+        shutil.copy(path, tmp_path / "roles" / "gpu_state" / "tasks")
+    shutil.copytree(
+        PROVISION / "render" / "files" / "callback_plugins", tmp_path / "callback_plugins"
+    )
+    for file, data in rendered.render().items():
+        (tmp_path / file).write_bytes(data)
+    (tmp_path / "library" / "gpu_state.py").write_text(LOOK)
+    (tmp_path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
+    (tmp_path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
+    local = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "ansible_become": False,
+    }
+    hosts: dict[str, Any] = {"gpu01": {"gpu_stack": {"tensorflow": "2.9"}}, "web01": {}}
+    inventory = {"all": {"hosts": hosts, "vars": local}}
+    (tmp_path / "lab" / "hosts.yml").write_text(json.dumps(inventory))
+    monkeypatch.setenv("DOCTOR_ANSWER", str(tmp_path / "answer.json"))
+    monkeypatch.delenv("PROVISION_REPORT_DIR", raising=False)
+    return tmp_path
+
+
+def ask(project: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]:
+    (project / "answer.json").write_text(json.dumps(says))
+    done = CliRunner().invoke(cli.app, ["doctor", "--project", str(project), *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout
+
+
+def test_a_healthy_host_is_called_so(project: Path) -> None:
+    code, said = ask(project, says=answer())
+    assert (code, said) == (0, "gpu01: healthy (its GPU is simulated)\n")
+
+
+def test_a_finding_is_told_with_its_reason_cure_and_thread(project: Path) -> None:
+    code, said = ask(project, says=answer(FINDING, differences=3))
+    assert code == 5
+    assert said.splitlines() == [
+        "gpu01: 1 finding (its GPU is simulated)",
+        "  NumPy is too new [numpy-2]",
+        "    because: numpy 2.0.2",
+        "    cure: make it older",
+        "      $ pip install 'numpy<2'",
+        "    --fix: runs tensorflow",
+        "    known from: tensorflow/tensorflow#90245",
+        "  note: 3 differences from the lock: provision plan",
+    ]
+
+
+def test_a_host_without_a_row_is_said_to_be_one(project: Path) -> None:
+    _code, said = ask(project, says=answer(locked=False))
+    assert said.splitlines()[1] == (
+        "  note: the lock has no row for this host, which is judged without it"
+    )
+
+
+def test_json_is_the_report_and_nothing_else(project: Path) -> None:
+    code, said = ask(project, "--json", says=answer(FINDING))
+    data = json.loads(said)
+    assert code == 5
+    assert data == json.loads((project / "report" / "doctor.json").read_text())
+    assert data["hosts"]["gpu01"]["status"] == "ill"
+    assert data["hosts"]["gpu01"]["findings"] == [FINDING]
+    assert "web01" not in data["hosts"]
+
+
+def test_the_last_runs_report_stays(project: Path) -> None:
+    (project / "report").mkdir()
+    (project / "report" / "report.json").write_text("as it was")
+    ask(project, says=answer())
+    assert (project / "report" / "report.json").read_text() == "as it was"
+    assert not (project / "report" / "events.jsonl").exists()
+
+
+def test_a_host_that_is_not_reached_has_exit_code_4_and_a_cure(project: Path) -> None:
+    inventory = json.loads((project / "lab" / "hosts.yml").read_text())
+    inventory["all"]["hosts"]["gpu02"] = {
+        "gpu_stack": {"tensorflow": "2.9"},
+        "ansible_connection": "ssh",
+        "ansible_host": "127.0.0.1",
+        "ansible_port": 9,
+    }
+    (project / "lab" / "hosts.yml").write_text(json.dumps(inventory))
+    code, said = ask(project, says=answer(FINDING))
+    assert code == 4
+    assert "gpu01: 1 finding" in said
+    assert "gpu02: unreachable\n" in said
+    assert "    cure: the host answers, but no ssh server does at that port" in said
+
+
+def test_nothing_is_fixed_where_a_run_is_at_work(project: Path) -> None:
+    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, busy="ada on ctrl1")
+    code, said = ask(project, "--fix", says=busy)
+    assert code == 4
+    assert "gpu01: failed" in said
+    assert "a run is at work on this host (ada on ctrl1)" in said
+
+
+def test_without_fix_nothing_is_done(project: Path) -> None:
+    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, busy="ada on ctrl1")
+    assert ask(project, says=busy)[0] == 5
+
+
+def test_fix_runs_what_a_run_cures_and_never_reboots(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = """
+- name: GPU stack
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Cure
+      ansible.builtin.copy:
+        content: "{{ nvidia_driver_reboot }} {{ ansible_run_tags }} {{ ansible_limit }}"
+        dest: "{{ playbook_dir }}/cured"
+        mode: "0644"
+      when: gpu_stack is defined
+      tags: [tensorflow]
+    - name: Heal
+      ansible.builtin.copy:
+        src: "{{ playbook_dir }}/healthy.json"
+        dest: "{{ lookup('ansible.builtin.env', 'DOCTOR_ANSWER') }}"
+        mode: "0644"
+      tags: [tensorflow]
+"""
+    (project / "site.yml").write_text(site)
+    (project / "healthy.json").write_text(json.dumps(answer()))
+    fixes = NO_FIXES | {"components": ["tensorflow"]}
+    code, said = ask(project, "--fix", says=answer(FINDING, fixes=fixes))
+    assert code == 0
+    assert (project / "cured").read_text().split()[0] in ("False", "false")
+    assert "tensorflow" in (project / "cured").read_text()
+    assert (project / "cured").read_text().endswith("gpu01")
+    assert "  fixed: NumPy is too new\n" in said
+
+
+def test_plain_ansible_tells_the_same(project: Path) -> None:
+    (project / "answer.json").write_text(json.dumps(answer(FINDING)))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "doctor.yml", "-i", "lab"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    for line in doctor.lines(FINDING):
+        assert line in done.stdout.splitlines()
+
+
+def test_a_project_without_doctor_yml_is_told_to_render(project: Path) -> None:
+    (project / "doctor.yml").unlink()
+    (project / "answer.json").write_text(json.dumps(answer()))
+    done = CliRunner().invoke(cli.app, ["doctor", "--project", str(project)])
+    assert done.exception is not None
+    assert "provision render" in str(done.exception)
+
+
+# a log alone
+
+
+def judge(*arguments: str, data: bytes | None = None) -> tuple[int, str]:
+    done = CliRunner().invoke(cli.app, ["doctor", *arguments], input=data)
+    return done.exit_code, done.stdout
+
+
+def test_a_log_needs_no_host_and_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tf.log").write_bytes(b"\xff\nAttributeError: _ARRAY_API not found\n")
+    code, said = judge("--log", "tf.log")
+    assert code == 5
+    assert said.startswith("this TensorFlow was built for NumPy 1")
+    assert "  because: tf.log: AttributeError: _ARRAY_API not found" in said
+    assert "--fix" not in said
+    assert list(tmp_path.iterdir()) == [tmp_path / "tf.log"]
+
+
+def test_a_log_can_be_piped_in_and_answered_as_json() -> None:
+    text = b"E: Unable to locate package cuda-11-4\n"
+    code, said = judge("--log", "-", "--json", data=text)
+    assert code == 5
+    assert [one["id"] for one in json.loads(said)["findings"]] == ["package-not-offered"]
+
+
+def test_a_log_that_says_nothing_known_is_no_finding() -> None:
+    code, said = judge("--log", "-", data=b"all is well\n")
+    assert code == 0
+    assert said.startswith("nothing that is known here")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--log", "/not/there"], "No such file"), (["--log", "-", "--fix"], "can't be fixed")],
+)
+def test_what_is_no_log_is_refused(arguments: list[str], words: str) -> None:
+    done = CliRunner().invoke(cli.app, ["doctor", *arguments], input=b"")
+    assert words in str(done.exception)
+
+
+def test_the_rules_of_a_log_are_the_roles_own() -> None:
+    assert {case.id for case in doctor.cases()} >= {"numpy-2", "signed-by-conflict"}
