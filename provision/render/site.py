@@ -365,9 +365,7 @@ def site() -> list[dict[str, Any]]:
         preflight,
         {
             "name": "Apply | Load the stack's exact versions",
-            "ansible.builtin.include_vars": {
-                "file": DIRECTORY + "/{{ gpu_plan.stack }}.yml"
-            },
+            "ansible.builtin.include_vars": {"file": DIRECTORY + "/{{ gpu_plan.stack }}.yml"},
             "tags": ["always"],
         },
         _gpu_state("Apply | Note that a run has begun", "begin"),

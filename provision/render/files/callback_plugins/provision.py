@@ -876,9 +876,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         tags = set(arguments.get("tags") or ()) - {"all"}
         return "verify" if tags == {"verify"} else "run"
 
+    def _lock_file(self) -> Path:
+        """The project's lock, or the one that a rollback names."""
+        for text in context.CLIARGS.get("extra_vars") or ():
+            found = re.search(r"(?:^|\s)gpu_stacks=(\S+)|\"gpu_stacks\": \"([^\"]+)\"", str(text))
+            if found is not None:
+                return Path(found.group(1) or found.group(2)) / "gpu_lock.yml"
+        return self._tree / "lock.yml"
+
     def _lock(self) -> dict[str, Any]:
         try:
-            with (self._tree / "lock.yml").open("rb") as stream:
+            with self._lock_file().open("rb") as stream:
                 loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
                 lock = yaml.load(stream, loader).get("gpu_lock")  # noqa: S506 (both are safe)
         except (OSError, yaml.YAMLError, AttributeError):
