@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ ABSENT = [
 ]
 # A file with its mode and content's hash, a link with its target; and what dpkg knows.
 PICTURE = (
-    "sudo sh -c \"find /etc /opt /usr/lib/nvidia* -xdev -type f -printf '%p %m ' -exec md5sum {} ';'"
+    "sudo sh -c \"find /etc /opt -xdev -type f -printf '%p %m ' -exec md5sum {} ';'"
     " -o -type l -printf '%p -> %l\\n' 2>/dev/null | grep -v -e /etc/ld.so.cache -e .pyc | sort;"
     " dpkg-query -W -f '\\${db:Status-Abbrev} \\${Package} \\${Version}\\n'; apt-mark showhold\""
 )
@@ -55,7 +54,14 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
         HOST, "sudo mkdir -p /opt/nvidia/cudnn/mine && echo a | sudo tee /opt/nvidia/cudnn/mine/f"
     )
     host.ssh(HOST, "echo MINE=1 | sudo tee -a /etc/environment")
-    host.ssh(HOST, "sudo apt-get -qq update && sudo apt-get -qqy install update-glx >/dev/null")
+    # As on a host whose owner took contrib away again.
+    source = "/etc/apt/sources.list.d/mine.list"
+    line = "deb http://deb.debian.org/debian bullseye contrib"
+    host.ssh(
+        HOST,
+        f"echo {line} | sudo tee {source} && sudo apt-get -qq update"
+        f" && sudo apt-get -qqy install update-glx >/dev/null && sudo rm {source}",
+    )
     before = host.ssh(HOST, PICTURE)
 
     installed = run(host)
