@@ -948,8 +948,8 @@ def _tell_way_forward(
     """What keeps the hosts where they are now, and what to do where they did not get there."""
     if code:
         _say(
-            f"The rollback is not whole: run it again when the cause is gone. Where the packages of "
-            f"{target.short} have left the archive, name one that keeps them (cuda_mirror, "
+            "The rollback is not whole: run it again when the cause is gone. Where the packages "
+            f"of {target.short} have left the archive, name one that keeps them (cuda_mirror, "
             "nvidia_driver_mirror; -e works here too)."
         )
         return

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision import run
 from provision import lock as locks
+from provision import run
 from provision.errors import InputError
 
 # The folder of former locks in a project, one folder for each, by the beginning of its digest.

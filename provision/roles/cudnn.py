@@ -17,7 +17,7 @@ class CudnnOptions(Options):
 
     cudnn_state: Literal["present", "absent"] = option(
         "present",
-        "absent: remove all cuDNN versions that this role unpacked, and leave what was there before.",
+        "absent: remove the versions that this role unpacked, and leave what was there before.",
         looked_at=True,
     )
     cudnn_version: str = option(

@@ -531,10 +531,11 @@ def remove(root):
     if not os.path.isdir(root):
         return result
     current = os.path.join(root, CURRENT)
-    if os.path.islink(current) and "/" not in os.readlink(current):
-        if not os.path.exists(current) or read_manifest(current) is not None:
-            os.unlink(current)
-            result["changed"] = True
+    # A link of somebody's own leads elsewhere.
+    near = os.path.islink(current) and "/" not in os.readlink(current)
+    if near and (not os.path.exists(current) or read_manifest(current) is not None):
+        os.unlink(current)
+        result["changed"] = True
     remove_stagings(root)
     for name in sorted(os.listdir(root)):
         tree = os.path.join(root, name)
