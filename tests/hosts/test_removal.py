@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from conftest import Project, make_project
 
+from provision.locallab import cudnn_archive
+from provision.locallab.machine import cache_directory
+
 HOST = "removal1"
 SMALL = "nvidia_driver,cudnn,gpu_env"
 ABSENT = [
@@ -25,6 +28,13 @@ PICTURE = (
     "sudo sh -c \"find /etc /opt -xdev -type f -printf '%p %m ' -exec md5sum {} ';'"
     " -o -type l -printf '%p -> %l\\n' 2>/dev/null | grep -v -e /etc/ld.so.cache -e .pyc | sort;"
     " dpkg-query -W -f '\\${db:Status-Abbrev} \\${Package} \\${Version}\\n'; apt-mark showhold\""
+)
+# A package of somebody's own that needs one of the driver's.
+NEEDY = (
+    "mkdir -p /tmp/needy/DEBIAN && printf 'Package: needy\\nVersion: 1\\nArchitecture: all\\n"
+    "Maintainer: me <me@localhost>\\nDescription: mine\\nDepends: libcuda1\\n'"
+    " > /tmp/needy/DEBIAN/control && dpkg-deb --build /tmp/needy /tmp/needy.deb >/dev/null"
+    " && sudo dpkg --install /tmp/needy.deb >/dev/null && rm -r /tmp/needy /tmp/needy.deb"
 )
 
 
@@ -76,12 +86,25 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     assert plan.returncode == 5, plan.stdout + plan.stderr
     assert "update-glx" not in [one["item"] for one in entry(host)["changes"]]
 
+    # Somebody else's package needs ours: nothing on the host is touched, by a run or a role alone.
+    host.ssh(HOST, NEEDY)
+    refused = host.provision("apply", "-i", "lab", "--tags", SMALL, *ABSENT)
+    assert refused.returncode == 4, refused.stdout + refused.stderr
+    assert "needy is installed and needs libcuda1, wished away" in refused.stdout
+    book = {"hosts": "all", "become": True, "gather_facts": False, "roles": ["nvidia_driver"]}
+    (host.path / "alone.yml").write_text(json.dumps([book]), "utf-8")
+    refused = host.playbook("-e", "nvidia_driver_state=absent", book="alone.yml")
+    assert refused.returncode != 0
+    assert "apt would change needy as well" in refused.stdout, refused.stdout
+    assert "libcuda1" in host.ssh(HOST, "dpkg-query -W libcuda1")
+    host.ssh(HOST, "sudo dpkg --remove needy && sudo dpkg --purge needy")
+
     gone = run(host, *ABSENT)
     assert list(gone["components"]) == ["gpu_env", "cudnn", "nvidia_driver"], gone["components"]
     told = receipt(host)
-    assert told["absent"] == ["nvidia_driver", "cudnn", "gpu_env"]
+    assert told["absent"] == ["cuda", "cudnn", "gpu_env", "nvidia_driver", "tensorflow"]
     assert told["after"]["cudnn"] is None
-    assert told["packages"].keys() == {"cuda"}
+    assert told["packages"] == {}
 
     after = set(host.ssh(HOST, PICTURE).splitlines())
     lost = sorted(set(before.splitlines()) - after)
@@ -99,3 +122,63 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     results = {one["id"]: one["result"] for one in entry(host)["checks"]}
     assert results["nvidia_driver.answers"] == "not_applicable", verdict.stdout
     assert set(results.values()) <= {"passed", "not_applicable"}, results
+
+
+def planned(host: Project, *arguments: str) -> int:
+    return host.provision("plan", "-i", "lab", *arguments).returncode
+
+
+def test_a_host_goes_forward_and_back_in_one_run_each(host: Project) -> None:
+    """cuDNN 8.5 to 8.7 by a lock, back by its receipt, forward again by a plain run.
+
+    The archives are of NVIDIA's two layouts. The other components are away, as the test above left
+    them: `rollback` leaves them so, for the receipt says it.
+    """
+    others = [
+        word
+        for name in ("nvidia_driver", "cuda", "gpu_env", "tensorflow")
+        for word in ("-e", f"{name}_state=absent")
+    ]
+    wish = host.path / "lab" / "group_vars" / "gpu_hosts.yml"
+    first = wish.read_text("utf-8")
+    done = host.provision("apply", "-i", "lab", *others)
+    assert done.returncode == 0, done.stdout + done.stderr
+    before = receipt(host)
+    assert before["after"]["cudnn"] == "8.5.0"
+
+    newer = cudnn_archive.pack(cache_directory(), version="8.7.0.84")
+    (host.path / "files" / newer.path.name).symlink_to(newer.path)
+    sha = first.split('sha256: "')[1][:64]
+    text = first
+    for old, new in (
+        ('version: "8.5.0.96", cuda: "11.2"', f'version: "8.7.0.84", cuda: "{newer.cuda}"'),
+        (sha, newer.sha256),
+        ("cudnn-11.2-linux-x64-v8.5.0.96.tgz", newer.path.name),
+    ):
+        text = text.replace(old, new)
+    wish.write_text(text, "utf-8")
+    for command in (["lock"], ["render"]):
+        done = host.provision(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = host.provision("apply", "-i", "lab", *others)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert receipt(host)["after"]["cudnn"] == "8.7.0"
+    assert planned(host, *others) == 0
+
+    listed = host.provision("rollback", HOST, "-i", "lab", "--list")
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert f"--to 1  {before['lock_digest'][7:19]}" in listed.stdout, listed.stdout
+    back = host.provision("rollback", HOST, "-i", "lab")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert entry(host)["status"] == "proven", back.stdout
+    assert host.report["lock_digest"] == before["lock_digest"]
+    assert receipt(host)["after"]["cudnn"] == "8.5.0"
+    assert "A plain run takes these hosts forward again" in back.stdout
+    again = host.provision("rollback", HOST, "-i", "lab", "--to", "9")
+    assert again.returncode == 2, again.stdout + again.stderr
+
+    assert planned(host, *others) == 5
+    done = host.provision("apply", "-i", "lab", *others)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert receipt(host)["after"]["cudnn"] == "8.7.0"
+    assert planned(host, *others) == 0
