@@ -808,6 +808,8 @@ def go_back(
     only_list: Annotated[
         bool, typer.Option("--list", help="Say what there is to go back to; change nothing.")
     ] = False,
+    tags: TagsOption = None,
+    skip_tags: SkipTagsOption = None,
     extra_vars: ExtraVarsOption = None,
     ask_become_pass: AskOption = False,
     forks: ForksOption = None,
@@ -873,8 +875,8 @@ def go_back(
             project,
             inventories=inventories,
             limit=",".join(chosen),
-            tags=None,
-            skip_tags=None,
+            tags=tags,
+            skip_tags=skip_tags,
             extra_vars=[*(extra_vars or ()), told],
             ask_become_pass=ask_become_pass,
             forks=forks,

@@ -182,3 +182,34 @@ def test_a_host_goes_forward_and_back_in_one_run_each(host: Project) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert receipt(host)["after"]["cudnn"] == "8.7.0"
     assert planned(host, *others) == 0
+
+
+@pytest.mark.slow
+def test_tensorflow_goes_to_the_next_patch_and_back(host: Project) -> None:
+    """2.9.2 to 2.9.3 by a lock, back by the receipt: one run each, and nothing left to do."""
+    only = ["--tags", "tensorflow"]
+    wish = host.path / "lab" / "group_vars" / "gpu_hosts.yml"
+    text = wish.read_text("utf-8")
+    for version in ("2.9.2", "2.9.3"):
+        wish.write_text(text.replace('tensorflow: "2.9"', f'tensorflow: "{version}"'), "utf-8")
+        for command in (["lock"], ["render"]):
+            done = host.provision(*command)
+            assert done.returncode == 0, done.stdout + done.stderr
+        done = host.provision("apply", "-i", "lab", *only)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert receipt(host)["after"]["tensorflow"] == version
+        assert planned(host, *only) == 0
+    back = host.provision("rollback", HOST, "-i", "lab", *only)
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert receipt(host)["after"]["tensorflow"] == "2.9.2"
+    said = host.ssh(HOST, "readlink /opt/tensorflow/current; ls /opt/tensorflow")
+    assert said.startswith("2.9.2-")
+    assert "2.9.3-" in said
+
+    host.ssh(HOST, "sudo /opt/tensorflow/current/bin/pip install --quiet --no-deps tomli")
+    gone = run(host, *ABSENT, tags="tensorflow")
+    assert list(gone["components"]) == ["tensorflow"]
+    left = host.ssh(HOST, "ls /opt/tensorflow").split()
+    assert [name.split("-")[0] for name in left] == ["2.9.2"]
+    assert left[0].endswith(".save")
+    assert planned(host, *ABSENT, *only) == 0

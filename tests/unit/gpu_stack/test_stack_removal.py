@@ -224,3 +224,28 @@ def test_preflight_sees_a_removal_as_work_that_installs_nothing() -> None:
     changes = [{"component": "cuda", "item": "x"}, {"component": "cudnn", "item": "y"}]
     seen = removal.without(changes, ["cuda"])
     assert [one["component"] for one in seen] == ["receipt", "cudnn"]
+
+
+JOB = {"pid": 4711, "user": "alice", "command": "python train.py"}
+DRIVER = {"packages": {"userspace": {"libcuda1": "470.256.02-2"}}}
+
+
+def test_the_driver_stays_while_a_gpu_process_runs() -> None:
+    found = {"preflight": {"processes": [JOB]}, "container": False}
+    changes = removal.differ("nvidia_driver", [["libcuda1", "470.256.02-2"]])
+    row = {"nvidia_driver": DRIVER}
+    (one,) = removal.blockers(found, changes, {}, row, ["nvidia_driver"])
+    assert one["id"] == "gpu-processes"
+    assert "taken away under them: pid 4711 of alice: python train.py" in one["message"]
+    # A file of ours can go while it runs.
+    pins = removal.differ("nvidia_driver", [["/etc/apt/preferences.d/x", "present"]])
+    assert removal.blockers(found, pins, {}, row, ["nvidia_driver"]) == []
+    # With a time to wait the role waits, before it touches anything.
+    waits = {"nvidia_driver_wait_for_gpu_processes": 600}
+    assert removal.blockers(found, changes, waits, row, ["nvidia_driver"]) == []
+
+
+def test_a_module_that_stays_is_told() -> None:
+    found = {"state": {"nvidia_driver": {"loaded": "470.256.02"}}}
+    (one,) = removal.notices(found, {}, ["nvidia_driver"])
+    assert one["message"] == "the loaded kernel module stays until the host is rebooted"

@@ -282,11 +282,8 @@ def blockers(found, changes, options, row, gone):
         reasons.append(blocker("needed-package", None, message, hint))
     driver = [one for one in changes if one["component"] == "nvidia_driver"]
     if "nvidia_driver" in gone and driver:
-        # None waits for the end of a job: that is for a change that somebody waits for.
-        strict = dict(options, nvidia_driver_wait_for_gpu_processes=0)
-        for message, hint in preflight.gpu_processes(found, driver, strict, row):
+        for message, hint in preflight.gpu_processes(found, driver, options, row):
             message = message.replace("would be changed", "would be taken away")
-            hint = hint.split(", or let")[0] + "; none is ever ended for you"
             reasons.append(blocker("gpu-processes", "nvidia_driver", message, hint))
     for one in seen.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
