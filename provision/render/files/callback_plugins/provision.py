@@ -261,13 +261,20 @@ class Record:
             if isinstance(state, dict) and state.get("version") and (not row or component in row)
         }
         found.update((checked or {}).get("found") or {})
+        absent = plan.get("absent") or []
         return {
             "status": status,
             "simulated_gpu": bool(plan.get("simulated_gpu")),
             "container": bool(plan.get("container")),
             "platform": plan.get("platform"),
             "stack": plan.get("stack"),
-            "wanted": self.wanted(plan.get("stack")),
+            "wanted": {
+                component: version
+                for component, version in self.wanted(plan.get("stack")).items()
+                if component not in absent
+                and not (component == "python" and "tensorflow" in absent)
+            },
+            "absent": absent,
             "found": found,
             "gpus": now.get("gpus") or [],
             "changes": changes,
