@@ -74,6 +74,12 @@ def test_the_state_to_go_back_to(to: str | None, digest: str) -> None:
         ([NEW, OLD], "2", "so many earlier receipts"),
         ([NEW, OLD], "0", "so many earlier receipts"),
         ([NEW, OLD], "abcdef", "no earlier receipt of this host names such a lock"),
+        (
+            [NEW, OLD],
+            FORMER.digest[7:10] + "x",
+            "no earlier receipt of this host names such a lock",
+        ),
+        ([NEW, receipt("sha256:" + "a" * 64, "")], "aaa", "no earlier receipt of this host"),
         ([NEW, OLD], "000000", "no earlier receipt of this host names such a lock"),
     ],
 )
@@ -189,6 +195,13 @@ def test_a_lock_file_that_was_put_there_is_enough(back: Any, tmp_path: Path) -> 
     (place / "lock.yml").write_bytes(locks.dump(FORMER))
     assert back("gpu01").exit_code == 0
     assert (place / "gpu_lock.yml").exists()
+
+
+def test_a_lock_file_of_another_lock_is_none(back: Any, tmp_path: Path) -> None:
+    """Whatever its folder is called: the digest is inside."""
+    other = rollback.place(tmp_path, OLDER["lock_digest"])
+    keep(tmp_path).rename(other)
+    assert rollback.find(tmp_path, OLDER["lock_digest"]) is None
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,9 @@ def dependents(context, names):
         return [["apt", lines[-3:]]]
     needs = _needs(context)
     found = []
-    for word, name in re.findall(r"^(Remv|Inst) (\S+)", answer.out, re.M):
-        name = name.split(":")[0]
-        if word == "Inst":
-            found.append([name, []])
-        elif name not in names:
+    for word in re.findall(r"^(?:Remv|Inst) (\S+)", answer.out, re.M):
+        name = word.split(":")[0]
+        if name not in names:
             found.append([name, sorted(needs.get(name, set()) & set(names))])
     return found
 
