@@ -795,7 +795,8 @@ def verify(
 def go_back(
     hosts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="HOST...", help="The hosts; without, all that have a gpu_stack."),
+        # Hidden for the same reason as lock's NAME.
+        typer.Argument(metavar="HOST", hidden=True),
     ] = None,
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
@@ -817,7 +818,7 @@ def go_back(
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring hosts back to what they had before, and prove it.
+    """Bring hosts back to what they had before, and prove it: those named, or all.
 
     By their receipts and the locks in locks/. Exit codes as of apply; 2 where there is nothing to
     go back to, and no host is touched.
