@@ -818,10 +818,10 @@ def go_back(
     ansible_output: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring hosts back to what they had before, and prove it: those named, or all.
+    """Bring hosts back to what they had before.
 
-    By their receipts and the locks in locks/. Exit codes as of apply; 2 where there is nothing to
-    go back to, and no host is touched.
+    Those named, or all, by their receipts and the locks in locks/; then they are proven. Exit codes
+    as of apply; 2 where there is nothing to go back to, and no host is touched.
     """
     fleet = _read_fleet(project, inventories, vault_password_file=vault_password_file, quiet=True)
     chosen = list(dict.fromkeys(hosts)) if hosts else list(fleet.hosts)
