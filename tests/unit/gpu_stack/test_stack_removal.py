@@ -14,6 +14,8 @@ from converged_host import CUDART, CUDNN, VENV, Host
 from gpu_stack import gpu_env, receipt, removal
 from gpu_stack.context import Result
 
+from provision import lock
+
 GONE = {f"{name}_state": "absent" for name in ("cuda", "cudnn", "gpu_env", "tensorflow")}
 NO_TENSORFLOW = {"tensorflow_state": "absent"}
 
@@ -163,10 +165,14 @@ def test_what_another_wish_needs_is_refused(host: Host) -> None:
     )
 
 
+def test_the_inventory_is_refused_for_the_same_reasons() -> None:
+    assert lock.NEEDS == removal.NEEDS
+
+
 def test_tensorflow_with_cuda_of_wheels_needs_no_cuda(host: Host) -> None:
-    lock = copy.deepcopy(made.LOCK)
-    del lock["stacks"]["debian11-small"]["cuda"], lock["stacks"]["debian11-small"]["cudnn"]
-    plan = host.plan(lock=lock, options={"cuda_state": "absent"})
+    other = copy.deepcopy(made.LOCK)
+    del other["stacks"]["debian11-small"]["cuda"], other["stacks"]["debian11-small"]["cudnn"]
+    plan = host.plan(lock=other, options={"cuda_state": "absent"})
     assert plan["blockers"] == []
     assert plan["absent"] == []
 
