@@ -12,7 +12,7 @@ import converged_host as made
 import pytest
 from converged_host import CUDART, CUDNN, VENV, Host
 from gpu_stack import gpu_env, receipt, removal
-from gpu_stack.context import Result
+from gpu_stack.context import Context, Result
 
 from provision import lock
 
@@ -144,8 +144,23 @@ def test_the_runtimes_tools_are_ours_while_no_package_has_them(host: Host) -> No
 def test_the_file_with_debians_components_goes_with_the_last_that_needs_it(host: Host) -> None:
     host.write(removal.SHARED, "Types: deb\n")
     assert removal.SHARED in names(host, GONE)["cuda"]
-    host.write("/etc/apt/preferences.d/provision-nvidia-driver", "x\n")
+    pins = "/etc/apt/preferences.d/provision-nvidia-driver"
+    repository = "/etc/apt/sources.list.d/provision-cuda.sources"
+    host.write(repository, "Types: deb\n")
+    host.write(pins, "x\n")
     assert removal.SHARED not in names(host, GONE)["cuda"]
+    assert repository in names(host, GONE)["cuda"]
+    host.write(pins, "# Source: network\n")
+    assert repository not in names(host, GONE)["cuda"]
+
+
+def test_the_driver_takes_along_what_no_other_needs(host: Host) -> None:
+    context = Context(root=str(host.root))
+    for path in (removal.SHARED, "/etc/apt/sources.list.d/provision-cuda.sources"):
+        host.write(path, "Types: deb\n")
+        assert [path, "present"] not in removal.look(context, "nvidia_driver", None)
+    host.remove("/etc/apt/preferences.d/provision-cuda")
+    assert len(removal.look(context, "nvidia_driver", None)) == 2
 
 
 # what forbids it

@@ -24,31 +24,41 @@ TITLES = {
     "tensorflow": "TensorFlow",
 }
 
-# Both roles name Debian's components in it; whoever is taken away last takes it along.
+# Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
+# repository; whoever is taken away last takes them along.
 SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
+REPOSITORY = (
+    "/etc/apt/sources.list.d/provision-cuda*",
+    "/etc/apt/keyrings/provision-cuda*",
+    "/usr/share/keyrings/provision-cuda*",
+)
 # What the roles write whole, as patterns.
 FILES = {
     "nvidia_driver": (
         nvidia_driver.PINS,
         nvidia_driver.UPGRADES,
         nvidia_driver.BLACKLIST,
-        "/etc/apt/sources.list.d/provision-nvidia-driver*.sources",
+        "/etc/apt/apt.conf.d/*provision-nvidia-driver",
+        "/etc/apt/sources.list.d/provision-nvidia-driver*",
         "/etc/apt/keyrings/provision-nvidia-driver*",
+        "/usr/share/keyrings/provision-nvidia-driver*",
     ),
-    "cuda": (
-        cuda.PREFERENCES,
-        "/etc/apt/sources.list.d/provision-cuda*.sources",
-        "/etc/apt/keyrings/provision-cuda*",
-    ),
+    "cuda": (cuda.PREFERENCES,),
     "cudnn": (cudnn.LOADER_FILE,),
     "gpu_env": (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER),
     "tensorflow": (),
 }
-OTHERS_PINS = {"nvidia_driver": cuda.PREFERENCES, "cuda": nvidia_driver.PINS}
 
 
-def state(options, component):
-    return options.get(component + "_state") or "present"
+def patterns(context, name):
+    """FILES, and of what two components share what no other one needs."""
+    if name == "cuda":
+        pins = context.read(nvidia_driver.PINS)
+        own = () if "Source: network" in (pins or "") else REPOSITORY
+        return [*FILES[name], *own, *(() if pins is not None else (SHARED,))]
+    if name == "nvidia_driver" and not context.exists(cuda.PREFERENCES):
+        return [*FILES[name], *REPOSITORY, SHARED]
+    return FILES[name]
 
 
 def without(changes, gone):
@@ -119,11 +129,8 @@ def look(context, name, owned):
     for one in (owned or {}).get("ours") or []:
         if one in context.packages:
             found.append([one, context.packages[one]["version"]])
-    for pattern in FILES[name]:
+    for pattern in patterns(context, name):
         found += [[path, "present"] for path in context.glob(pattern)]
-    other = OTHERS_PINS.get(name)
-    if other is not None and not context.exists(other) and context.exists(SHARED):
-        found.append([SHARED, "present"])
     more = {"cuda": _tools, "cudnn": _trees, "gpu_env": _blocks, "tensorflow": _environments}
     return found + (more[name](context) if name in more else [])
 
@@ -182,7 +189,7 @@ def differ(name, remains):
 def contradictions(row, options):
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
     found = []
-    gone = [name for name in ORDER if name in row and state(options, name) == "absent"]
+    gone = [name for name in ORDER if name in row and options.get(name + "_state") == "absent"]
     for name in ORDER:
         if name in gone or name not in row:
             continue
