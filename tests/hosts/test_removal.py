@@ -23,11 +23,12 @@ ABSENT = [
     for name in ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
     for word in ("-e", f"{name}_state=absent")
 ]
-# A file with its mode and content's hash, a link with its target; and what dpkg knows. Packages leave
-# the users that they made, as Debian's policy says.
+# A file with its mode and content's hash, a link with its target; and what dpkg knows. Packages
+# leave the users that they made, as Debian's policy says.
 PICTURE = (
     "sudo sh -c \"find /etc /opt -xdev -type f -printf '%p %m ' -exec md5sum {} ';'"
-    " -o -type l -printf '%p -> %l\\n' 2>/dev/null | grep -v -E '/etc/(ld.so.cache|g?shadow|group|passwd)|[.]pyc' | sort;"
+    " -o -type l -printf '%p -> %l\\n' 2>/dev/null"
+    " | grep -v -E '/etc/(ld.so.cache|g?shadow|group|passwd)|[.]pyc' | sort;"
     " dpkg-query -W -f '\\${db:Status-Abbrev} \\${Package} \\${Version}\\n'; apt-mark showhold\""
 )
 # A package of somebody's own that needs one of the driver's.
