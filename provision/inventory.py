@@ -74,8 +74,8 @@ class Words:
 class Fleet:
     """The hosts that have a wish, in inventory order, and warnings found on the way.
 
-    `facts` has the hosts of which something is known, `owners` who says each host's wish, and
-    `sources` the place of a word.
+    `facts` has the hosts of which something is known, `owners` who says each host's wish, `absent`
+    the components that a host wishes away, and `sources` the place of a word.
     """
 
     hosts: Mapping[str, Wish]
@@ -83,6 +83,7 @@ class Fleet:
     other_hosts: tuple[str, ...] = ()
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sources: Sources = field(default_factory=lambda: Sources(), compare=False, repr=False)
 
     def kinds(self) -> list[tuple[Wish, list[tuple[HostFacts, list[str]]]]]:
@@ -281,7 +282,23 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
         if one is not None:
             facts[host] = one
     unique = tuple(dict.fromkeys(warnings))
-    return Fleet(hosts, unique, tuple(others), facts, owners, sources)
+    absent = _absent(hosts, words, groups, sources)
+    return Fleet(hosts, unique, tuple(others), facts, owners, absent, sources)
+
+
+def _absent(
+    hosts: Mapping[str, Wish], words: Words, groups: _Groups, sources: Sources
+) -> dict[str, tuple[str, ...]]:
+    """The components that hosts wish away (`cuda_state: absent`); a template says nothing here."""
+    suffix = "_state"
+    names = [name for name in words.options if name.endswith(suffix) and groups.says(name)]
+    found: dict[str, tuple[str, ...]] = {}
+    for host in hosts if names else ():
+        said = {name: groups.said(name, host, sources)[0] for name in names}
+        gone = tuple(name.removesuffix(suffix) for name in names if said[name] == "absent")
+        if gone:
+            found[host] = gone
+    return found
 
 
 def _placed_wish(value: Any, owner: str, sources: Sources) -> Wish:

@@ -33,7 +33,7 @@ from provision.packages import (
     without_kernels,
 )
 from provision.resolve import Choice, Stack
-from provision.values import plain
+from provision.values import HostFacts, plain
 from provision.yaml_c import Dumper, Loader
 
 FORMAT = 1
@@ -694,6 +694,44 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                     got=", ".join(lacking),
                     expected=", ".join(known) or "none",
                 )
+            for host in hosts:
+                _check_absent(lock, fleet, host, facts, rows)
+
+
+# What a component does not work without; the plan on the host says the same.
+NEEDS = {"cuda": ("nvidia_driver",), "tensorflow": ("nvidia_driver", "cuda", "cudnn")}
+
+
+def _check_absent(
+    lock: Lock, fleet: Fleet, host: str, facts: HostFacts, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """A host can't be without what another component of its stack needs.
+
+    InputError where that is so on every platform that the host may be.
+    """
+    gone = fleet.absent.get(host, ())
+    if not gone:
+        return
+    if facts.platform is not None:
+        rows = [row for row in rows if row["platform"] == _platform(facts.platform)]
+    found = [_contradiction(lock.stacks[row["stack"]], gone) for row in rows]
+    if found and all(found):
+        name, lacking = found[0] or ("", [])
+        raise InputError(
+            f"{name} of {host} does not work without {' and '.join(lacking)}",
+            where=fleet.sources.where(f"{lacking[0]}_state") or host,
+            got=", ".join(f"{one}_state: absent" for one in gone),
+            expected=f"{name}_state: absent as well, or {' and '.join(lacking)} present",
+        )
+
+
+def _contradiction(stack: Mapping[str, Any], gone: Sequence[str]) -> tuple[str, list[str]] | None:
+    """(component, what it lacks) of the first one that can't do without what is wished away."""
+    for name, needs in NEEDS.items():
+        lacking = [one for one in needs if one in gone and one in stack]
+        if name in stack and name not in gone and lacking:
+            return name, lacking
+    return None
 
 
 def _platform(name: str) -> dict[str, str]:

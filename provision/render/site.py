@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.render.stacks import SLIM
+from provision.render.stacks import DIRECTORY, NAME
 from provision.render.yaml_text import dump
 from provision.roles import ROLES, SITE
 from provision.roles.base import Role
@@ -127,8 +127,11 @@ def _gpu_state(name: str, tasks_from: str, when: Any = None) -> dict[str, Any]:
 
 
 def _applied() -> list[dict[str, Any]]:
-    """The roles in their order; where one may reboot, the host is held again after it."""
-    found = []
+    """The roles in their order; where one may reboot, the host is held again after it.
+
+    What is wished away goes before that, in the opposite order: the plan says it.
+    """
+    found = [_removed()]
     for role in ROLES:
         found.append(_apply(role))
         if role.name == "tensorflow":
@@ -137,10 +140,32 @@ def _applied() -> list[dict[str, Any]]:
         if allowed is not None:
             when = [
                 f"{allowed.name} | default({allowed.default!r}) | bool",
-                f"'{role.name}' in gpu_plan.components",
+                *_wanted(role),
             ]
             found.append(_gpu_state("Apply | Hold the host again after a reboot", "hold", when))
     return found
+
+
+def _removed() -> dict[str, Any]:
+    return {
+        "name": "Apply | Take away what is wished away",
+        "ansible.builtin.include_role": {
+            "name": "{{ __gpu_removal }}",
+            "apply": {"tags": ["always"]},
+        },
+        # Chosen by tags in the plan: a loop has no tag of its own for each role.
+        "loop": "{{ gpu_plan.removals }}",
+        "loop_control": {"loop_var": "__gpu_removal"},
+        "tags": ["always"],
+    }
+
+
+def _wanted(role: Role) -> list[str]:
+    """When a role brings its component to its lock."""
+    return [
+        f"'{role.name}' in gpu_plan.components",
+        f"'{role.name}' not in gpu_plan.absent",
+    ]
 
 
 def _beside(role: Role) -> dict[str, Any]:
@@ -151,12 +176,11 @@ def _beside(role: Role) -> dict[str, Any]:
         "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
         "loop": "{{ gpu_plan.beside }}",
         "loop_control": {"loop_var": "__gpu_beside"},
-        "when": f"'{role.name}' in gpu_plan.components",
+        "when": _wanted(role),
         "vars": {
             "tensorflow_version": f"{{{{ {part}.version }}}}",
             "tensorflow_python": f"{{{{ {part}.python }}}}",
-            "tensorflow_requirements": "{{ playbook_dir }}/stacks/{{ __gpu_beside.stack }}"
-            ".requirements.txt",
+            "tensorflow_requirements": DIRECTORY + "/{{ __gpu_beside.stack }}.requirements.txt",
             "tensorflow_requirements_sha256": f"{{{{ {part}.requirements_sha256 }}}}",
             "tensorflow_switch": False,
             "tensorflow_reinstall": "{{ __gpu_beside.directory in (gpu_plan.repairs.tensorflow"
@@ -170,7 +194,7 @@ def _apply(role: Role) -> dict[str, Any]:
     task: dict[str, Any] = {
         "name": f"Apply | Bring {role.name} to its lock",
         "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
-        "when": f"'{role.name}' in gpu_plan.components",
+        "when": _wanted(role),
         "tags": [role.name],
     }
     repairs = {
@@ -189,8 +213,8 @@ def _apply(role: Role) -> dict[str, Any]:
 
 
 def _selected(*components: str) -> list[str]:
-    """Proof of a component makes sense where its changes were not left out by tags."""
-    return [f"'{name}' not in gpu_plan.not_selected" for name in components]
+    """Proof of a component makes sense where it is wished, and was not left out by tags."""
+    return [f"'{name}' not in gpu_plan.not_selected + gpu_plan.absent" for name in components]
 
 
 def _rolling() -> list[dict[str, Any]]:
@@ -375,7 +399,7 @@ def site() -> list[dict[str, Any]]:
         # Once for all hosts: a play's vars_files are read again for every task of every host.
         {
             "name": "Look | Load the lock",
-            "ansible.builtin.include_vars": {"file": "{{ playbook_dir }}/" + SLIM},
+            "ansible.builtin.include_vars": {"file": f"{DIRECTORY}/{NAME}"},
             "run_once": True,
             "tags": ["always"],
         },
@@ -398,9 +422,7 @@ def site() -> list[dict[str, Any]]:
         preflight,
         {
             "name": "Apply | Load the stack's exact versions",
-            "ansible.builtin.include_vars": {
-                "file": "{{ playbook_dir }}/stacks/{{ gpu_plan.stack }}.yml"
-            },
+            "ansible.builtin.include_vars": {"file": DIRECTORY + "/{{ gpu_plan.stack }}.yml"},
             "tags": ["always"],
         },
         _gpu_state("Apply | Note that a run has begun", "begin"),

@@ -16,7 +16,10 @@ from provision.render.yaml_text import dump
 from provision.roles import ROLES
 from provision.values import plain
 
-SLIM = "stacks/gpu_lock.yml"
+NAME = "gpu_lock.yml"
+SLIM = "stacks/" + NAME
+# A rollback names the directory of a former lock.
+DIRECTORY = "{{ gpu_stacks | default(playbook_dir ~ '/stacks') }}"
 
 
 def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
@@ -37,18 +40,18 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     return variables
 
 
-def render(lock: Lock) -> dict[str, bytes]:
+def render(lock: Lock, folder: str = "stacks/") -> dict[str, bytes]:
     """The slim lock, and two files per stack."""
     files = {
-        SLIM: dump(
+        folder + NAME: dump(
             {"gpu_lock": plain(lock.slim)},
             header="What hosts are compared with.\nMade by `provision render` from lock.yml.",
         )
     }
     for stack in lock.stacks:
-        files[f"stacks/{stack}.yml"] = dump(
+        files[f"{folder}{stack}.yml"] = dump(
             stack_variables(lock, stack),
             header=f"Identity of {stack}.\nMade by `provision render` from lock.yml.",
         )
-        files[f"stacks/{stack}.requirements.txt"] = lock.requirements[stack].encode()
+        files[f"{folder}{stack}.requirements.txt"] = lock.requirements[stack].encode()
     return files

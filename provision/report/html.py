@@ -517,7 +517,9 @@ def _cells(host: dict[str, Any], columns: list[str]) -> list[Cell]:
     cells = []
     for key in columns:
         is_, promised = found.get(key), wanted.get(key)
-        if is_ is None and (promised is None or key in ONLY_CHECKED or not looked):
+        if is_ is None and key in (host.get("absent") or ()):
+            cells.append(Cell("absent"))
+        elif is_ is None and (promised is None or key in ONLY_CHECKED or not looked):
             cells.append(Cell(UNKNOWN, state="unknown"))
         elif matches(is_, promised):
             cells.append(Cell(_version(is_)))

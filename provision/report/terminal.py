@@ -148,21 +148,30 @@ def _versions(report: Report, *, wide: bool) -> Table:
         table.add_column(title, overflow="fold", no_wrap=title in ("host", "status"))
     for name, host in report["hosts"].items():
         found, wanted = host.get("found") or {}, host.get("wanted") or {}
+        absent = host.get("absent") or ()
         table.add_row(
             Text(name),
             Text(host["status"], STYLES[host["status"]]),
-            _version(found.get("nvidia_driver"), wanted.get("nvidia_driver")),
-            _version(found.get("cuda"), wanted.get("cuda")),
-            _version(found.get("cudnn"), wanted.get("cudnn")),
-            _version(found.get("tensorflow"), wanted.get("tensorflow")),
+            _version(
+                found.get("nvidia_driver"),
+                wanted.get("nvidia_driver"),
+                gone="nvidia_driver" in absent,
+            ),
+            _version(found.get("cuda"), wanted.get("cuda"), gone="cuda" in absent),
+            _version(found.get("cudnn"), wanted.get("cudnn"), gone="cudnn" in absent),
+            _version(
+                found.get("tensorflow"), wanted.get("tensorflow"), gone="tensorflow" in absent
+            ),
             Text(_gpus(host)),
             Text(_counts(host) if wide else _counts(host).replace("not applicable", "n/a")),
         )
     return table
 
 
-def _version(found: Any, wanted: Any) -> Text:
-    """What is there; marked where the lock wants another."""
+def _version(found: Any, wanted: Any, *, gone: bool = False) -> Text:
+    """What is there; marked where the lock wants another, or none is wished for."""
+    if gone:
+        return Text("absent" if found is None else f"{found}, not wished", "dim")
     if found is None:
         return Text(f"none, not {wanted}" if wanted else "", "yellow" if wanted else "")
     # cuDNN tells three numbers of its four.

@@ -10,6 +10,11 @@ from provision.roles.base import Options, Role, Row, option
 class CudaOptions(Options):
     """Public variables of the role."""
 
+    cuda_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: remove CUDA's packages, pins and files, and leave what was there before.",
+        looked_at=True,
+    )
     cuda_release: str = option(
         "11.2", "CUDA release.", identity=True, wish='gpu_stack: {cuda: "11.2"}'
     )

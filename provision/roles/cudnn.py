@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
 
@@ -15,6 +15,11 @@ URL = (
 class CudnnOptions(Options):
     """Public variables of the role."""
 
+    cudnn_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: remove the versions that this role unpacked, and leave what was there before.",
+        looked_at=True,
+    )
     cudnn_version: str = option(
         "8.1.0.77", "Exact cuDNN version.", identity=True, wish='gpu_stack: {cudnn: "8.1.0.77"}'
     )

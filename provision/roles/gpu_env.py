@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
 
@@ -10,6 +10,11 @@ from provision.roles.base import Options, Role, Row, option
 class GpuEnvOptions(Options):
     """Public variables of the role."""
 
+    gpu_env_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: remove the environment's files and lines, and leave what was there before.",
+        looked_at=True,
+    )
     gpu_env_stack_path: list[str] = option(
         [], "Directories of programs that the stack brings.", identity=True
     )

@@ -10,6 +10,11 @@ from provision.roles.base import Options, Role, Row, option
 class NvidiaDriverOptions(Options):
     """Public variables of the role."""
 
+    nvidia_driver_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: remove the driver's packages, pins and settings, and leave what was there before.",
+        looked_at=True,
+    )
     nvidia_driver_branch: str = option(
         "470", "Driver branch.", identity=True, wish='gpu_stack: {driver_branch: "470"}'
     )

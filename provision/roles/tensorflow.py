@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
 
@@ -13,6 +13,11 @@ REQUIREMENTS_SHA256 = "a0c523bea07a14381b7318379e409ba269d1e2bec56a8b924114ae22d
 class TensorflowOptions(Options):
     """Public variables of the role."""
 
+    tensorflow_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: remove all environments that this role made, and leave what was there before.",
+        looked_at=True,
+    )
     tensorflow_version: str = option(
         "2.9.3", "Exact version.", identity=True, wish='gpu_stack: {tensorflow: "2.9"}'
     )
@@ -72,7 +77,9 @@ def variables(stack: str, row: Row) -> dict[str, Any]:
     return {
         "tensorflow_version": tensorflow["version"],
         "tensorflow_python": tensorflow["python"],
-        "tensorflow_requirements": "{{ playbook_dir }}/stacks/" + stack + ".requirements.txt",
+        "tensorflow_requirements": "{{ gpu_stacks | default(playbook_dir ~ '/stacks') }}/"
+        + stack
+        + ".requirements.txt",
         "tensorflow_requirements_sha256": tensorflow["requirements_sha256"],
     }
 

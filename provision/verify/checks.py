@@ -89,6 +89,8 @@ class Check:
             if component in ("cuda", "cudnn") and cuda_as_wheels(seen):
                 return not_applicable("CUDA comes with TensorFlow's wheels")
             return not_applicable(f"the stack has no {component}")
+        if seen.options.get(f"{component}_state") == "absent":
+            return not_applicable("it was wished away")
         return self.judge(seen)
 
 

@@ -29,6 +29,11 @@ from . import checks
 HERE = Path(__file__).resolve().parent
 # What the checks need to know of a host's variables, with the roles' own defaults.
 OPTIONS = {
+    "nvidia_driver_state": "present",
+    "cuda_state": "present",
+    "cudnn_state": "present",
+    "gpu_env_state": "present",
+    "tensorflow_state": "present",
     "nvidia_driver_profile": "compute",
     "nvidia_driver_scope": "auto",
     "cuda_profile": "toolkit",

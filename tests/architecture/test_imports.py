@@ -40,6 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
     "lockdiff": {"values", "catalog", "inventory", "lock"},
+    # Asks hosts with the Ansible that `run` finds.
+    "rollback": {"errors", "lock", "run"},
     # Asks a host with the Ansible that `run` finds.
     "twin": {"errors", "values", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.

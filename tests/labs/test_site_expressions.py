@@ -21,6 +21,7 @@ from provision.render import site
 PLAN: dict[str, Any] = {
     "stack": "s",
     "not_selected": [],
+    "absent": [],
     "components": ["cuda"],
     "repairs": {"cuda": {"cuda_reinstall": ["libcusolver11"]}},
     "blockers": [

@@ -14,6 +14,7 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
     install ROOT VERSION CUDA SHA256 ARCHIVE     unpack, verify, switch
     switch  ROOT VERSION CUDA                    make a complete version the current one
     prune   ROOT VERSION CUDA                    remove the other versions that this role installed
+    remove  ROOT                                 remove all of them
 
 What is written (ROOT is /opt/nvidia/cudnn by default):
 
@@ -521,10 +522,86 @@ def prune(root, version, cuda):
     return {"changed": bool(removed), "removed": removed}
 
 
+def remove(root):
+    """Remove all versions that this role installed, file by file as their manifests name them.
+
+    A file that was changed since is kept as .save, and so is every file that is not in a manifest.
+    """
+    result = {"changed": False, "removed": [], "kept": []}
+    if not os.path.isdir(root):
+        return result
+    current = os.path.join(root, CURRENT)
+    # A link of somebody's own leads elsewhere.
+    near = os.path.islink(current) and "/" not in os.readlink(current)
+    if near and (not os.path.exists(current) or read_manifest(current) is not None):
+        os.unlink(current)
+        result["changed"] = True
+    remove_stagings(root)
+    for name in sorted(os.listdir(root)):
+        tree = os.path.join(root, name)
+        manifest = read_manifest(tree)
+        if os.path.islink(tree) or manifest is None:
+            continue
+        # Written last when it was installed, and so removed last: a run that is killed goes on.
+        since = os.stat(os.path.join(tree, MANIFEST)).st_mtime
+        for relative, entry in sorted(manifest["files"].items()):
+            path = os.path.join(tree, relative)
+            if not os.path.lexists(path):
+                continue
+            if as_unpacked(path, entry, since):
+                os.unlink(path)
+            else:
+                kept = path + ".save"
+                if os.path.lexists(kept):
+                    kept = backup_name(path)
+                os.rename(path, kept)
+                result["kept"].append(kept)
+        os.unlink(os.path.join(tree, MANIFEST))
+        remove_empty(tree)
+        result["removed"].append(tree)
+        result["changed"] = True
+    if not os.listdir(root):
+        os.rmdir(root)
+    return result
+
+
+def as_unpacked(path, entry, since):
+    """True for a file or link that is as its manifest says; hashed where it is newer than that."""
+    found = os.lstat(path)
+    if "link" in entry:
+        return stat.S_ISLNK(found.st_mode) and os.readlink(path) == entry["link"]
+    if not stat.S_ISREG(found.st_mode) or found.st_size != entry["size"]:
+        return False
+    return found.st_mtime <= since or sha256_of(path) == entry["sha256"]
+
+
+def sha256_of(path):
+    """The file's hash as the manifest has it."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(BLOCK), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove_empty(top):
+    """Remove the empty directories below `top`, and `top` itself where nothing is left in it."""
+    for directory, _directories, _files in os.walk(top, topdown=False):
+        if not os.listdir(directory):
+            os.rmdir(directory)
+
+
 # --- the command line --------------------------------------------------------------------------
 
 
-COMMANDS = {"look": look, "check": check, "install": install, "switch": switch, "prune": prune}
+COMMANDS = {
+    "look": look,
+    "check": check,
+    "install": install,
+    "switch": switch,
+    "prune": prune,
+    "remove": remove,
+}
 
 
 def main(arguments=None):
@@ -538,6 +615,7 @@ def main(arguments=None):
         ("install", ("root", "version", "cuda", "sha256", "archive")),
         ("switch", ("root", "version", "cuda")),
         ("prune", ("root", "version", "cuda")),
+        ("remove", ("root",)),
     ):
         sub = commands.add_parser(command)
         if command == "install":

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from provision import cli, twin
+from provision import lock as locks
 from provision.errors import InputError, ProvisionError
 from provision.inventory import Fleet
 from tests.unit.generator import test_kept, test_twin
@@ -80,6 +81,23 @@ def test_an_upgrade_says_what_moves_for_whom(
     assert done.exit_code == 0
     assert line in done.output
     assert f"provision render {tmp_path}" in done.output
+
+
+def test_a_lock_that_is_replaced_is_kept(lock: Lock, upstream: Upstream, tmp_path: Path) -> None:
+    """For `provision rollback`, with what hosts get of it; one that stays is kept nowhere."""
+    lock()
+    former = (tmp_path / "lock.yml").read_bytes()
+    digest = locks.parse(former, where="lock.yml").digest
+    lock()
+    assert not (tmp_path / "locks").exists()
+    upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
+    lock("--upgrade", "--check")
+    assert not (tmp_path / "locks").exists()
+    assert lock("--upgrade").exit_code == 0
+    (folder,) = (tmp_path / "locks").iterdir()
+    assert folder.name == digest.removeprefix("sha256:")[:12]
+    assert (folder / "lock.yml").read_bytes() == former
+    assert (folder / "gpu_lock.yml").exists()
 
 
 def test_json_has_the_same(lock: Lock, upstream: Upstream) -> None:

@@ -80,7 +80,15 @@ def test_the_components_come_in_their_order_each_with_its_tag() -> None:
     for task in includes:
         role = task["ansible.builtin.include_role"]
         assert role["apply"]["tags"] == task["tags"] == [role["name"]]
-        assert task["when"] == f"'{role['name']}' in gpu_plan.components"
+        assert task["when"] == [
+            f"'{role['name']}' in gpu_plan.components",
+            f"'{role['name']}' not in gpu_plan.absent",
+        ]
+
+
+def test_what_is_wished_away_goes_before_anything_is_brought() -> None:
+    includes = [t for t in tasks() if "ansible.builtin.include_role" in t]
+    assert includes[0]["loop"] == "{{ gpu_plan.removals }}"
 
 
 def test_everything_but_the_components_always_runs() -> None:
@@ -132,13 +140,13 @@ def test_the_requirements_file_is_the_one_its_hash_names() -> None:
     data = files[f"stacks/{stack}.requirements.txt"]
     variables = yaml.safe_load(files[f"stacks/{stack}.yml"])
     assert variables["tensorflow_requirements_sha256"] == hashlib.sha256(data).hexdigest()
-    assert variables["tensorflow_requirements"].endswith(f"/stacks/{stack}.requirements.txt")
+    assert variables["tensorflow_requirements"].endswith(f"/{stack}.requirements.txt")
 
 
 def test_hosts_get_the_slim_lock_once() -> None:
     slim = yaml.safe_load(stacks.render(recorded.lock())[stacks.SLIM])
     assert list(slim) == ["gpu_lock"]
-    (load,) = [t for t in tasks() if stacks.SLIM in str(t)]
+    (load,) = [t for t in tasks() if stacks.NAME in str(t)]
     assert load["run_once"] is True
     assert not [play for play in site.site() if "vars_files" in play]
 

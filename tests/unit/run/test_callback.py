@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -76,6 +77,13 @@ def test_what_the_stack_does_not_have_is_not_what_was_found(callback: ModuleType
     host = report(record)["hosts"]["gpu01"]
     assert host["found"] == {}
     assert "cuda" not in host["wanted"]
+
+
+def test_what_is_wished_away_is_not_what_is_wanted(record: Any) -> None:
+    record.looked("gpu01", plan() | {"absent": ["cuda", "tensorflow"]})
+    host = report(record)["hosts"]["gpu01"]
+    assert host["absent"] == ["cuda", "tensorflow"]
+    assert host["wanted"] == {"nvidia_driver": "470.256.02"}
 
 
 def test_preflights_notices_are_told_and_ansibles_warnings_are_not(record: Any) -> None:
@@ -340,3 +348,21 @@ def test_the_plain_table_says_simulated_and_gives_every_diagnosis_a_line(record:
     assert lines[0].split("  ")[0] == "gpu01 (simulated GPU)"
     assert "libcusolver.so.11 is missing" in lines[0]
     assert lines[1].strip() == "second"
+
+
+@pytest.mark.parametrize(
+    ("given", "file"),
+    [
+        ((), "lock.yml"),
+        (("a=b",), "lock.yml"),
+        (("gpu_verify=never gpu_stacks=/p/locks/abc",), "/p/locks/abc/gpu_lock.yml"),
+        (('{"gpu_stacks": "/p q/locks/abc", "x": 1}',), "/p q/locks/abc/gpu_lock.yml"),
+    ],
+)
+def test_a_rollbacks_report_tells_its_own_lock(
+    callback: ModuleType, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], file: str
+) -> None:
+    monkeypatch.setattr(callback.context, "CLIARGS", {"extra_vars": given})
+    plugin = callback.CallbackModule.__new__(callback.CallbackModule)
+    plugin._tree = Path()
+    assert str(plugin._lock_file()) == file

@@ -162,6 +162,14 @@ def test_a_version_that_is_not_the_locks_is_marked() -> None:
     assert "none, not 8.1.0.77" in shown(terminal.outcome, made)
 
 
+def test_a_component_that_is_wished_away_is_no_lack() -> None:
+    gone = host("proven", absent=["cuda", "nvidia_driver"], wanted={})
+    text = shown(terminal.outcome, report(gpu01=gone))
+    assert "absent" in text
+    assert "470.256.02, not wished" in text
+    assert "none" not in text
+
+
 def test_a_failed_check_shows_its_diagnosis_and_cure_literally() -> None:
     text = shown(terminal.outcome, report(gpu01=UNPROVEN))
     assert "Each library: NO. libcusolver.so.11 can't be loaded" in text

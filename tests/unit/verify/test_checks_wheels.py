@@ -34,6 +34,13 @@ def test_what_a_stack_has_not_is_said_of_it() -> None:
     assert (verdict.result, verdict.detail) == ("not_applicable", "the stack has no gpu_env")
 
 
+def test_what_is_wished_away_is_judged_by_nobody() -> None:
+    seen = host(options={"cuda_state": "absent", "tensorflow_state": "present"})
+    verdict = BY_ID["cuda.packages"](seen)
+    assert (verdict.result, verdict.detail) == ("not_applicable", "it was wished away")
+    assert BY_ID["tensorflow.imports"](seen).result == "passed"
+
+
 def test_good_libraries_are_counted() -> None:
     count = len(WHEELS_ROW["tensorflow"]["sonames"])
     assert LIBRARIES(wheels_host()).detail == f"{count} libraries"

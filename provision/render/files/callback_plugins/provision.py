@@ -272,13 +272,20 @@ class Record:
             if isinstance(state, dict) and state.get("version") and (not row or component in row)
         }
         found.update((checked or {}).get("found") or {})
+        absent = plan.get("absent") or []
         return {
             "status": status,
             "simulated_gpu": bool(plan.get("simulated_gpu")),
             "container": bool(plan.get("container")),
             "platform": plan.get("platform"),
             "stack": plan.get("stack"),
-            "wanted": self.wanted(plan.get("stack")),
+            "wanted": {
+                component: version
+                for component, version in self.wanted(plan.get("stack")).items()
+                if component not in absent
+                and not (component == "python" and "tensorflow" in absent)
+            },
+            "absent": absent,
             "found": found,
             "gpus": now.get("gpus") or [],
             "changes": changes,
@@ -905,9 +912,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         tags = set(arguments.get("tags") or ()) - {"all"}
         return "verify" if tags == {"verify"} else "run"
 
+    def _lock_file(self) -> Path:
+        """The project's lock, or the one that a rollback names."""
+        for text in context.CLIARGS.get("extra_vars") or ():
+            found = re.search(r"(?:^|\s)gpu_stacks=(\S+)|\"gpu_stacks\": \"([^\"]+)\"", str(text))
+            if found is not None:
+                return Path(found.group(1) or found.group(2)) / "gpu_lock.yml"
+        return self._tree / "lock.yml"
+
     def _lock(self) -> dict[str, Any]:
         try:
-            with (self._tree / "lock.yml").open("rb") as stream:
+            with self._lock_file().open("rb") as stream:
                 loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
                 lock = yaml.load(stream, loader).get("gpu_lock")  # noqa: S506 (both are safe)
         except (OSError, yaml.YAMLError, AttributeError):

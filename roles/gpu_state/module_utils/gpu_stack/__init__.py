@@ -92,6 +92,14 @@ def _look(context, lock, wish):
     context.container = platform.container(context)
     gpus = platform.gpus(context)
     _stack, context.row = choose(lock, wish, context.platform, gpus)
+    states = {component.NAME: component.look(context) for component in COMPONENTS}
+    gone = wished_away(context.row, context.options)
+    if gone:
+        from . import removal
+
+        ledger = removal.ledger(context, context.row, removal.noted(context))
+        for name in gone:
+            states[name]["remains"] = removal.look(context, name, ledger.get(name))
     return {
         "platform": context.platform,
         "container": context.container,
@@ -99,9 +107,19 @@ def _look(context, lock, wish):
         "gpus": gpus,
         "receipt": receipt.look(context),
         "unfinished": receipt.unfinished(context),
-        "state": {component.NAME: component.look(context) for component in COMPONENTS},
+        "state": states,
         "preflight": {},
     }
+
+
+def wished_away(row, options):
+    """The components of the stack that are not to be on the host (`cuda_state: absent`)."""
+    return [
+        component.NAME
+        for component in COMPONENTS
+        if component.NAME in (row or {})
+        and (options or {}).get(component.NAME + "_state") == "absent"
+    ]
 
 
 def tagged(name, only, skip):
@@ -116,11 +134,17 @@ def tagged(name, only, skip):
 def differences(row, found, options):
     """All changes of all components of the stack, in the order of application."""
     changes = []
+    gone = wished_away(row, options)
     for component in COMPONENTS:
         part = row.get(component.NAME)
-        if part is not None:
+        if component.NAME in gone:
+            from . import removal
+
+            remains = found["state"][component.NAME]["remains"]
+            changes.extend(removal.differ(component.NAME, remains))
+        elif part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
-    for part in row.get("beside") or []:
+    for part in () if tensorflow.NAME in gone else row.get("beside") or []:
         seen = found["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
         changes.extend(tensorflow.differ_beside(part, seen, options))
     return changes
@@ -181,8 +205,11 @@ def plan(lock, wish, options, found, only=None, skip=None):
     options = options or {}
     stack, row = choose(lock, wish, found["platform"], found["gpus"])
     changes = differences(row, found, options) if row is not None else []
+    gone = wished_away(row, options)
     if row is not None:
-        changes += receipt.differ(lock.get("digest"), found["receipt"], found.get("unfinished"))
+        changes += receipt.differ(
+            lock.get("digest"), found["receipt"], found.get("unfinished"), gone
+        )
     for one in changes:
         one["selected"] = tagged(one["component"], only, skip)
     selected = [one for one in changes if one["selected"]]
@@ -191,12 +218,20 @@ def plan(lock, wish, options, found, only=None, skip=None):
     blockers, notices = platform.not_as_declared(lock, options, found), []
     if row is None:
         blockers.append(no_row(lock, wish, found))
-    elif selected:
-        # A converged host, which is most of them, does not pay for reading its rules.
-        from . import preflight
+    elif gone:
+        from . import removal
 
-        blockers += preflight.blockers(found, selected, options, row)
-        notices = preflight.warnings(found, selected, options, row)
+        blockers += removal.contradictions(row, options)
+    if row is not None and selected:
+        # A converged host, which is most of them, does not pay for reading its rules.
+        from . import preflight, removal
+
+        # What is taken away needs no room, no headers and no key.
+        building = removal.without(selected, gone)
+        blockers += preflight.blockers(found, building, options, row)
+        blockers += removal.blockers(found, selected, options, row, gone)
+        notices = preflight.warnings(found, building, options, row)
+        notices += removal.notices(found, found.get("ledger") or {}, gone)
     reboots = [one for one in selected if one["reboot"]]
     return {
         "stack": stack,
@@ -207,8 +242,12 @@ def plan(lock, wish, options, found, only=None, skip=None):
         "gpus": found["gpus"],
         "state": found["state"],
         "receipt": found["receipt"],
+        "absent": gone,
+        "removals": [n for n in reversed(names) if n in gone and _touched(selected, n)],
+        # Whose the packages are: for the mark of the run and the receipt.
+        "packages": found.get("ledger") or {},
         "changes": changes,
-        "components": [n for n in names if any(one["component"] == n for one in selected)],
+        "components": [n for n in names if _touched(selected, n)],
         "not_selected": [
             n
             for n in names
@@ -225,6 +264,10 @@ def plan(lock, wish, options, found, only=None, skip=None):
     }
 
 
+def _touched(changes, name):
+    return any(one["component"] == name for one in changes)
+
+
 def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, run=None):
     """Look and plan; where something is to be done, look at what could forbid it as well.
 
@@ -234,9 +277,12 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
     found = _look(context, lock, wish)
     result = plan(lock, wish, options, found, only, skip)
     if result["components"]:
-        from . import preflight
+        from . import preflight, removal
 
+        gone = wished_away(context.row, context.options)
         found["preflight"] = preflight.look(context, run)
+        found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
+        found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
         result = plan(lock, wish, options, found, only, skip)
     return result
 

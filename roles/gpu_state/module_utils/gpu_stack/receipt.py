@@ -19,13 +19,20 @@ def unfinished(context):
     return context.exists(UNFINISHED)
 
 
-def differ(digest, found, begun):
-    """Why this host owes a proof: the last run did not finish, or it was for another lock."""
+def differ(digest, found, begun, gone=()):
+    """Why this host owes a proof: the last run did not finish, or it was for another lock, or for
+    other components than those without the ones that are wished away.
+    """
     if begun:
         return [change(NAME, "proof", "unfinished", "proven", "the last run did not finish")]
     told = (found or {}).get("lock_digest")
     if told == digest:
-        return []
+        before = sorted((found or {}).get("absent") or [])
+        if before == sorted(gone):
+            return []
+        reason = "other components are wished away than in the last run"
+        old, new = (", ".join(names) or "none" for names in (before, sorted(gone)))
+        return [change(NAME, "absent components", old, new, reason)]
     reason = "the last run was for another lock" if told else "no run has finished here yet"
     return [change(NAME, "proof", told, digest, reason)]
 
@@ -46,4 +53,4 @@ def told(found):
     """The receipt without its list of changes, which is as long as that run's work was."""
     if found is None:
         return None
-    return {key: found.get(key) for key in ("format", "lock_digest", "stack", "written")}
+    return {key: found.get(key) for key in ("format", "lock_digest", "stack", "written", "absent")}

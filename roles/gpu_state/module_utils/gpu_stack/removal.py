@@ -1,0 +1,315 @@
+"""Components that are wished away: what of theirs is on the host, and what forbids taking it.
+
+`<component>_state: absent` removes what this program put on a host, and nothing else. dpkg does not
+know who asked for a package, so a ledger in the receipt tells: the packages that a run of ours
+installed, and those that were there before the first one, which are its owner's and stay. Files and
+trees are known by their names and marks.
+"""
+
+import json
+import re
+
+from . import cuda, cudnn, dpkg, gpu_env, nvidia_driver, preflight, receipt, tensorflow
+from .change import blocker, change
+
+# Brought in this order, taken away in the opposite one.
+ORDER = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+# What a component does not work without, where the stack has it.
+NEEDS = {"cuda": ("nvidia_driver",), "tensorflow": ("nvidia_driver", "cuda", "cudnn")}
+TITLES = {
+    "nvidia_driver": "the NVIDIA driver",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "gpu_env": "the environment",
+    "tensorflow": "TensorFlow",
+}
+
+# Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
+# repository; whoever is taken away last takes them along.
+SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
+REPOSITORY = (
+    "/etc/apt/sources.list.d/provision-cuda*",
+    "/etc/apt/keyrings/provision-cuda*",
+    "/usr/share/keyrings/provision-cuda*",
+)
+# What the roles write whole, as patterns.
+FILES = {
+    "nvidia_driver": (
+        nvidia_driver.PINS,
+        nvidia_driver.UPGRADES,
+        nvidia_driver.BLACKLIST,
+        "/etc/apt/apt.conf.d/*provision-nvidia-driver",
+        "/etc/apt/sources.list.d/provision-nvidia-driver*",
+        "/etc/apt/keyrings/provision-nvidia-driver*",
+        "/usr/share/keyrings/provision-nvidia-driver*",
+    ),
+    "cuda": (cuda.PREFERENCES,),
+    "cudnn": (cudnn.LOADER_FILE,),
+    "gpu_env": (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER),
+    "tensorflow": (),
+}
+
+
+def patterns(context, name):
+    """FILES, and of what two components share what no other one needs."""
+    if name == "cuda":
+        pins = context.read(nvidia_driver.PINS)
+        own = () if "Source: network" in (pins or "") else REPOSITORY
+        return [*FILES[name], *own, *(() if pins is not None else (SHARED,))]
+    if name == "nvidia_driver" and not context.exists(cuda.PREFERENCES):
+        return [*FILES[name], *REPOSITORY, SHARED]
+    return FILES[name]
+
+
+def without(changes, gone):
+    """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
+    return [
+        dict(one, component=receipt.NAME) if one["component"] in gone else one for one in changes
+    ]
+
+
+# packages: whose they are
+
+
+def _locked(name, row, options, container):
+    """Names that a run with this row and these options installs."""
+    if name not in row:
+        return []
+    if name == "cuda":
+        return list(cuda.wanted(row[name], options))
+    scope = nvidia_driver.resolve_scope(options, container)
+    return list(nvidia_driver.wanted_packages(row[name], scope, options))
+
+
+def ledger(context, row, told):
+    """{component: {"ours": [names], "theirs": {name: version}}} of the components with packages.
+
+    `told`: the receipt, or what an unfinished run noted. Whose a package is, is decided before the
+    first run touches the component, and kept until it is taken away.
+    """
+    known = (told or {}).get("packages") or {}
+    found = {}
+    for name in ("nvidia_driver", "cuda"):
+        names = _locked(name, row or {}, context.options, context.container)
+        entry = known.get(name)
+        if entry is None and not names:
+            continue
+        if entry is None:
+            # A receipt without a ledger is from before there was one: the run was ours.
+            worked = ((told or {}).get("after") or {}).get(name) is not None
+            there = {one: context.packages[one]["version"] for one in names
+                     if one in context.packages and not worked}  # fmt: skip
+            entry = {"ours": [], "theirs": there}
+        theirs = dict(entry.get("theirs") or {})
+        ours = (set(entry.get("ours") or ()) | set(names)) - set(theirs)
+        found[name] = {"ours": sorted(ours), "theirs": theirs}
+    return found
+
+
+def noted(context):
+    """What tells whose packages are: the mark of a run that did not end, else the receipt."""
+    try:
+        found = json.loads(context.read(receipt.UNFINISHED) or "")
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and found.get("packages"):
+        return found
+    return receipt.look(context)
+
+
+# the look
+
+
+def look(context, name, owned):
+    """[[item, what is there]] of what is left of a component and is this program's own.
+
+    `owned`: the component's part of the ledger.
+    """
+    found = []
+    for one in (owned or {}).get("ours") or []:
+        if one in context.packages:
+            found.append([one, context.packages[one]["version"]])
+    for pattern in patterns(context, name):
+        found += [[path, "present"] for path in context.glob(pattern)]
+    more = {"cuda": _tools, "cudnn": _trees, "gpu_env": _blocks, "tensorflow": _environments}
+    return found + (more[name](context) if name in more else [])
+
+
+def _tools(context):
+    """What profile runtime took out of the toolkit's package."""
+    if context.exists(cuda.TOOLS_MARKER) and cuda.TOOLS_PACKAGE not in context.packages:
+        return [[cuda.TOOLS_MARKER, "present"]]
+    return []
+
+
+def _marked(context, root, mark):
+    """Directories below `root` that hold our mark, and `current` where it leads to one."""
+    found = [
+        "{0}/{1}".format(root, name)
+        for name in context.listdir(root)
+        if name != "current" and context.exists("{0}/{1}/{2}".format(root, name, mark))
+    ]
+    target = context.readlink(root + "/current")
+    if target is not None and "/" not in target.rstrip("/"):
+        place = "{0}/{1}".format(root, target)
+        if place in found or not context.exists(place):
+            found.append(root + "/current")
+    return [[path, "present"] for path in found]
+
+
+def _trees(context):
+    return _marked(context, cudnn.root_of(context.options), cudnn.MANIFEST)
+
+
+def _environments(context):
+    return _marked(context, tensorflow.root_of(context.options), tensorflow.MARKER)
+
+
+def _blocks(context):
+    """Files of others in which our lines stand."""
+    found = []
+    if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
+        found.append([gpu_env.PAM, "our lines"])
+    for user in context.options.get("gpu_env_bashrc_users") or []:
+        home = gpu_env._home(context, user)
+        if home and gpu_env.between_markers(context.read(home + "/.bashrc")) is not None:
+            found.append(["~{0}/.bashrc".format(user), "our lines"])
+    return found
+
+
+def differ(name, remains):
+    """One change for everything that is left of it."""
+    reason = "{0}_state is absent".format(name)
+    return [change(name, item, seen, "absent", reason) for item, seen in remains]
+
+
+# what forbids it
+
+
+def contradictions(row, options):
+    """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
+    found = []
+    gone = [name for name in ORDER if name in row and options.get(name + "_state") == "absent"]
+    for name in ORDER:
+        if name in gone or name not in row:
+            continue
+        lacking = [one for one in NEEDS.get(name, ()) if one in gone]
+        if lacking:
+            message = "{0} is wished for, and does not work without {1}, wished away".format(
+                TITLES[name], " and ".join(TITLES[one] for one in lacking)
+            )
+            hint = "set {0}_state to absent as well, or {1} to present".format(
+                name, " and ".join(one + "_state" for one in lacking)
+            )
+            found.append(blocker("needed-by-another", name, message, hint))
+    return found
+
+
+def preflight_look(context, changes, gone):
+    """What is to be known before something is taken: who needs the packages, who uses the files."""
+    ours = [one for one in changes if one["component"] in gone and one["selected"]]
+    packages = [one["item"] for one in ours if one["item"] in context.packages]
+    return {
+        "dependents": dependents(context, packages) if packages else [],
+        "using": _using(context, {one["component"] for one in ours}),
+    }
+
+
+def dependents(context, names):
+    """[[package, [what it needs of them]]] of what apt would take along, or "apt" with its words.
+
+    apt is asked, for it alone knows what may stand in for what.
+    """
+    answer = context.run(
+        ["apt-get", "remove", "--simulate", "--allow-change-held-packages", *sorted(names)]
+    )
+    if answer.rc == 127:
+        return []  # not the running system
+    if answer.rc != 0:
+        lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
+        return [["apt", lines[-3:]]]
+    needs = _needs(context)
+    found = []
+    for word in re.findall(r"^(?:Remv|Inst) (\S+)", answer.out, re.M):
+        name = word.split(":")[0]
+        if name not in names:
+            found.append([name, sorted(needs.get(name, set()) & set(names))])
+    return found
+
+
+def _needs(context):
+    """{package: names that its Depends and Pre-Depends hold} of what dpkg knows."""
+    found = {}
+    for stanza in dpkg.status(context).split("\n\n"):
+        name = re.search(r"^Package: (\S+)", stanza, re.M)
+        if name is not None:
+            lines = re.findall(r"^(?:Pre-)?Depends: (.*)$", stanza, re.M)
+            words = re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9.+-]+)", ",".join(lines))
+            found[name.group(1)] = set(words)
+    return found
+
+
+def _using(context, components):
+    """[{pid, user, command, component}] of processes that have files of these open as code."""
+    places = {
+        "tensorflow": tensorflow.root_of(context.options) + "/",
+        "cudnn": cudnn.root_of(context.options) + "/",
+    }
+    places = {name: places[name] for name in places if name in components}
+    sonames = context.part("cuda").get("sonames") or {}
+    bases = [name.split(".so")[0] + ".so" for name in sonames] if "cuda" in components else []
+    found = []
+    for path in context.glob("/proc/[0-9]*/maps") if places or bases else []:
+        text = context.read(path) or ""
+        used = [name for name in sorted(places) if places[name] in text]
+        used += ["cuda"] if any("/" + base in text for base in bases) else []
+        if used:
+            pid = path.split("/")[2]
+            comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
+            found.append(dict(preflight._process(context, pid, comm), component=used[0]))
+    return found
+
+
+def blockers(found, changes, options, row, gone):
+    """Reasons not to take away what these (selected) changes name. Pure."""
+    seen = found["preflight"].get("removal") or {}
+    reasons = []
+    for name, needs in seen.get("dependents") or []:
+        if name == "apt":
+            message = "apt can't take the packages away: {0}".format(" ".join(needs))
+            hint = "`apt-get check` shows what is broken; repair that first"
+        elif needs:
+            message = "{0} is installed and needs {1}, wished away".format(name, ", ".join(needs))
+            hint = "remove {0} by hand if nobody needs it, or let the component stay".format(name)
+        else:
+            message = "apt would change {0} with it, which is not this program's".format(name)
+            hint = "`apt-get remove --simulate` with the packages of the plan shows why"
+        reasons.append(blocker("needed-package", None, message, hint))
+    driver = [one for one in changes if one["component"] == "nvidia_driver"]
+    if "nvidia_driver" in gone and driver:
+        for message, hint in preflight.gpu_processes(found, driver, options, row):
+            message = message.replace("would be changed", "would be taken away")
+            reasons.append(blocker("gpu-processes", "nvidia_driver", message, hint))
+    for one in seen.get("using") or []:
+        message = "pid {0} of {1} uses {2}, wished away: {3}".format(
+            one["pid"], one["user"], TITLES[one["component"]], one["command"]
+        )
+        hint = "run again when it has ended; none is ever ended for you"
+        reasons.append(blocker("in-use", one["component"], message, hint))
+    return reasons
+
+
+def notices(found, ledgers, gone):
+    """What a person should know of what stays. Pure."""
+    told = []
+    for name in gone:
+        theirs = (ledgers.get(name) or {}).get("theirs") or {}
+        if theirs:
+            message = "{0} stay on the host: they were there before this program came".format(
+                ", ".join("{0} {1}".format(one, theirs[one]) for one in sorted(theirs))
+            )
+            told.append(blocker("there-before", name, message, ""))
+    if "nvidia_driver" in gone and found["state"]["nvidia_driver"].get("loaded"):
+        message = "the loaded kernel module stays until the host is rebooted"
+        told.append(blocker("module-stays", "nvidia_driver", message, ""))
+    return told

@@ -1,0 +1,198 @@
+"""What the roles' own programs take away on a host, and what they leave."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROLES = Path(__file__).parents[2] / "roles"
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem + "_removal", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cudnn = load(ROLES / "cudnn" / "files" / "unpack_cudnn.py")
+venvs = load(ROLES / "tensorflow" / "files" / "remove_venvs.py")
+
+
+def write(path: Path, content: bytes = b"x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A cuDNN of ours, current; and a directory of somebody else's."""
+    tree = tmp_path / "cudnn" / "8.1.0.77-cuda11.2"
+    files = {"include/cudnn.h": b"header", "lib64/libcudnn.so.8.1.0": b"library"}
+    entries: dict[str, Any] = {}
+    for name, content in files.items():
+        write(tree / name, content)
+        digest = hashlib.sha256(content).hexdigest()
+        entries[name] = {"size": len(content), "sha256": digest, "mode": "0644"}
+    (tree / "lib64" / "libcudnn.so.8").symlink_to("libcudnn.so.8.1.0")
+    entries["lib64/libcudnn.so.8"] = {"link": "libcudnn.so.8.1.0"}
+    manifest = {"format": 1, "version": "8.1.0.77", "cuda": "11.2", "files": entries}
+    write(tree / cudnn.MANIFEST, json.dumps(manifest).encode())
+    (tmp_path / "cudnn" / "current").symlink_to(tree.name)
+    return tmp_path / "cudnn"
+
+
+def left(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*")) if root.exists() else []
+
+
+def test_a_whole_cudnn_goes_with_its_root(root: Path) -> None:
+    result = cudnn.remove(str(root))
+    assert result["changed"]
+    assert result["kept"] == []
+    assert not root.exists()
+    assert root.parent.exists()
+    assert cudnn.remove(str(root)) == {"changed": False, "removed": [], "kept": []}
+
+
+def test_foreign_directories_and_links_stay(root: Path) -> None:
+    write(root / "9.9" / "cudnn.h")
+    (root / "empty").mkdir()
+    (root / "current").unlink()
+    (root / "current").symlink_to("9.9")
+    cudnn.remove(str(root))
+    assert left(root) == ["9.9", "9.9/cudnn.h", "current", "empty"]
+
+
+def test_a_changed_file_and_an_added_one_are_kept(root: Path) -> None:
+    tree = root / "8.1.0.77-cuda11.2"
+    header = write(tree / "include/cudnn.h", b"HEADER")  # of the same size, and newer
+    later = (tree / cudnn.MANIFEST).stat().st_mtime + 5
+    os.utime(header, (later, later))
+    write(tree / "include/mine.h")
+    result = cudnn.remove(str(root))
+    assert result["kept"] == [str(header) + ".save"]
+    assert [name for name in left(root) if "." in name.rsplit("/", 1)[-1][1:]] == [
+        *("8.1.0.77-cuda11.2", "8.1.0.77-cuda11.2/include/cudnn.h.save"),
+        "8.1.0.77-cuda11.2/include/mine.h",
+    ]
+
+
+def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:
+    (root / "8.1.0.77-cuda11.2" / "include" / "cudnn.h").unlink()
+    cudnn.remove(str(root))
+    assert not root.exists()
+
+
+# environments
+
+
+def venv(root: Path, name: str, *wheels: str) -> Path:
+    place = root / name
+    write(place / venvs.MARKER, b"{}")
+    write(place / "requirements.txt", b"numpy==1.26.4 \\\n    --hash=sha256:0\ntensorflow==2.9.3\n")
+    for wheel in ("numpy-1.26.4", "tensorflow-2.9.3", "pip-20.3.4", *wheels):
+        write(place / f"lib/python3.9/site-packages/{wheel}.dist-info/METADATA")
+    return place
+
+
+def test_environments_go_and_their_link_first(tmp_path: Path) -> None:
+    root = tmp_path / "tensorflow"
+    venv(root, "2.9.3-aaaaaaaa")
+    venv(root, "2.9.2-bbbbbbbb")
+    (root / "current").symlink_to("2.9.3-aaaaaaaa")
+    assert len(venvs.remove(str(root))["removed"]) == 2
+    assert not root.exists()
+
+
+def test_somebodys_own_environment_stays_with_its_link(tmp_path: Path) -> None:
+    root = tmp_path / "tensorflow"
+    venv(root, "2.9.3-aaaaaaaa")
+    write(root / "mine" / "bin" / "python")
+    (root / "current").symlink_to("mine")
+    venvs.remove(str(root))
+    assert left(root) == ["current", "mine", "mine/bin", "mine/bin/python"]
+
+
+@pytest.mark.parametrize("more", ["wheel", "file"])
+def test_an_environment_with_more_in_it_is_kept_under_another_name(
+    tmp_path: Path, more: str
+) -> None:
+    root = tmp_path / "tensorflow"
+    place = venv(root, "2.9.3-aaaaaaaa", *(["my_models-1.0"] if more == "wheel" else []))
+    if more == "file":
+        write(place / "weights.h5")
+    write(root / "2.9.3-aaaaaaaa.save" / "earlier")
+    result = venvs.remove(str(root))
+    kept = root / "2.9.3-aaaaaaaa.save.1"
+    assert result["kept"] == [str(kept)]
+    assert (kept / "lib").is_dir()
+    # Without its mark it is nobody's to remove.
+    assert venvs.remove(str(root)) == {"changed": False, "removed": [], "kept": []}
+
+
+def test_a_removal_of_environments_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    root = tmp_path / "tensorflow"
+    write(root / (venvs.REMOVING + "2.9.3-aaaaaaaa") / "lib" / "x")
+    assert venvs.remove(str(root))["changed"]
+    assert not root.exists()
+
+
+# packages
+
+
+@pytest.mark.parametrize(("role", "locked"), [("cuda", "locked"), ("nvidia_driver", "wanted")])
+def test_a_role_takes_its_own_packages_and_names_strangers(
+    role: str, locked: str, tmp_path: Path
+) -> None:
+    """A note that was cut off tells nothing; the next one's ledger counts."""
+
+    def noted(text: str) -> dict[str, str]:
+        return {"content": base64.b64encode(text.encode()).decode()}
+
+    ledger = {"packages": {role: {"ours": ["z"], "theirs": {"b": "1"}}}}
+    notes = [noted('{"lock'), {"msg": "no such file"}, noted(json.dumps(ledger) + "\n")]
+    states = ["installed a", "not-installed c", "config-files q", "half-configured z"]
+    said = "NOTE\nRemv a [1]\nRemv other:amd64 [2] [x ]\nInst more (1 y)\nRemv z [1]\n"
+    given = {
+        f"__{role}_{locked}": {"a": "1", "b": "2", "c": "3"},
+        f"__{role}_notes": {"results": notes},
+        f"__{role}_look_removable": {"stdout_lines": states},
+        f"__{role}_simulated": {"stdout": said},
+    }
+    names = ("removable", "going", "strangers")
+    answer = ", ".join(f"'{name}': __{role}_{name}" for name in names)
+    copy = {"dest": str(tmp_path / "out.json"), "content": "{{ {" + answer + "} | to_json }}"}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(ROLES / role / "vars" / "main.yml")],
+        "tasks": [{"ansible.builtin.copy": {**copy, "mode": "0600"}}],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
+    (tmp_path / "given.json").write_text(json.dumps(given), encoding="utf-8")
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    options = ["-i", "localhost,", "-c", "local", "-e", "@given.json"]
+    interpreter = ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(
+        [program, *options, *interpreter, "play.yml"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "out.json").read_text("utf-8")) == {
+        "removable": ["a", "c", "z"],
+        "going": ["a", "z"],
+        "strangers": ["more", "other"],
+    }
