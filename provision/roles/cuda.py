@@ -25,8 +25,9 @@ class CudaOptions(Options):
     )
     cuda_source: Literal["distribution", "network", "local"] = option(
         "distribution",
-        "Where the packages come from. distribution: the platform's own archive. network: NVIDIA's "
-        "package repository. local: NVIDIA's local installer, a package that holds a repository.",
+        "Where the packages come from. distribution: the platform's own archive. network: "
+        "NVIDIA's package repository. local: NVIDIA's local installer, a package that holds a "
+        "repository.",
         identity=True,
         wish="gpu_stack: {cuda_source: network}",
     )
@@ -40,8 +41,8 @@ class CudaOptions(Options):
     )
     cuda_installer: dict[str, Any] = option(
         {},
-        "NVIDIA's local installer as {url, sha256, key, fingerprints, directory}; directory is that "
-        "of the repository inside.",
+        "NVIDIA's local installer as {url, sha256, key, fingerprints, directory}; directory is "
+        "that of the repository inside.",
         identity=True,
         wish="gpu_stack: {cuda_source: local}",
     )
@@ -85,7 +86,7 @@ class CudaOptions(Options):
     cuda_installer_url: str = option(
         "",
         "Another place of NVIDIA's local installer. Empty: what cuda_installer says.",
-        example="https://mirror.example.org/cuda-repo-ubuntu2004-11-2-local_11.2.2-460.32.03-1_amd64.deb",
+        example="https://mirror.example.org/cuda-repo-ubuntu2004-11-2-local_11.2.2.deb",
     )
     cuda_ca_bundle: str = option(
         "",

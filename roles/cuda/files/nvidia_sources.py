@@ -42,7 +42,9 @@ def blocks(text, deb822):
         off = re.search(r"(?im)^enabled:[ \t]*(no|false|0|off)\b", plain)
         uris = re.search(r"(?im)^uris:((?:.*\n?)(?:[ \t].*\n?)*)", plain)
         key = re.search(r"(?im)^signed-by:[ \t]*(\S+)", plain)
-        found.append((part, uris.group(1).split() if uris and not off else [], key and key.group(1)))
+        found.append(
+            (part, uris.group(1).split() if uris and not off else [], key and key.group(1))
+        )
     return found
 
 
@@ -134,7 +136,8 @@ def main(argv):
     if action == "save":
         for path, rest in found:
             save(path, rest)
-    print(json.dumps({"stale": [path for path, _rest in found], "signed_by": signed_by(url)}))
+    answer = {"stale": [path for path, _rest in found], "signed_by": signed_by(url)}
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

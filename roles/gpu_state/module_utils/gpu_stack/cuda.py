@@ -211,7 +211,12 @@ def differ(row, found, options):
         changes.extend(gone)
         changes.extend(nvidia_cuda.differ(row, found["nvidia"], options, complete and not gone))
     if not gone:
-        changes.extend(_content_changes(row, found, options))
+        content = _content_changes(row, found, options)
+        # The loader finds the right tree once its own file names it: a cause and not ten effects.
+        if any(one["item"] == nvidia_cuda.LOADER for one in changes):
+            sonames = row.get("sonames") or {}
+            content = [one for one in content if one["item"] not in sonames or one["repair"]]
+        changes.extend(content)
     return changes
 
 

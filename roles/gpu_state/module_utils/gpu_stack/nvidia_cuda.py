@@ -1,14 +1,14 @@
 """CUDA from NVIDIA's own packages: where apt takes them from, and the tree they make.
 
 A stale list or a key of yesterday makes apt refuse all work, a second CUDA takes the place of
-/usr/local/cuda, and an nvcc whose host compiler is too new compiles nothing. Each is looked at here.
-The role's templates are the files' home; `files` says the same text, and a test renders both.
+/usr/local/cuda, and an nvcc whose host compiler is too new compiles nothing. Each is looked at
+here. The role's templates are the files' home; `files` says the same text, and a test renders both.
 """
 
 import fnmatch
 import re
 
-from . import dpkg, written
+from . import written
 from .change import change
 
 NAME = "cuda"
@@ -22,6 +22,7 @@ MARK = ".provision-packages"
 REPOSITORY_MARK = "/.provision"
 HOST_COMPILER = "/host-compiler"
 SAVED = ".provision-saved"
+ASIDE = "put aside"
 HEADER = "# Written by the Ansible role cuda; changes made here are lost.\n"
 
 # As roles/cuda/files/nvidia_sources.py has them.
@@ -315,7 +316,7 @@ def differ(row, found, options, complete):
     changes = []
     for path in found["stale"]:
         reason = "names NVIDIA's repositories beside ours; kept as {0}{1}".format(path, SAVED)
-        changes.append(change(NAME, path, "in apt's way", "put aside", reason))
+        changes.append(change(NAME, path, "in apt's way", ASIDE, reason))
     changes.extend(_file_changes(row, found, options))
     changes.extend(_link_change(row, found))
     if complete:
