@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
 
@@ -35,6 +35,18 @@ class CudnnOptions(Options):
         "Directory of all cuDNN versions; `current` in it points to the one in use.",
         looked_at=True,
         path=True,
+    )
+    cudnn_layout: Literal["versioned", "cuda"] = option(
+        "versioned",
+        "versioned: a directory of its own for each version. cuda: in CUDA's tree too, under the "
+        "names that tutorials copy there, as links into that directory.",
+        looked_at=True,
+    )
+    cudnn_tree: str = option(
+        "",
+        "CUDA's tree for layout cuda. Empty: /usr/local/cuda-<cudnn_cuda>.",
+        looked_at=True,
+        example="/usr/local/cuda-11.8",
     )
     cudnn_urls: list[str] = option(
         [URL], "Where to fetch the archive, tried in this order.", example="[https://...]"

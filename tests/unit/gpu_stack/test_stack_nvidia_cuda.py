@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -394,3 +395,25 @@ def test_checksums_that_dpkg_wrote_itself_are_as_good_as_shipped_ones(host: Host
     assert items(host) == []
     host.date(path, made.INSTALLED + 60)
     assert items(host) == [("cuda-nvcc-11-2 checksums", "changed")]
+
+
+CUDNN_LINKS = {
+    TREE + "/include/cudnn_version.h": made.CUDNN + "/include/cudnn_version.h",
+    TREE + "/lib64/libcudnn.so.8.1.0": made.CUDNN + "/lib64/libcudnn.so.8.1.0",
+    TREE + "/lib64/libcudnn.so.8": made.CUDNN + "/lib64/libcudnn.so.8",
+}
+
+
+def test_cudnn_can_be_linked_into_the_tree(host: Host) -> None:
+    layout = {"cudnn_layout": "cuda"}
+    assert {item for item, _from in items(host, **layout)} == set(CUDNN_LINKS)
+    for path, target in CUDNN_LINKS.items():
+        host.link(path, target)
+    host.write(TREE + "/.provision-cudnn", json.dumps(CUDNN_LINKS))
+    host.loader["libcudnn.so.8"] = TREE + "/lib64/libcudnn.so.8"
+    assert items(host, **layout) == []
+    # Another tree or none: what is recorded goes.
+    host.loader["libcudnn.so.8"] = "/opt/nvidia/cudnn/current/lib64/libcudnn.so.8"
+    assert items(host) == [(path, "link") for path in sorted(CUDNN_LINKS)]
+    host.link(TREE + "/lib64/libcudnn.so.8", "/home/lab/libcudnn.so.8")
+    assert (TREE + "/lib64/libcudnn.so.8", "/home/lab/libcudnn.so.8") in items(host, **layout)
