@@ -287,6 +287,17 @@ def test_a_gcc_that_is_too_new_for_nvcc_is_seen_in_profile_toolkit(host: Host) -
     assert items(host) == []
     host.remove("/usr/bin/g++-10")
     assert items(host) == [(HOST_COMPILER, "gcc 11")]
+    _told(host, 11)
+    assert items(host) == [(HOST_COMPILER, "gcc 11")]
+
+
+def test_the_key_of_debians_archive_is_not_nvidias_matter(host: Host) -> None:
+    """The role could not bring it back here; it is the platform's CUDA that comes from there."""
+    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    host.write(key, "key")
+    host.package("debian-archive-keyring", "2021.1.1", [key])
+    host.remove(key)
+    assert items(host) == []
 
 
 def test_no_gcc_at_all_is_one_that_nvcc_cannot_call(host: Host) -> None:

@@ -168,8 +168,7 @@ def _file_changes(row, found, options):
         reason = "XLA needs {0}".format(path)
         changes.append(change(NAME, name, "missing", to, reason, repair=repair))
     version = ((row.get("packages") or {}).get("toolkit") or {}).get(TOOLS_PACKAGE)
-    nvidia = nvidia_cuda.mine(row)
-    if files and version and TOOLS_PACKAGE not in packages and not changes and not nvidia:
+    if files and version and TOOLS_PACKAGE not in packages and not changes:
         installed = found["packages"].get(TOOLS_PACKAGE) or {}
         spec = "{0}={1}".format(TOOLS_PACKAGE, version)
         if installed.get("version") != version and found["tools"] != spec:
