@@ -40,7 +40,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     script.main(list(arguments))
-    found: list[str] = json.loads(capsys.readouterr().out)["changed"]
+    found: list[str] = json.loads(capsys.readouterr().out)["paths"]
     return found
 
 

@@ -6,7 +6,7 @@ kept as NAME.provision-saved. TREE/.provision-cudnn names the links, and is writ
 that a run that was cut off leaves none that nobody knows.
 
 Runs on the host, from standard input: `python3 - look|apply DIRECTORY [TREE]`, where DIRECTORY is
-the version's; without TREE there shall be no links anywhere. Prints {"changed": [path]}.
+the version's; without TREE there shall be no links anywhere. Prints {"paths": [those that are not, or were not, as wished]}.
 """
 
 import glob
@@ -111,7 +111,7 @@ def main(argv):
             changed += settle(other, {}, doing)
     if tree is not None:
         changed += settle(tree, wanted(directory, tree), doing)
-    sys.stdout.write(json.dumps({"changed": changed}) + "\n")
+    sys.stdout.write(json.dumps({"paths": changed}) + "\n")
 
 
 if __name__ == "__main__":
