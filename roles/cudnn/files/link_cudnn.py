@@ -6,8 +6,8 @@ kept as NAME.provision-saved. TREE/.provision-cudnn names the links, and is writ
 that a run that was cut off leaves none that nobody knows.
 
 Runs on the host, from standard input: `python3 - look|apply DIRECTORY [TREE]`, where DIRECTORY is
-the version's; without TREE there shall be no links anywhere. Prints {"paths": those that are not, or
-were not, as wished}.
+the version's; without TREE there shall be no links anywhere. Prints {"paths": those that are or
+were not as wished}.
 """
 
 import glob
