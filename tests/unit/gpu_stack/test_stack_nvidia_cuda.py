@@ -13,6 +13,7 @@ import jinja2
 import pytest
 from converged_host import ELF, Host
 from gpu_stack import nvidia_cuda, preflight
+from gpu_stack.context import Context
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "cuda" / "templates"
 TREE = "/usr/local/cuda-11.2"
@@ -428,3 +429,11 @@ def test_cudnn_can_be_linked_into_the_tree(host: Host) -> None:
     assert items(host) == [(path, "link") for path in sorted(CUDNN_LINKS)]
     host.link(TREE + "/lib64/libcudnn.so.8", "/home/lab/libcudnn.so.8")
     assert (TREE + "/lib64/libcudnn.so.8", "/home/lab/libcudnn.so.8") in items(host, **layout)
+
+
+@pytest.mark.parametrize(("row", "expected"), [(ROW, False), (LOCAL, True)])
+def test_room_for_the_installer_is_looked_for_where_there_is_one(
+    host: Host, row: dict[str, Any], expected: bool
+) -> None:
+    here = Context(root=str(host.root), options={}, row={"cuda": row})
+    assert ("/var/cache/provision" in preflight.disk(here)) is expected

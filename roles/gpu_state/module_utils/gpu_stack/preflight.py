@@ -304,7 +304,8 @@ def dpkg_at_work(context):
 def disk(context):
     """{path: {"free": bytes, "device": number}} for every place something is installed to."""
     found = {}
-    for needs in [*NEEDS.values(), CUDA_INSTALLER]:
+    local = context.part("cuda").get("source") == "local"
+    for needs in [*NEEDS.values(), CUDA_INSTALLER if local else {}]:
         for place in needs:
             path = context.options.get(place) or ROOTS.get(place) or place
             here = path
