@@ -41,6 +41,18 @@ class CudnnOptions(Options):
         looked_at=True,
         path=True,
     )
+    cudnn_layout: Literal["versioned", "cuda"] = option(
+        "versioned",
+        "versioned: a directory of its own for each version. cuda: in CUDA's tree too, under the "
+        "names that tutorials copy there, as links into that directory.",
+        looked_at=True,
+    )
+    cudnn_tree: str = option(
+        "",
+        "CUDA's tree for layout cuda. Empty: /usr/local/cuda-<cudnn_cuda>.",
+        looked_at=True,
+        example="/usr/local/cuda-11.8",
+    )
     cudnn_urls: list[str] = option(
         [URL], "Where to fetch the archive, tried in this order.", example="[https://...]"
     )

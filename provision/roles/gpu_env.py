@@ -31,6 +31,12 @@ class GpuEnvOptions(Options):
     gpu_env_library: list[str] = option(
         [], "Further directories for the loader (ld.so.conf.d).", looked_at=True
     )
+    gpu_env_ld_library_path: bool = option(
+        False,
+        "Set LD_LIBRARY_PATH too, as tutorials do: the loader's directories, or lib64 beside the "
+        "stack's programs. The loader needs it not, and every program reads it.",
+        looked_at=True,
+    )
     gpu_env_xla_cuda_data_dir: str = option(
         "",
         "Where XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: where the stack keeps it.",

@@ -20,6 +20,9 @@ ROLES = REPOSITORY / "roles"
 CATALOG = REPOSITORY / "provision" / "catalog"
 NAMES = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
 RELEASES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
+UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
+# On Ubuntu too. CUDA's packages are NVIDIA's there, of which one file tells for all platforms.
+ON_UBUNTU = ("cuda", "cudnn", "gpu_env", "tensorflow")
 
 spec = importlib.util.spec_from_file_location(
     "role_tables", REPOSITORY / "scripts" / "role_tables.py"
@@ -64,10 +67,16 @@ def templated(expression: str, **names: Any) -> Any:
 @pytest.mark.parametrize("role", [*NAMES, "gpu_state"])
 def test_the_roles_say_which_releases_they_serve(role: str) -> None:
     platforms = load(ROLES / role / "meta" / "main.yml")["galaxy_info"]["platforms"]
-    assert platforms == [{"name": "Debian", "versions": list(RELEASES.values())}]
+    expected = [{"name": "Debian", "versions": list(RELEASES.values())}]
+    if role in ON_UBUNTU:
+        expected.append({"name": "Ubuntu", "versions": list(UBUNTU.values())})
+    assert platforms == expected
     if role != "gpu_state":
         files = {path.stem for path in (ROLES / role / "vars").glob("*_*.yml")}
-        assert files == {f"Debian_{release}" for release in RELEASES}
+        ubuntu = UBUNTU if role in ON_UBUNTU and role != "cuda" else {}
+        assert files == {f"Debian_{release}" for release in RELEASES} | {
+            f"Ubuntu_{release}" for release in ubuntu
+        }
 
 
 @pytest.mark.parametrize("role", NAMES)

@@ -13,7 +13,7 @@ from provision import shipped
 from provision.inventory import Sources, Words, parse
 from provision.render import ansible_cfg, example, render, site, spec, stacks
 from provision.render.yaml_text import dump
-from provision.roles import PREFIXES, ROLES, SITE, all_options
+from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda
 from provision.values import COMPONENTS
 from tests.unit.generator import recorded
 
@@ -127,8 +127,18 @@ def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
     (stack,) = made.stacks
     variables = stacks.stack_variables(made, stack)
     identity = {o.name for role in ROLES for o in role.options if o.identity}
-    assert set(variables) == identity
+    # A lock of the platform's own archive names no other source: the roles' defaults say so.
+    absent = {f"cuda_{name}" for name in ("source", "prefix", "repository", "installer")}
+    assert set(variables) == identity - absent
     assert set(variables["cuda_checksums"]) == set(variables["cuda_packages"]["toolkit"])
+
+
+def test_another_source_of_cuda_reaches_its_role() -> None:
+    part = {"release": "11.2", "version": "11.2.2", "packages": {}}
+    more = {"source": "local", "prefix": "/usr/local/cuda-11.2", "installer": {"url": "https://x"}}
+    found = cuda.variables("x", {"cuda": {**part, **more}})
+    assert {name: found[f"cuda_{name}"] for name in more} == more
+    assert "cuda_repository" not in found
 
 
 def test_the_requirements_file_is_the_one_its_hash_names() -> None:

@@ -22,6 +22,7 @@ def rendered(name: str, options: dict[str, Any], row: dict[str, Any]) -> str:
         __gpu_env_assignments=gpu_env.assignments(options, row),
         __gpu_env_path=gpu_env.paths(options, row),
         __gpu_env_library=gpu_env.libraries(options, row),
+        __gpu_env_ld_library=gpu_env.ld_library(options, row),
     )
 
 
@@ -43,7 +44,16 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "row"), CASES, ids=["stack's own", "user's too"])
+CASES += [
+    ({**options, "gpu_env_ld_library_path": True}, row)
+    for options, row in [
+        *CASES,
+        ({}, {"path": ["/usr/local/cuda-11.2/bin"], "library": [], "xla_cuda_data_dir": "/x"}),
+    ]
+]
+
+
+@pytest.mark.parametrize(("options", "row"), CASES)
 def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -> None:
     for path, text in gpu_env.files(options, row).items():
         if text is not None:
@@ -92,3 +102,28 @@ def test_a_managers_setting_is_compared_as_a_whole() -> None:
     assert gpu_env.differ(row, found, options) == []
     manager = found["files"][gpu_env.MANAGER]
     assert f'DefaultEnvironment="MOTTO={words}"\n' in manager
+
+
+@pytest.mark.parametrize(
+    ("options", "row", "expected"),
+    [
+        ({}, {"library": ["/l"], "path": ["/a/bin"]}, []),
+        ({"gpu_env_ld_library_path": True}, {"library": ["/l"], "path": ["/a/bin"]}, ["/l"]),
+        ({"gpu_env_ld_library_path": True}, {"path": ["/a/bin", "/b"]}, ["/a/lib64"]),
+        ({"gpu_env_ld_library_path": True}, {}, []),
+        (
+            {"gpu_env_ld_library_path": True, "gpu_env_variables": {"LD_LIBRARY_PATH": "/mine"}},
+            {"library": ["/l"]},
+            [],
+        ),
+    ],
+)
+def test_the_loaders_variable_is_set_where_it_is_asked_for(
+    options: dict[str, Any], row: dict[str, Any], expected: list[str]
+) -> None:
+    assert gpu_env.ld_library(options, row) == expected
+    named = dict(gpu_env.assignments(options, row)).get("LD_LIBRARY_PATH")
+    mine = (options.get("gpu_env_variables") or {}).get("LD_LIBRARY_PATH")
+    assert named == (":".join(expected) or mine)
+    text = gpu_env.files(options, row)[gpu_env.PROFILE] or ""
+    assert ("${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" in text) is bool(expected)

@@ -15,7 +15,10 @@ COMPONENTS = [nvidia_driver, cuda, cudnn, gpu_env, tensorflow]
 
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
-SWITCHES = ("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot", "cuda_hold")
+SWITCHES = (
+    *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
+    *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
+)
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes",)
 
 

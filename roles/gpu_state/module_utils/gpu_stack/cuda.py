@@ -7,7 +7,7 @@ and a lost file names the soname and the package whose reinstallation brings it 
 
 import re
 
-from . import dpkg, loader, written
+from . import dpkg, loader, nvidia_cuda, written
 from .change import change
 
 NAME = "cuda"
@@ -99,8 +99,12 @@ def look(context):
     row = context.part(NAME)
     packages = dpkg.select(context, [*sorted(wanted(row, context.options)), TOOLS_PACKAGE])
     sonames = row.get("sonames") or {}
+    theirs = nvidia_cuda.mine(row)
     return {
-        "version": _version(context, sonames),
+        "version": nvidia_cuda.version(row, context.packages)
+        if theirs
+        else _version(context, sonames),
+        "nvidia": nvidia_cuda.look(context, row),
         "packages": packages,
         "cache": loader.cache(context),
         "sonames": {name: _library(context, name, sonames[name]) for name in sonames},
@@ -114,7 +118,7 @@ def look(context):
             if dpkg.component_enabled(context.apt_entries, name)
         ),
         "flaws": dpkg.flaws(context, wanted(row, context.options)),
-        "keys": _keys(context) if row else [],
+        "keys": _keys(context) if row and not theirs else [],
     }
 
 
@@ -178,7 +182,7 @@ def differ(row, found, options):
     packages = wanted(row, options)
     hold = options.get("cuda_hold", True)
     changes = []
-    if not options.get("cuda_mirror"):
+    if not options.get("cuda_mirror") and not nvidia_cuda.mine(row):
         for component in options.get("cuda_apt_components") or ("contrib", "non-free"):
             if component not in found["components"]:
                 reason = "the CUDA packages come from {0}".format(component)
@@ -196,8 +200,22 @@ def differ(row, found, options):
     if old is not None:
         reason = "apt could move the packages away from the lock"
         changes.append(change(NAME, PREFERENCES, old, "as locked", reason))
-    changes.extend(dpkg.package_changes(NAME, packages, found["packages"], hold))
-    changes.extend(_content_changes(row, found, options))
+    exact = dpkg.package_changes(NAME, packages, found["packages"], hold)
+    changes.extend(exact)
+    gone = []
+    if nvidia_cuda.mine(row):
+        there = [name for name in packages if name in found["packages"]]
+        complete = not any(one["item"] in packages for one in exact)
+        gone = nvidia_cuda.tree_missing(row, found["nvidia"], there)
+        changes.extend(gone)
+        changes.extend(nvidia_cuda.differ(row, found["nvidia"], options, complete and not gone))
+    if not gone:
+        content = _content_changes(row, found, options)
+        # The loader finds the right tree once its own file names it: a cause and not ten effects.
+        if any(one["item"] == nvidia_cuda.LOADER for one in changes):
+            sonames = row.get("sonames") or {}
+            content = [one for one in content if one["item"] not in sonames or one["repair"]]
+        changes.extend(content)
     return changes
 
 

@@ -14,6 +14,7 @@ from .change import change
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
 MANIFEST = ".provision-manifest.json"
+TREE_RECORD = ".provision-cudnn"
 
 
 def root_of(options):
@@ -34,6 +35,34 @@ def header_version(text):
             return None
         numbers.append(match.group(1))
     return ".".join(numbers)
+
+
+def tree_of(row, options):
+    """CUDA's tree, where cuDNN's files shall be linked into it; None otherwise."""
+    if options.get("cudnn_layout") != "cuda":
+        return None
+    return options.get("cudnn_tree") or "/usr/local/cuda-{0}".format(row["cuda"])
+
+
+def _links(context, row, top, names):
+    """({path: target} as wished, {path: target} that are there and shall not be)."""
+    tree = tree_of(row, context.options)
+    wish = {}
+    for name in names if tree is not None else ():
+        place, _slash, base = name.rpartition("/")
+        into = "include" if place == "include" else "lib64"
+        if place in ("include", "lib64", "lib") and base.startswith(("cudnn", "libcudnn")):
+            wish["{0}/{1}/{2}".format(tree, into, base)] = top + "/" + name
+    left = {}
+    for path in context.glob("/usr/local/cuda-*/" + TREE_RECORD):
+        try:
+            found = json.loads(context.read(path) or "")
+        except ValueError:
+            found = {}
+        for one in found if isinstance(found, dict) else ():
+            if one not in wish and context.readlink(one) == found[one]:
+                left[one] = found[one]
+    return wish, left
 
 
 def _manifest(context, path):
@@ -96,7 +125,12 @@ def look(context):
     soname = row.get("soname")
     path = context.loader.get(soname) if soname else None
     header = header_version(context.read(root + "/current/include/cudnn_version.h"))
+    links, left = _links(context, row, top, names) if row else ({}, {})
     return {
+        "links": {
+            one: context.readlink(one) for one in links if context.readlink(one) != links[one]
+        },
+        "links_left": sorted(left),
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
@@ -182,17 +216,27 @@ def differ(row, found, options):
         changes.append(change(NAME, "cudnn_version.h", found["header"], row["version"], reason))
     for path in found["unreadable"]:
         changes.append(change(NAME, path, "closed", "readable by all", "users could not load it"))
+    for path in sorted(found.get("links") or {}):
+        reason = "cudnn_layout is cuda"
+        to = "link into {0}/{1}".format(root, directory(row))
+        changes.append(change(NAME, path, found["links"][path], to, reason))
+    for path in found.get("links_left") or []:
+        changes.append(change(NAME, path, "link", None, "it is of another version or layout"))
     libraries = "{0}/current/{1}".format(root, library_directory(manifest))
     fault = (found.get("written") or {}).get(LOADER_FILE)
     if fault is not None or (found["loader_file"] or "").strip() != libraries:
         old = fault or (found["loader_file"] or "").strip() or None
         reason = "the loader learns of the directory from it"
         changes.append(change(NAME, LOADER_FILE, old, libraries, reason))
-    changes.extend(_soname_changes(row, found, libraries, changes))
+    places = [libraries + "/"]
+    tree = tree_of(row, options)
+    if tree is not None:
+        places.append(tree + "/lib64/")
+    changes.extend(_soname_changes(row, found, libraries, places, changes))
     return changes
 
 
-def _soname_changes(row, found, libraries, known):
+def _soname_changes(row, found, libraries, places, known):
     soname = row.get("soname")
     if not found.get("cache", True):
         reason = "without it the loader finds no library outside its own directories"
@@ -206,7 +250,7 @@ def _soname_changes(row, found, libraries, known):
     if fault is not None:
         reason = "TensorFlow opens {0} by name, and the loader finds no whole file".format(soname)
         return [change(NAME, soname, fault, to, reason)]
-    if not found["loader_path"].startswith(libraries + "/"):
+    if not found["loader_path"].startswith(tuple(places)):
         reason = "the loader takes {0} from another cuDNN first".format(soname)
         return [change(NAME, soname, found["loader_path"], to, reason)]
     return []

@@ -36,6 +36,18 @@ def libraries(options, row):
     return _unique(list(row.get("library") or []) + list(options.get("gpu_env_library") or []))
 
 
+def ld_library(options, row):
+    """Directories for LD_LIBRARY_PATH, where that is asked for: the loader's, or lib64 by bin."""
+    if not options.get("gpu_env_ld_library_path"):
+        return []
+    if "LD_LIBRARY_PATH" in (options.get("gpu_env_variables") or {}):
+        return []
+    beside = [
+        path[: -len("bin")] + "lib64" for path in paths(options, row) if path.endswith("/bin")
+    ]
+    return libraries(options, row) or beside
+
+
 def _sorted(variables):
     return sorted(variables.items(), key=lambda pair: pair[0].lower())
 
@@ -57,6 +69,9 @@ def assignments(options, row):
     front = paths(options, row)
     if front:
         found["PATH"] = ":".join([*front, SYSTEM_PATH])
+    ahead = ld_library(options, row)
+    if ahead:
+        found["LD_LIBRARY_PATH"] = ":".join(ahead)
     return _sorted(found)
 
 
@@ -72,6 +87,11 @@ def _profile(options, row):
     for directory in reversed(paths(options, row)):
         text += (
             'case ":$PATH:" in\n    *":{0}:"*) ;;\n    *) export PATH="{0}:$PATH" ;;\nesac\n'
+        ).format(directory)
+    for directory in reversed(ld_library(options, row)):
+        text += (
+            'case ":$LD_LIBRARY_PATH:" in\n    *":{0}:"*) ;;\n'
+            '    *) export LD_LIBRARY_PATH="{0}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" ;;\nesac\n'
         ).format(directory)
     return text
 

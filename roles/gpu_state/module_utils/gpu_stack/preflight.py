@@ -11,7 +11,7 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_driver, people, receipt, running, tensorflow
+from . import dpkg, nvidia_cuda, nvidia_driver, people, receipt, running, tensorflow
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
@@ -47,10 +47,21 @@ CUDA_NEEDS = {
         "runtime": {"/usr": 3 * GIB // 2, "/var/cache/apt": 3 * GIB // 4},
     },
 }
+# From NVIDIA's packages, as cuda-toolkit-11-2 and 11-8 are (estimated). The local installer is
+# downloaded and unpacked beside, 2.2 GB each up to 11.8 and 3.3 GB later; apt then copies nothing.
+CUDA_NVIDIA = {
+    "toolkit": {"/usr": 7 * GIB, "/var/cache/apt": 7 * GIB // 2},
+    "runtime": {"/usr": 3 * GIB, "/var/cache/apt": 3 * GIB // 2},
+}
+CUDA_INSTALLER = {"cuda_installer_directory": 7 * GIB // 2, "/var": 7 * GIB // 2}
 CUDA_RUNTIME = {"/usr": 13 * GIB // 8, "/var/cache/apt": 3 * GIB // 4}
 # With CUDA and cuDNN among the wheels; pip holds them packed and unpacked for a while (estimated).
 CUDA_WHEELS = {"tensorflow_root": 19 * GIB // 2}
-ROOTS = {"cudnn_root": "/opt/nvidia/cudnn", "tensorflow_root": "/opt/tensorflow"}
+ROOTS = {
+    "cudnn_root": "/opt/nvidia/cudnn",
+    "tensorflow_root": "/opt/tensorflow",
+    "cuda_installer_directory": "/var/cache/provision",
+}
 
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
 GENERATIONS = (
@@ -293,8 +304,9 @@ def dpkg_at_work(context):
 def disk(context):
     """{path: {"free": bytes, "device": number}} for every place something is installed to."""
     found = {}
-    for component in NEEDS:
-        for place in NEEDS[component]:
+    local = context.part("cuda").get("source") == "local"
+    for needs in [*NEEDS.values(), CUDA_INSTALLER if local else {}]:
+        for place in needs:
             path = context.options.get(place) or ROOTS.get(place) or place
             here = path
             while here != "/" and not context.exists(here):
@@ -396,9 +408,13 @@ def avx_missing(found, _changes, _options, _row):
     ]
 
 
-def cuda_needs(platform, profile):
+def cuda_needs(platform, profile, source=None):
     """{path: bytes} of CUDA in one profile; on a platform without figures those of the largest."""
     profile = "runtime" if profile == "runtime" else "toolkit"
+    if source == "network":
+        return CUDA_NVIDIA[profile]
+    if source == "local":
+        return dict(CUDA_INSTALLER, **{"/usr": CUDA_NVIDIA[profile]["/usr"]})
     largest = CUDA_RUNTIME if profile == "runtime" else NEEDS["cuda"]
     sizes = CUDA_NEEDS.get((platform.get("distribution"), platform.get("release")))
     return largest if sizes is None else sizes[profile]
@@ -423,7 +439,7 @@ def _needs(found, changes, options, row):
 
 def _size(found, component, options, part):
     if component == "cuda":
-        return cuda_needs(found["platform"], options.get("cuda_profile"))
+        return cuda_needs(found["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
     return NEEDS.get(component, {})
@@ -748,7 +764,9 @@ def foreign_driver(found, _changes, _options, row):
     ]
 
 
-def signed_by_conflict(found, _changes, _options, _row):
+def signed_by_conflict(found, changes, _options, _row):
+    # What is put aside first is in nobody's way then.
+    aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
     return [
         (
             "apt refuses all work: {0} {1} is named with different keys (Signed-By) in {2}".format(
@@ -757,6 +775,7 @@ def signed_by_conflict(found, _changes, _options, _row):
             "keep one of the entries, with the key it needs",
         )
         for uri, suite, files in found["preflight"].get("signed_by") or []
+        if not aside or len([file for file in files if file not in aside]) > 1
     ]
 
 
@@ -773,9 +792,10 @@ def runfile_driver(found, _changes, _options, _row):
     ]
 
 
-def unowned_cuda(found, _changes, _options, _row):
+def unowned_cuda(found, _changes, _options, row):
     cuda = found["preflight"].get("usr_local_cuda")
-    if not cuda or not cuda["named_in"]:
+    # Where the place is NVIDIA's packages', what is in it is kept beside, and the plan says so.
+    if not cuda or not cuda["named_in"] or nvidia_cuda.mine(row.get("cuda") or {}):
         return []
     return [
         (

@@ -1,0 +1,264 @@
+"""What the role cuda works out where its packages are NVIDIA's: its variables' expressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpu_stack import nvidia_cuda
+
+from tests.roles.test_platforms import templated
+
+ROLE = Path(__file__).parents[2] / "roles" / "cuda"
+URL = "https://developer.download.nvidia.com/compute/cuda/repos"
+LOCKED = {f"{name}-11-2": "1" for name in ("cuda-cudart", "libcublas", "libcusolver", "cuda-nvcc")}
+
+
+def load(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROLE / name).read_text("utf-8"))
+    return found
+
+
+def names(**given: Any) -> dict[str, Any]:
+    """All variables of the role on a host with NVIDIA's packages."""
+    facts = {
+        "distribution": "Ubuntu",
+        "distribution_version": "20.04",
+        "distribution_major_version": "20",
+    }
+    return {
+        **load("defaults/main.yml"),
+        **load("vars/main.yml"),
+        **load("vars/nvidia.yml"),
+        "cuda_source": "network",
+        "ansible_facts": facts,
+        **given,
+    }
+
+
+def value(name: str, **given: Any) -> Any:
+    every = names(**given)
+    return templated(every.pop(name), **every)
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        (
+            "11.2",
+            {"libcudart.so.11.0", "libcublas.so.11", "libcublasLt.so.11", "libcusolver.so.11"},
+        ),
+        (
+            "11.0",
+            {"libcudart.so.11.0", "libcublas.so.11", "libcublasLt.so.11", "libcusolver.so.10"},
+        ),
+        ("12.4", {"libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcusolver.so.11"}),
+        ("10.1", set()),
+    ],
+)
+def test_a_release_has_its_own_names_of_libraries(release: str, expected: set[str]) -> None:
+    dashed = release.replace(".", "-")
+    locked = {name.replace("11-2", dashed): "1" for name in LOCKED}
+    found = value("__cuda_sonames", cuda_release=release, __cuda_locked=locked)
+    assert set(found) == expected
+    assert set(found.values()) <= set(locked)
+
+
+def test_files_that_a_package_must_hold_are_looked_for_where_the_package_is_wished() -> None:
+    found = value("__cuda_files", __cuda_locked=LOCKED)
+    assert found["/usr/local/cuda-11.2/lib64/libcudart.so.11.0"] == "cuda-cudart-11-2"
+    assert found["/usr/local/cuda-11.2/bin/ptxas"] == "cuda-nvcc-11-2"
+    assert value("__cuda_files", __cuda_locked={}) == {}
+
+
+@pytest.mark.parametrize(
+    "release", ["11.0", "11.1", "11.2", "11.5", "11.8", "12.2", "12.9", "13.0"]
+)
+def test_the_newest_gcc_is_the_looks(release: str) -> None:
+    found = value("__cuda_newest_gcc", cuda_release=release)
+    assert int(found) == nvidia_cuda.newest_gcc(release)
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "expected"),
+    [
+        ("network", {}, f"{URL}/ubuntu2004/x86_64"),
+        ("network", {"cuda_repository": {"url": "https://a/b/"}}, "https://a/b"),
+        (
+            "network",
+            {"cuda_repository": {"url": "https://a"}, "cuda_repository_url": "https://m//"},
+            "https://m",
+        ),
+        ("local", {}, "file:///var/cuda-repo-ubuntu2004-11-2-local"),
+        ("local", {"cuda_installer": {"directory": "/var/x"}}, "file:///var/x"),
+    ],
+)
+def test_where_apt_takes_the_packages_from(
+    source: str, given: dict[str, Any], expected: str
+) -> None:
+    assert value("__cuda_repository_from", cuda_source=source, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "platform", "expected"),
+    [
+        ("network", ("Ubuntu", "22.04", "22"), "EB693B3035CD5710E231E123A4B469963BF863CC"),
+        ("network", ("Debian", "13.1", "13"), "02182E60104FCDC26EAE1B8597A5D4CB8793F200"),
+        ("local", ("Ubuntu", "20.04", "20"), "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"),
+    ],
+)
+def test_without_a_lock_the_key_has_to_be_nvidias(
+    source: str, platform: tuple[str, str, str], expected: str
+) -> None:
+    keys = ("distribution", "distribution_version", "distribution_major_version")
+    facts = dict(zip(keys, platform, strict=True))
+    assert value("__cuda_fingerprints", cuda_source=source, ansible_facts=facts) == [expected]
+
+
+def test_every_key_of_nvidias_has_a_file_of_its_own() -> None:
+    rows = yaml.safe_load(
+        (ROLE.parents[1] / "provision" / "catalog" / "sources.yml").read_text("utf-8")
+    )
+    known = {row["fingerprint"] for row in rows["nvidia_keys"]}
+    assert set(load("vars/nvidia.yml")["__cuda_nvidia_keys"]) <= known
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cuda", "cuda-11-2", "cuda-drivers", "cuda-drivers-470", "cuda-runtime-11-2"),
+        *("nvidia-driver-470", "libnvidia-compute-470", "libcuda1", "cuda-demo-suite-11-2"),
+    ],
+)
+def test_what_brings_a_driver_is_refused_by_name(name: str) -> None:
+    expression = load("tasks/nvidia_preflight.yml")[0]["vars"]["__cuda_bringing"]  # type: ignore[index]
+    every = names(__cuda_locked={name: "1", "cuda-toolkit-11-2": "1", "libcublas-11-2": "1"})
+    assert templated(expression, **every) == [name]
+
+
+def test_a_driver_in_apts_plan_is_seen() -> None:
+    said = (
+        "Reading package lists...\n"
+        "Inst libcublas-11-2 (11.4.1.1043-1 NVIDIA CUDA [amd64])\n"
+        "Inst nvidia-driver-470 (470.1 NVIDIA CUDA [amd64])\n"
+        "Inst cuda-drivers (470.1-1 NVIDIA CUDA [amd64])\n"
+        "Conf cuda-drivers (470.1-1 NVIDIA CUDA [amd64])\n"
+    )
+    found = templated("{{ said | regex_findall(__cuda_driver_planned) }}", said=said, **names())
+    assert found == ["nvidia-driver-470", "cuda-drivers"]
+
+
+SHA1 = """\
+W: OpenPGP signature verification failed: https://x/InRelease: Sub-process /usr/bin/sqv returned \
+an error code (1), error message is: Signing key on EB693B3035CD5710E231E123A4B469963BF863CC \
+is not bound:
+            No binding signature at time 2026-01-29T20:38:48Z
+  because: Policy rejected non-revocation signature (PositiveCertification) requiring second
+  because: SHA1 is not considered secure since 2026-02-01T00:00:00Z
+E: The repository 'https://x  InRelease' is not signed.
+"""
+NO_KEY = """\
+W: GPG error: https://x  InRelease: The following signatures couldn't be verified: NO_PUBKEY A4B4
+E: The repository 'https://x  InRelease' is not signed.
+"""
+AWAY = "E: Failed to fetch https://x/InRelease  Could not connect to x:443\n"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [(SHA1, "apt-sequoia.config"), (NO_KEY, "EB693B3035"), (AWAY, "cuda_ca_bundle")],
+)
+def test_a_repository_that_apt_refuses_has_its_own_way_out(stderr: str, expected: str) -> None:
+    assert expected in value("__cuda_reach_hint", __cuda_reached={"stderr": stderr})
+    failed = templated("{{ stderr is search(__cuda_update_failed) }}", stderr=stderr, **names())
+    assert failed is True or failed == "True"
+    words = templated("{{ stderr | regex_findall(__cuda_update_words) }}", stderr=stderr, **names())
+    assert any("x" in word for word in words)
+
+
+POLICY = """\
+g++-10:
+  Installed: (none)
+  Candidate: 10.2.1-6
+  Version table:
+     10.2.1-6 500
+g++-9:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "release", "expected"),
+    [("auto", "11.2", "10"), ("auto", "11.0", ""), ("10", "11.8", "10"), ("9", "11.2", "")],
+)
+def test_the_newest_gcc_that_apt_has_is_taken(asked: str, release: str, expected: str) -> None:
+    found = value(
+        "__cuda_gcc_chosen",
+        cuda_host_compiler=asked,
+        cuda_release=release,
+        __cuda_gcc_policy={"stdout": POLICY},
+    )
+    assert str(found or "") == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "default", "told", "expected"),
+    [
+        ("auto", "10", None, False),
+        ("auto", "11", None, True),
+        ("auto", None, None, True),
+        ("auto", "11", ("10", "10"), False),
+        ("auto", "11", ("11", "11"), True),
+        ("auto", "11", ("10", "9"), True),
+        ("9", "10", None, True),
+        ("9", "10", ("9", "9"), False),
+    ],
+)
+def test_another_host_compiler_is_given_where_nvcc_needs_one(
+    asked: str, default: str | None, told: tuple[str, str] | None, expected: bool
+) -> None:
+    lines = [f"/usr/bin/x86_64-linux-gnu-{n}-{m}" for n, m in zip(("gcc", "g++"), told or ())]  # noqa: B905
+    found = value(
+        "__cuda_other_compiler",
+        cuda_host_compiler=asked,
+        __cuda_gcc={"rc": 0 if default else 2, "stdout": default or ""},
+        __cuda_told={"rc": 0 if told else 1, "stdout_lines": lines},
+        __cuda_profile_names={"rc": 0 if told else 1},
+    )
+    assert str(found) == str(expected)
+
+
+MINE = "b" * 64
+
+
+@pytest.mark.parametrize(
+    ("files", "mark", "there", "ours"),
+    [
+        ([], None, False, True),
+        (["/r/Release"], None, True, False),
+        (["/r/InRelease"], MINE, True, True),
+        (["/r/InRelease"], "a" * 64, False, True),
+    ],
+)
+def test_a_repository_that_is_not_ours_is_used_and_not_removed(
+    files: list[str], mark: str | None, there: bool, ours: bool
+) -> None:
+    given = {
+        "cuda_source": "local",
+        "cuda_installer": {"sha256": MINE},
+        "__cuda_repository_there": {"files": [{"path": path} for path in files]},
+        "__cuda_mark": {"rc": 0 if mark else 1, "stdout": mark or ""},
+        "__cuda_fetched_specs": ["a=1"],
+    }
+    assert str(value("__cuda_installer_there", **given)) == str(there)
+    assert str(value("__cuda_installer_ours", **given)) == str(ours)
+
+
+def test_the_tools_name_the_table_of_the_role() -> None:
+    table = load("vars/nvidia.yml")["__cuda_package_table"]
+    assert set(table["runtime"]) < set(table["toolkit"])
+    assert all(name.endswith("-11-2") for name in table["toolkit"])
