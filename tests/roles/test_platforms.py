@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 ROLES = REPOSITORY / "roles"
 CATALOG = REPOSITORY / "provision" / "catalog"
 NAMES = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
 RELEASES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
 
 spec = importlib.util.spec_from_file_location(
@@ -64,10 +65,16 @@ def templated(expression: str, **names: Any) -> Any:
 @pytest.mark.parametrize("role", [*NAMES, "gpu_state"])
 def test_the_roles_say_which_releases_they_serve(role: str) -> None:
     platforms = load(ROLES / role / "meta" / "main.yml")["galaxy_info"]["platforms"]
-    assert platforms == [{"name": "Debian", "versions": list(RELEASES.values())}]
+    ubuntu = UBUNTU if role == "nvidia_driver" else {}
+    expected = [{"name": "Debian", "versions": list(RELEASES.values())}]
+    if ubuntu:
+        expected.append({"name": "Ubuntu", "versions": list(ubuntu.values())})
+    assert platforms == expected
     if role != "gpu_state":
         files = {path.stem for path in (ROLES / role / "vars").glob("*_*.yml")}
-        assert files == {f"Debian_{release}" for release in RELEASES}
+        assert files == {f"Debian_{release}" for release in RELEASES} | {
+            f"Ubuntu_{release}" for release in ubuntu
+        }
 
 
 @pytest.mark.parametrize("role", NAMES)
