@@ -331,6 +331,23 @@ def test_modules_that_canonical_signed_need_no_key_of_ones_own() -> None:
     assert "secure-boot" not in reasons({"preflight.secure_boot": True, "row": signed})
 
 
+def test_what_builds_a_module_is_not_missed_where_it_comes_built() -> None:
+    kernel = {"linux-modules-nvidia-470-server-generic": "5.4.0-216.236"}
+    signed = {**ROW, "nvidia_driver": {**DRIVER, "packages": {"userspace": {}, "kernel": kernel}}}
+    for rule in ("headers", "kernel-compiler"):
+        assert rule not in reasons({**CASES[rule][0], "row": signed})
+    ubuntu = {**CASES["headers"][0], "platform.distribution": "ubuntu"}
+    assert "apt install linux-image-generic" in reasons(ubuntu)["headers"]["hint"]
+    assert "apt install linux-image-amd64" in reasons(CASES["headers"][0])["headers"]["hint"]
+
+
+def test_the_run_file_needs_room_where_it_is_unpacked() -> None:
+    case = {"preflight.disk": {"/var/tmp": {"free": GB, "device": 3}}}
+    assert "disk" not in reasons(case)
+    message = reasons({**case, "row": RUNFILE_ROW})["disk"]["message"]
+    assert "nvidia_driver in /var/tmp" in message
+
+
 def test_gpu_processes_are_named() -> None:
     message = reasons({"preflight.processes": [JOB]})["gpu-processes"]["message"]
     assert "pid 4711 of ada: python train.py" in message
@@ -588,6 +605,7 @@ def test_every_place_something_goes_to_has_its_room(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/data/cudnn",
         "/opt/tensorflow",
     }

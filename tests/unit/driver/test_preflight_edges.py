@@ -410,6 +410,7 @@ def test_room_is_looked_for_where_things_will_be(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/data/deep/cudnn",
         "/opt/tensorflow",
     }
@@ -466,6 +467,7 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/opt/nvidia/cudnn",
         "/opt/tensorflow",
     }

@@ -24,6 +24,8 @@ GIB = 1 << 30
 # The driver is 0.1 GB to fetch and 0.2 GB unpacked, and 0.4 GB with a DKMS build. CUDA's own size
 # is CUDA_NEEDS'. cuDNN's archive beside its content; a TensorFlow 2.9 venv 2.5 GB.
 NEEDS = {
+    # The .run file is 0.4 GB to fetch and 1 GB unpacked, beside what it installs (estimated).
+    "runfile": {"/usr": GIB, "/var/tmp": 3 * GIB // 2, "/var/lib/dkms": GIB // 4},  # noqa: S108
     "nvidia_driver": {"/usr": GIB // 2, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
     "cuda": {"/usr": 5 * GIB, "/var/cache/apt": 7 * GIB // 4},
     "cudnn": {"cudnn_root": 4 * GIB},
@@ -444,6 +446,8 @@ def _size(found, component, options, part):
         return cuda_needs(found["platform"], options.get("cuda_profile"))
     if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
+    if component == "nvidia_driver" and driver_method.source(part) == driver_method.RUNFILE:
+        return NEEDS["runfile"]
     return NEEDS.get(component, {})
 
 
@@ -600,14 +604,22 @@ def nouveau_loaded(found, _changes, options, _row):
     ]
 
 
-def headers_absent(found, _changes, options, _row):
-    if _scope(found, options) != "full":
+def _image(found):
+    """The metapackage of the platform's kernel."""
+    ubuntu = found["platform"].get("distribution") == "ubuntu"
+    return "linux-image-generic" if ubuntu else "linux-image-amd64"
+
+
+def headers_absent(found, _changes, options, row):
+    if _scope(found, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
         return []
     return [
         (
             "the headers of kernel {0} are neither installed nor in the archive any more, so no "
             "module can be built for it".format(kernel),
-            "install the current kernel (apt install linux-image-amd64), reboot, then run again",
+            "install the current kernel (apt install {0}), reboot, then run again".format(
+                _image(found)
+            ),
         )
         for kernel, state in sorted((found["preflight"].get("headers") or {}).items())
         if state == "absent"
@@ -638,13 +650,15 @@ def no_kernel(found, _changes, options, _row):
         (
             "nvidia_driver_scope is full, but no kernel image is installed under /boot and the "
             "running kernel is not this system's",
-            "install linux-image-amd64, or set nvidia_driver_scope: userspace",
+            "install {0}, or set nvidia_driver_scope: userspace".format(_image(found)),
         )
     ]
 
 
-def kernel_compiler(found, _changes, options, _row):
+def kernel_compiler(found, _changes, options, row):
     compilers_found = found["preflight"].get("compilers") or {}
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        return []
     kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed")
     if _scope(found, options) != "full" or found["container"]:
         return []
