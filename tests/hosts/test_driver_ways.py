@@ -84,7 +84,8 @@ class Host:
         again = self.play(row)
         assert again.returncode == 0, again.stdout[-6000:]
         assert "changed=0" in again.stdout, again.stdout[-6000:]
-        assert self.plan(row) == []
+        found = self.plan(row)
+        assert found == [], found
         assert self.ask(LIBCUDA) == f"libcuda.so.{row['version']}"
 
     def plan(self, row: dict[str, Any]) -> Any:

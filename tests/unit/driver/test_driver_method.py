@@ -218,7 +218,8 @@ def test_a_library_of_another_version_is_seen(tmp_path: Path) -> None:
 
 def test_a_module_that_dkms_lost_or_an_older_one_that_it_kept_is_seen(tmp_path: Path) -> None:
     (run_file_host(tmp_path) / f"var/lib/dkms/nvidia/kernel-{KERNEL}-x86_64").unlink()
-    tree(tmp_path, {"/var/lib/dkms/nvidia/460.91.03/source/x": ""})
+    kept = {f"/var/lib/dkms/nvidia/{one}/source/x": "" for one in ("460.91.03", RUN["version"])}
+    tree(tmp_path, kept)
     assert items(seen(tmp_path, RUN)[1]) == [
         "module nvidia/460.91.03",
         f"module for kernel {KERNEL}",
@@ -291,6 +292,14 @@ def test_somebody_elses_driver_goes_only_where_the_wish_says_switch(tmp_path: Pa
     assert not [one for one in seen(tmp_path, SIGNED)[1] if one["to"] is None]
     _found, changes = seen(tmp_path, SIGNED, nvidia_driver_switch="switch")
     assert [one["item"] for one in changes if one["to"] is None] == [packages[0][0]]
+
+
+def test_the_same_branch_in_another_flavour_is_somebody_elses(tmp_path: Path) -> None:
+    packages = [(name, "470.256.02-0ubuntu0.20.04.1", "install") for name in (
+        "libnvidia-compute-470", "libnvidia-gl-470-server"
+    )]  # fmt: skip
+    tree(tmp_path, {"/var/lib/dpkg/status": status(*packages)})
+    assert set(seen(tmp_path, SIGNED)[0]["leftovers"]) == {"libnvidia-compute-470"}
 
 
 def test_debians_own_siblings_are_left_alone(tmp_path: Path) -> None:
