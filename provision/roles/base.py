@@ -148,6 +148,8 @@ class Option:
     def fault(self, value: object) -> str | None:
         """What is wrong with a literal value of an inventory, or None."""
         adapter = _adapter(self._annotation)
+        if isinstance(value, bool) and str(value).lower() in self.choices:
+            return None  # YAML reads the word as a truth value, and Ansible makes it the word again
         try:
             adapter.validate_python(_lenient(value, self.spec_type()[0]), strict=True)
         except ValidationError as error:

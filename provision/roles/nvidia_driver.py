@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
@@ -24,6 +25,13 @@ class NvidiaDriverOptions(Options):
         identity=True,
         wish='gpu_stack: {driver_branch: "470"}',
     )
+    nvidia_driver_source: Literal["distribution", "network", "runfile"] = option(
+        "distribution",
+        "distribution: the platform's own packages. network: NVIDIA's repository. runfile: "
+        "NVIDIA's .run installer, with DKMS.",
+        identity=True,
+        wish="gpu_stack: {driver_source: runfile}",
+    )
     nvidia_driver_packages: dict[str, dict[str, str]] = option(
         {"userspace": {}, "kernel": {}},
         "Exact packages as {userspace: {name: version}, kernel: {...}, desktop: {...}}. "
@@ -36,6 +44,51 @@ class NvidiaDriverOptions(Options):
         "SHA-256 of each package file, as {name: 64 hex digits}. Names without one are covered by "
         "apt's signed indices alone.",
         identity=True,
+    )
+    nvidia_driver_repository: dict[str, Any] = option(
+        {},
+        "NVIDIA's repository for source network, as {url, suite, key, fingerprints}; `key` is the "
+        "armored public key itself. With `shared: true` CUDA comes from it too, and one source "
+        "serves both.",
+        identity=True,
+        wish="gpu_stack: {driver_source: network}",
+    )
+    nvidia_driver_runfile: dict[str, str] = option(
+        {},
+        "The .run file for source runfile, as {url, sha256}. `url` may be an absolute path on the "
+        "machine that runs Ansible.",
+        identity=True,
+        wish="gpu_stack: {driver_source: runfile}",
+    )
+    nvidia_driver_repository_url: str = option(
+        "",
+        "A mirror of NVIDIA's repository, signed by the same key. Empty: NVIDIA's own address.",
+        looked_at=True,
+        example="https://mirror.example.org/compute/cuda/repos/ubuntu2004/x86_64/",
+    )
+    nvidia_driver_runfile_url: str = option(
+        "",
+        "Another address of the .run file, or an absolute path on the machine that runs Ansible; "
+        "the checksum stays. Empty: NVIDIA's own address.",
+        example="https://mirror.example.org/NVIDIA-Linux-x86_64-470.256.02.run",
+    )
+    nvidia_driver_ca_bundle: str = option(
+        "",
+        "CA bundle on the host, for the download and for NVIDIA's repository. Empty: the host's "
+        "own.",
+    )
+    nvidia_driver_switch: Literal["refuse", "switch"] = option(
+        "refuse",
+        "What to do where the driver came here another way (packages, NVIDIA's repository, .run "
+        "file). refuse: stop and say how to get out. switch: remove that driver first, and nothing "
+        "but it, then install.",
+        looked_at=True,
+    )
+    nvidia_driver_fabric_manager: Literal["auto", "true", "false"] = option(
+        "auto",
+        "Run the fabric manager, at the driver's version and held with it. auto: where an NVSwitch "
+        "is on the PCI bus.",
+        looked_at=True,
     )
     nvidia_driver_scope: Literal["auto", "userspace", "full"] = option(
         "auto",
@@ -121,11 +174,23 @@ class NvidiaDriverOptions(Options):
 def variables(_stack: str, row: Row) -> dict[str, Any]:
     """Identity of the driver in one stack."""
     driver = row["nvidia_driver"]
-    return {
+    found = {
         "nvidia_driver_branch": driver["branch"],
         "nvidia_driver_version": driver["version"],
-        "nvidia_driver_packages": driver["packages"],
+        "nvidia_driver_packages": driver.get("packages") or {"userspace": {}, "kernel": {}},
     }
+    # A lock without the key takes the platform's own packages, and names no other source.
+    for name in ("source", "repository", "runfile"):
+        if name in driver:
+            found[f"nvidia_driver_{name}"] = driver[name]
+    if "repository" in driver and _url(driver) == _url(row.get("cuda", {})):
+        found["nvidia_driver_repository"] = {**driver["repository"], "shared": True}
+    return found
+
+
+def _url(part: Mapping[str, Any]) -> str | None:
+    repository = part.get("repository")
+    return repository["url"].rstrip("/") if repository else None
 
 
 ROLE = Role("nvidia_driver", "NVIDIA driver", NvidiaDriverOptions, variables)

@@ -267,6 +267,8 @@ def driver_library(seen: Seen) -> Verdict:
 
 @check("nvidia_driver.packages", "The driver's packages are the locked versions")
 def driver_packages(seen: Seen) -> Verdict:
+    if seen.row["nvidia_driver"].get("source") == "runfile":
+        return not_applicable("the driver came by NVIDIA's .run file, not as packages")
     groups = seen.row["nvidia_driver"].get("packages") or {}
     wanted = dict(groups.get("userspace") or {})
     scope = seen.options.get("nvidia_driver_scope", "auto")
@@ -274,7 +276,9 @@ def driver_packages(seen: Seen) -> Verdict:
         wanted.update(groups.get("kernel") or {})
         if seen.options.get("nvidia_driver_profile") == "desktop":
             wanted.update(groups.get("desktop") or {})
-    return judge_packages(seen, wanted)
+    # Canonical's signed modules have the kernel's version, and follow it.
+    modules = [name for name in wanted if name.startswith("linux-modules-nvidia-")]
+    return judge_packages(seen, {name: wanted[name] for name in wanted if name not in modules})
 
 
 @check("nvidia_driver.gpus", "Every GPU on the PCI bus answers")

@@ -22,7 +22,7 @@ NAMES = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
 RELEASES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
 UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
 # On Ubuntu too. CUDA's packages are NVIDIA's there, of which one file tells for all platforms.
-ON_UBUNTU = ("cuda", "cudnn", "gpu_env", "tensorflow")
+ON_UBUNTU = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
 
 spec = importlib.util.spec_from_file_location(
     "role_tables", REPOSITORY / "scripts" / "role_tables.py"
@@ -315,3 +315,19 @@ def test_cudas_source_takes_the_key_that_the_hosts_own_entry_names(
         **found,
     )
     assert key == expected.format(**names)
+
+
+def test_the_driver_role_tells_another_branch_from_its_own() -> None:
+    """What the look does in driver_method.py the role does in templates, for it works alone too."""
+    tasks = load(ROLES / "nvidia_driver" / "tasks" / "method.yml")
+    task = next(one for one in tasks if "Name the packages" in one["name"])
+    fact = task["ansible.builtin.set_fact"]["__nvidia_driver_branched"]
+    names = load(ROLES / "nvidia_driver" / "vars" / "main.yml")
+    installed = ["libc6", "nvidia-utils-535-server", "nvidia-utils-470", "libnvidia-gl-470-server"]
+    pattern = {"__nvidia_driver_branched_pattern": names["__nvidia_driver_branched_pattern"]}
+    wanted = {"libnvidia-compute-470-server": "1"}
+    kinds = templated(task["vars"]["__nvidia_driver_kinds"], __nvidia_driver_all=wanted, **pattern)
+    found = templated(
+        fact, __nvidia_driver_others=installed, __nvidia_driver_kinds=kinds, **pattern
+    )
+    assert list(found) == ["nvidia-utils-535-server", "nvidia-utils-470"]

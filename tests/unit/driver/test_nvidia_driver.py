@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gpu_stack import nvidia_driver
 from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
 
 ROLE = Path(__file__).parents[3] / "roles" / "nvidia_driver"
+VARS = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
 
 ALL = (
     ("libcuda1", "470.256.02-2"),
@@ -211,16 +213,21 @@ def test_desktop_adds_its_set_only_in_full_scope() -> None:
 # The texts have two homes: the role's templates (used alone) and the look.
 
 
-def rendered(template: str) -> str:
+def rendered(template: str, row: dict[str, Any] = DRIVER, **more: str) -> str:
     environment = jinja2.Environment(
         trim_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  not HTML
     )
+    environment.tests["match"] = lambda text, pattern: re.match(pattern, text) is not None
     return environment.from_string((ROLE / "templates" / template).read_text()).render(
-        nvidia_driver_version=DRIVER["version"],
-        __nvidia_driver_all=nvidia_driver.all_packages(DRIVER),
-        __nvidia_driver_source_version="470.256.02-2",
+        nvidia_driver_version=row["version"],
+        nvidia_driver_source=row.get("source", "distribution"),
+        __nvidia_driver_all=nvidia_driver.all_packages(row),
+        __nvidia_driver_source_version=nvidia_driver.main_version(row),
+        __nvidia_driver_of_kernel_pattern=VARS["__nvidia_driver_of_kernel_pattern"],
+        __nvidia_driver_runfile_pinned=VARS["__nvidia_driver_runfile_pinned"],
+        **more,
     )
 
 

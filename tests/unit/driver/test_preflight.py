@@ -55,6 +55,16 @@ GOOD: dict[str, Any] = {
         "clock": [5, 60],
     },
 }
+RUNFILE_ROW = {
+    **ROW,
+    "nvidia_driver": {
+        "branch": "470",
+        "version": "470.256.02",
+        "source": "runfile",
+        "packages": {"userspace": {}, "kernel": {}, "desktop": {}},
+        "runfile": {"url": "https://nvidia.example/x.run", "sha256": "0" * 64},
+    },
+}
 OTHER = {"run": "a1", "who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC"}
 CHANGES = [
     change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
@@ -98,6 +108,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**AT_A_LOADED_DRIVER, "options": {"nvidia_driver_logged_in_users": "ignore"}},
         AT_A_LOADED_DRIVER,
     ),
+    "boot-full": (
+        {"preflight.boot": {"free": GB // 20, "needed": GB // 10}},
+        {
+            "preflight.boot": {"free": GB // 20, "needed": GB // 10},
+            "options": {"nvidia_driver_scope": "userspace"},
+        },
+    ),
     "gpu-driver-window": ({"gpus": [{"device": "0x2b85"}]}, {"gpus": [{"device": "0x20b0"}]}),
     "gpu-translated": (
         {"gpus": [{"device": "0x2330"}]},
@@ -117,6 +134,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "headers": (
         {"preflight.headers": {KERNEL: "absent"}},
         {"preflight.headers": {KERNEL: "unknown"}},
+    ),
+    "reboot-kernel": (
+        {"options": {"nvidia_driver_reboot": True}},
+        {"options": {"nvidia_driver_reboot": True}, "container": True},
     ),
     "no-kernel": (
         {"state.nvidia_driver.kernels": []},
@@ -152,6 +173,21 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "runfile-driver": (
         {"preflight.installer": ["/usr/bin/nvidia-uninstall"]},
         {"preflight.installer": []},
+    ),
+    "packaged-driver": (
+        {"row": RUNFILE_ROW, "state.nvidia_driver.leftovers": {"libcuda1": "470.256.02-2"}},
+        {
+            "row": RUNFILE_ROW,
+            "state.nvidia_driver.leftovers": {"libcuda1": "470.256.02-2"},
+            "options": {"nvidia_driver_switch": "switch"},
+        },
+    ),
+    "driver-method": (
+        {"state.nvidia_driver.method": "network", "state.nvidia_driver.version": "535.104.05"},
+        {
+            "state.nvidia_driver.method": "distribution",
+            "state.nvidia_driver.version": "535.104.05",
+        },
     ),
     "unowned-cuda": (
         {
@@ -263,6 +299,67 @@ def test_all_reasons_come_at_once() -> None:
 
 def test_rules_cope_before_the_look_ran() -> None:
     assert reasons({"preflight": {}}) == {}
+
+
+def test_a_full_boot_is_told_with_numbers_and_where_nothing_is_rebuilt_not() -> None:
+    case = CASES["boot-full"][0]
+    message = reasons(case)["boot-full"]["message"]
+    assert "50 MB are free where 100 MB are needed" in message
+    hold = [change("nvidia_driver", "libcuda1 hold", "not held", "held", "x")]
+    assert reasons(case, hold) == {}
+    assert "boot-full" not in reasons({"preflight.boot": {"free": GB // 10, "needed": GB // 10}})
+
+
+def test_another_ways_driver_is_no_reason_to_stop_where_the_run_may_switch() -> None:
+    switch = {"options": {"nvidia_driver_switch": "switch"}}
+    for rule in ("runfile-driver", "packaged-driver", "driver-method"):
+        assert "nvidia_driver_switch: switch" in reasons(CASES[rule][0])[rule]["hint"]
+        assert rule not in reasons({**CASES[rule][0], **switch})
+    # Its own .run file is no other way's.
+    assert "runfile-driver" not in reasons({**CASES["runfile-driver"][0], "row": RUNFILE_ROW})
+    # Nothing is installed any more: there is nothing to switch.
+    gone = {"state.nvidia_driver.method": "network", "state.nvidia_driver.version": None}
+    assert "driver-method" not in reasons(gone)
+    gone = {**gone, "state.nvidia_driver.leftovers": {"nvidia-utils-535": "535.104.05-0ubuntu1"}}
+    assert "driver-method" in reasons(gone)
+
+
+def test_what_the_plan_removes_is_no_foreign_driver() -> None:
+    case = {"preflight.foreign": ["libnvidia-compute-535-server"]}
+    away = change("nvidia_driver", "libnvidia-compute-535-server", "535.1", None, "another branch")
+    assert "foreign-driver" in reasons(case)
+    assert "foreign-driver" not in reasons(case, [*CHANGES, away])
+
+
+def test_a_branch_that_is_removed_or_a_run_file_waits_for_gpu_processes() -> None:
+    case = {"preflight.processes": [JOB], "row": RUNFILE_ROW}
+    for item, new in ((nvidia_driver.RUNFILE_ITEM, "470.256.02"), ("nvidia-utils-535", None)):
+        only = [change("nvidia_driver", item, "535.104.05", new, "x")]
+        assert "gpu-processes" in reasons(case, only)
+
+
+def test_modules_that_canonical_signed_need_no_key_of_ones_own() -> None:
+    kernel = {"linux-modules-nvidia-470-server-generic": "5.4.0-216.236"}
+    signed = {**ROW, "nvidia_driver": {**DRIVER, "packages": {"userspace": {}, "kernel": kernel}}}
+    assert "secure-boot" in reasons({"preflight.secure_boot": True})
+    assert "secure-boot" not in reasons({"preflight.secure_boot": True, "row": signed})
+
+
+def test_what_builds_a_module_is_not_missed_where_it_comes_built() -> None:
+    kernel = {"linux-modules-nvidia-470-server-generic": "5.4.0-216.236"}
+    signed = {**ROW, "nvidia_driver": {**DRIVER, "packages": {"userspace": {}, "kernel": kernel}}}
+    for rule in ("headers", "kernel-compiler"):
+        assert rule not in reasons({**CASES[rule][0], "row": signed})
+    ubuntu = {**CASES["headers"][0], "platform.distribution": "ubuntu"}
+    assert "apt install linux-image-generic" in reasons(ubuntu)["headers"]["hint"]
+    assert "apt install linux-image-amd64" in reasons(CASES["headers"][0])["headers"]["hint"]
+
+
+def test_the_run_file_needs_room_where_it_is_unpacked() -> None:
+    case = {"preflight.disk": {"/var/tmp": {"free": GB, "device": 3}}}
+    assert "disk" not in reasons(case)
+    message = reasons({**case, "row": RUNFILE_ROW})["disk"]["message"]
+    assert "nvidia_driver in /var/tmp" in message
 
 
 def test_gpu_processes_are_named() -> None:
@@ -522,6 +619,7 @@ def test_every_place_something_goes_to_has_its_room(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/data/cudnn",
         "/opt/tensorflow",
     }

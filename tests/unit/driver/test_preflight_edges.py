@@ -410,6 +410,7 @@ def test_room_is_looked_for_where_things_will_be(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/data/deep/cudnn",
         "/opt/tensorflow",
     }
@@ -469,12 +470,14 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
+        "/var/tmp",
         "/opt/nvidia/cudnn",
         "/opt/tensorflow",
     }
     folder = "/etc/apt/sources.list.d/"
     assert found == {
         "avx": True,
+        "boot": None,
         "processes": [{"pid": 7, "user": "0", "command": "python3"}],
         "secure_boot": True,
         "module_key": True,
@@ -492,6 +495,15 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "running": None,
         "users": [],
     }
+
+
+def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
+    initramfs = {f"/boot/initrd.img-{KERNEL}": "x" * 3000, "/boot/initrd.img-5.10.0-9-amd64": "x"}
+    tree(tmp_path, initramfs)
+    found = preflight.boot(context(tmp_path))
+    assert found is not None
+    assert found["needed"] == 3000 + (1 << 26)
+    assert found["free"] > 0
 
 
 @pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])

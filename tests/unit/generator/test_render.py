@@ -13,7 +13,7 @@ from provision import shipped
 from provision.inventory import Sources, Words, parse
 from provision.render import ansible_cfg, example, render, site, spec, stacks
 from provision.render.yaml_text import dump
-from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda
+from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
 from provision.values import COMPONENTS
 from tests.unit.generator import recorded
 
@@ -129,6 +129,7 @@ def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
     identity = {o.name for role in ROLES for o in role.options if o.identity}
     # A lock of the platform's own archive names no other source: the roles' defaults say so.
     absent = {f"cuda_{name}" for name in ("source", "prefix", "repository", "installer")}
+    absent |= {f"nvidia_driver_{name}" for name in ("source", "repository", "runfile")}
     assert set(variables) == identity - absent
     assert set(variables["cuda_checksums"]) == set(variables["cuda_packages"]["toolkit"])
 
@@ -139,6 +140,25 @@ def test_another_source_of_cuda_reaches_its_role() -> None:
     found = cuda.variables("x", {"cuda": {**part, **more}})
     assert {name: found[f"cuda_{name}"] for name in more} == more
     assert "cuda_repository" not in found
+
+
+def test_another_source_of_the_driver_reaches_its_role() -> None:
+    """One repository for driver and CUDA is one source of apt's."""
+    driver = {"branch": "470", "version": "470.256.02", "packages": {}}
+    run = {"url": "https://x/x.run", "sha256": "0" * 64}
+    found = nvidia_driver.variables(
+        "x", {"nvidia_driver": {**driver, "source": "runfile", "runfile": run}}
+    )
+    assert found["nvidia_driver_source"] == "runfile"
+    assert found["nvidia_driver_runfile"] == run
+    assert found["nvidia_driver_packages"] == {"userspace": {}, "kernel": {}}
+    part = {**driver, "source": "network", "repository": {"url": "https://x/y/", "suite": "/"}}
+    for url, shared in (("https://x/y", True), ("https://x/z", None)):
+        row = {"nvidia_driver": part, "cuda": {"repository": {"url": url, "suite": "/"}}}
+        found = nvidia_driver.variables("x", row)
+        assert found["nvidia_driver_repository"].get("shared") is shared
+    found = nvidia_driver.variables("x", {"nvidia_driver": part, "cuda": {}})
+    assert "shared" not in found["nvidia_driver_repository"]
 
 
 def test_the_requirements_file_is_the_one_its_hash_names() -> None:

@@ -399,6 +399,19 @@ def test_a_container_needs_no_kernel_packages_but_full_scope_does() -> None:
     assert check(host(changes | {"container": False})).result == "failed"
 
 
+def test_a_driver_that_is_no_package_has_none_to_judge_and_signed_modules_follow_the_kernel() -> (
+    None
+):
+    check = BY_ID["nvidia_driver.packages"]
+    run = {**ROW["nvidia_driver"], "source": "runfile"}
+    assert check(host(row={**ROW, "nvidia_driver": run})).result == "not_applicable"
+    packages = {name: dict(sets) for name, sets in ROW["nvidia_driver"]["packages"].items()}
+    name = "linux-modules-nvidia-470-server-generic"
+    packages["kernel"][name] = "5.4.0-216.236"
+    row = {**ROW, "nvidia_driver": {**ROW["nvidia_driver"], "packages": packages}}
+    assert check(host(row=row)).result == "passed"
+
+
 def test_a_container_that_shows_the_module_is_judged_by_it() -> None:
     seen = host({"container": True, "module/sys": "535.309.01"})
     assert BY_ID["nvidia_driver.module"](seen).result == "failed"

@@ -7,7 +7,7 @@ package list, so the look reads pins, holds, DKMS's links, the age of the initra
 
 import functools
 
-from . import dpkg, platform, written
+from . import dpkg, driver_method, platform, written
 from .change import change
 
 NAME = "nvidia_driver"
@@ -24,7 +24,14 @@ CURRENT = "/usr/lib/nvidia/current"
 
 # Debian's name of the module in DKMS and on disk; /etc/modprobe.d/nvidia.conf makes `modprobe
 # nvidia` load it.
-MODULE = "nvidia-current"
+MODULE = driver_method.DEBIAN_MODULE
+
+# What the plan calls a driver that is no package.
+RUNFILE_ITEM = "driver (.run)"
+# Where NVIDIA's repository stands; CUDA's own file where CUDA comes from the same one, for apt
+# refuses all work where two sources of one repository name different keys.
+REPOSITORY = "/etc/apt/sources.list.d/provision-nvidia-driver-repository.sources"
+SHARED_REPOSITORY = "/etc/apt/sources.list.d/provision-cuda.sources"
 
 # The texts below are the role's templates; a unit test compares the two byte for byte.
 UPGRADES_TEXT = """\
@@ -46,35 +53,93 @@ options nouveau modeset=0
 """
 
 
+PINS_TEXT = """\
+# Written by provision: the driver stays {0} on this host.
+# Debian's security archive and NVIDIA's repositories carry newer drivers under the same
+# names; without these pins a later "apt install" of any sibling would ask for the newer one.
+Package: libcuda1 *nvidia*
+Pin: version {1}
+Pin-Priority: 1001
+"""
+RUNFILE_PINS_TEXT = """\
+# Written by provision: the driver {0} is NVIDIA's .run file's on this host.
+# Source: runfile
+# A package of a driver, which CUDA's metapackage would bring, would overwrite half of its files.
+Package: {1}
+Pin: release *
+Pin-Priority: -1
+"""
+RUNFILE_PINNED = (
+    "libcuda1 libnvidia-compute* libnvidia-ml1 nvidia-smi nvidia-driver* nvidia-open* cuda-drivers*"
+    " nvidia-kernel-dkms nvidia-dkms-* nvidia-headless-* nvidia-utils-* nvidia-alternative"
+    " linux-modules-nvidia-*"
+)
+NETWORK_PINS_TEXT = """\
+# Written by provision: the driver stays {0} on this host.
+# Source: network
+# The repository carries every branch of the driver, and CUDA's metapackages that ask for the
+# newest: of a driver only what is named here by its exact version comes from there.
+Package: libcuda1 *nvidia*
+Pin: version {1}
+Pin-Priority: 1001
+"""
+# apt takes the first pin that fits a version.
+NETWORK_REST_TEXT = """
+Package: cuda cuda-drivers* cuda-runtime-* libcuda* libnvidia-* nvidia-* xserver-xorg-video-nvidia*
+Pin: release l=NVIDIA CUDA
+Pin-Priority: -1
+
+Package: *
+Pin: release l=NVIDIA CUDA
+Pin-Priority: 50
+"""
+
+
+def main_version(row):
+    """The version that most of the driver's packages have: that of the library's source."""
+    userspace = row["packages"].get("userspace") or {}
+    if "nvidia-smi" in userspace:
+        return userspace["nvidia-smi"]
+    own = [
+        userspace[name]
+        for name in sorted(userspace)
+        if driver_method.upstream(userspace[name]) == row["version"]
+    ]
+    return own[0] if own else row["version"]
+
+
 def pins_text(row):
     """apt_preferences(5): the driver's source version for all siblings, then the exceptions."""
-    packages = all_packages(row)
-    main = row["packages"]["userspace"]["nvidia-smi"]
-    text = (
-        "# Written by provision: the driver stays {0} on this host.\n"
-        "# Debian's security archive and NVIDIA's repositories carry newer drivers under the same\n"
-        '# names; without these pins a later "apt install" of any sibling would ask for the newer '
-        "one.\n"
-        "Package: libcuda1 *nvidia*\nPin: version {1}\nPin-Priority: 1001\n"
-    ).format(row["version"], main)
+    if driver_method.source(row) == driver_method.RUNFILE:
+        return RUNFILE_PINS_TEXT.format(row["version"], RUNFILE_PINNED)
+    packages = {
+        name: version
+        for name, version in all_packages(row).items()
+        if not driver_method.OF_KERNEL.match(name)
+    }
+    main = main_version(row)
+    network = driver_method.source(row) == driver_method.NETWORK
+    text = (NETWORK_PINS_TEXT if network else PINS_TEXT).format(row["version"], main)
     for name in sorted(packages):
         if packages[name] != main:
             text += "\nPackage: {0}\nPin: version {1}\nPin-Priority: 1001\n".format(
                 name, packages[name]
             )
-    return text
+    return text + NETWORK_REST_TEXT if network else text
 
 
 def all_packages(row):
     """{name: version} of every set the lock names."""
     packages = {}
     for one in ("userspace", "kernel", "desktop"):
-        packages.update(row["packages"].get(one) or {})
+        packages.update((row.get("packages") or {}).get(one) or {})
     return packages
 
 
 def wanted_packages(row, scope, options):
     """{name: version} of the sets that this scope and profile install."""
+    if driver_method.source(row) == driver_method.RUNFILE:
+        return {}
     packages = dict(row["packages"]["userspace"])
     if scope == "full":
         packages.update(row["packages"].get("kernel") or {})
@@ -107,22 +172,6 @@ def kernels(context):
     return found
 
 
-def module(context, kernel):
-    """The driver version that DKMS installed for one kernel; None without one.
-
-    DKMS keeps a link kernel-<kernel>-<architecture> to <version>/<kernel>/<architecture> for what
-    is installed; a link without the file means that somebody took the module away.
-    """
-    directory = "/lib/modules/{0}/updates/dkms".format(kernel)
-    if not context.glob("{0}/{1}.ko*".format(directory, MODULE)):
-        return None
-    base = "/var/lib/dkms/" + MODULE
-    for name in context.listdir(base):
-        if name.startswith("kernel-{0}-".format(kernel)):
-            return (context.readlink(base + "/" + name) or "").split("/")[0] or None
-    return None
-
-
 def older_initramfs(context):
     """Initramfs images written before the blacklist: they still bring nouveau up at boot."""
     blacklist = context.stat(BLACKLIST)
@@ -140,10 +189,11 @@ def older_initramfs(context):
 
 def persistence(context):
     """ "enabled", "disabled" or "masked"; None without the unit."""
-    if not context.exists("/lib/systemd/system/" + UNIT):
+    own = "/etc/systemd/system/" + UNIT
+    if context.readlink(own) == "/dev/null":
+        return "masked" if context.exists("/lib/systemd/system/" + UNIT) else None
+    if not context.exists("/lib/systemd/system/" + UNIT) and not context.exists(own):
         return None
-    if context.readlink("/etc/systemd/system/" + UNIT) == "/dev/null":
-        return "masked"
     link = "/etc/systemd/system/multi-user.target.wants/" + UNIT
     return "enabled" if context.lstat(link) is not None else "disabled"
 
@@ -167,15 +217,38 @@ def alternatives(context, names):
     return found
 
 
+def repository(context, row):
+    """{"file", "url", "fault"} of NVIDIA's repository; None where the driver is not from there."""
+    wish = row.get("repository") or {}
+    if driver_method.source(row) != driver_method.NETWORK or not wish:
+        return None
+    url = context.options.get("nvidia_driver_repository_url") or wish["url"]
+    # CUDA's own source of the same repository serves both.
+    files = (REPOSITORY, SHARED_REPOSITORY)
+    faults = [driver_method.sources(context, url, wish["suite"], file) for file in files]
+    return {"file": files[0], "url": url, "fault": None if None in faults else faults[0]}
+
+
 def look(context):
     row = context.part(NAME)
-    installed = context.packages
-    libcuda = installed.get("libcuda1")
     names = list(all_packages(row)) if row else []
     scope = resolve_scope(context.options, context.container)
+    pins = context.read(PINS)
+    runfile = driver_method.runfile(context)
+    version = driver_method.packaged(context, names)
+    if row and driver_method.source(row) == driver_method.RUNFILE and runfile is not None:
+        version = runfile["version"] or version
     return {
-        "version": libcuda["version"].split("-")[0] if libcuda is not None else None,
+        "version": version,
         "packages": dpkg.select(context, [*names, "dkms", "libcuda1"]),
+        "runfile": runfile,
+        "method": driver_method.of_pins(pins),
+        "leftovers": driver_method.leftovers(context, row, names, pins) if row else {},
+        "older_modules": driver_method.older_modules(context, row) if row else [],
+        "headers_lacking": driver_method.headers_lacking(context),
+        "repository": repository(context, row),
+        "switches": driver_method.switches(context),
+        "fabric": driver_method.fabric(context, row.get("branch")),
         "container": context.container,
         "scope": scope,
         "loaded": (context.read("/sys/module/nvidia/version") or "").strip() or None,
@@ -183,8 +256,10 @@ def look(context):
         "gpus": len(platform.gpus(context)),
         "device": context.exists("/dev/nvidiactl"),
         "kernels": kernels(context),
-        "modules": {kernel: module(context, kernel) for kernel in kernels(context)},
-        "pins": context.read(PINS),
+        "modules": {
+            kernel: driver_method.module(context, kernel, row) for kernel in kernels(context)
+        },
+        "pins": pins,
         "upgrades": context.read(UPGRADES),
         "blacklist": context.read(BLACKLIST),
         "initramfs_older": older_initramfs(context),
@@ -240,6 +315,83 @@ def _kernel_changes(row, found):
     return changes
 
 
+def _method_changes(row, found, options):
+    """What another way, or another branch, left here, and what the row's own way lacks."""
+    changes = []
+    way = driver_method.source(row)
+    runfile = found.get("runfile")
+    if runfile is not None and way != driver_method.RUNFILE:
+        reason = "its files shadow the packages'"
+        changes.append(change(NAME, RUNFILE_ITEM, runfile["version"], None, reason))
+    # Somebody else's packages are a reason to stop (foreign-driver) unless the wish says to switch.
+    ours = found.get("method") is not None or way == driver_method.RUNFILE
+    if ours or options.get("nvidia_driver_switch") == "switch":
+        for name, version in sorted((found.get("leftovers") or {}).items()):
+            reason = "it is of another driver than the lock's"
+            changes.append(change(NAME, name, version, None, reason))
+    if way == driver_method.RUNFILE:
+        changes += _runfile_changes(row, runfile)
+    seen = found.get("repository")
+    if seen is not None and seen["fault"] is not None:
+        reason = "the driver comes from NVIDIA's repository"
+        changes.append(change(NAME, seen["file"], seen["fault"], seen["url"], reason))
+    return changes
+
+
+def _runfile_changes(row, seen):
+    if seen is None:
+        reason = "the driver is not installed"
+        return [change(NAME, RUNFILE_ITEM, None, row["version"], reason)]
+    if seen["version"] != row["version"]:
+        reason = "another version than the lock's"
+        return [change(NAME, RUNFILE_ITEM, seen["version"], row["version"], reason)]
+    repair = {NAME + "_reinstall": [RUNFILE_ITEM]}
+    reason = "it is a file of the driver"
+    return [
+        change(NAME, path, fault, row["version"], reason, repair=repair)
+        for path, fault in sorted(seen["faults"].items())
+    ]
+
+
+def wants_fabric(options, found):
+    """Whether this host is to run the fabric manager: "auto" is where an NVSwitch is."""
+    wish = str(options.get("nvidia_driver_fabric_manager", "auto")).lower()
+    return bool(found.get("switches")) if wish == "auto" else wish == "true"
+
+
+def _fabric_changes(row, found, hold):
+    """NVSwitch works with the very version of the driver alone."""
+    seen = found["fabric"]
+    name, version = seen["package"], seen["version"]
+    if version is None or driver_method.upstream(version) != row["version"]:
+        reason = "NVSwitch works only with the fabric manager of the driver's version"
+        return [change(NAME, name, version, row["version"], reason)]
+    changes = []
+    if hold and seen["want"] != "hold":
+        reason = "an upgrade could move it away from the driver"
+        changes.append(change(NAME, name + " hold", "not held", "held", reason))
+    if seen["unit"] != "enabled":
+        reason = "without it CUDA answers 'system not yet initialized'"
+        changes.append(change(NAME, driver_method.FABRIC_UNIT, seen["unit"], "enabled", reason))
+    return changes
+
+
+def _build_changes(found):
+    """What DKMS needs to build the module, now and for the kernels to come."""
+    changes = []
+    if found["packages"].get("dkms", {}).get("status") != "installed":
+        changes.append(
+            change(NAME, "dkms", None, "installed", "the module can't be built without it")
+        )
+    for name in found.get("headers_lacking") or []:
+        reason = "the next kernel would come without its headers, and get no module"
+        changes.append(change(NAME, name, None, "installed", reason))
+    for name in found.get("older_modules") or []:
+        reason = "DKMS would build it for the next kernel too"
+        changes.append(change(NAME, "module " + name, "kept", None, reason))
+    return changes
+
+
 def _running_changes(row, found):
     """What only a new start of the kernel, or of the module, can put right."""
     item = "running driver"
@@ -259,7 +411,12 @@ def differ(row, found, options):
     hold = options.get("nvidia_driver_hold", True)
     scope = resolve_scope(options, found["container"])
     wanted = wanted_packages(row, scope, options)
-    changes = dpkg.package_changes(NAME, wanted, found["packages"], hold)
+    exact = {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
+    changes = dpkg.package_changes(NAME, exact, found["packages"], hold)
+    for name in sorted(set(wanted) - set(exact) - set(found["packages"])):
+        reason = "the package is not installed"
+        changes.append(change(NAME, name, None, wanted[name], reason))
+    changes += _method_changes(row, found, options)
     changes += _file(PINS, found["pins"], pins_text(row), found, "apt would take a newer branch")
     if hold:
         reason = "unattended-upgrades would move the driver"
@@ -269,10 +426,10 @@ def differ(row, found, options):
     changes += _link_changes(found)
     changes += dpkg.flaw_changes(NAME, found.get("flaws") or [])
     if scope == "full":
-        if found["packages"].get("dkms", {}).get("status") != "installed":
-            changes.append(
-                change(NAME, "dkms", None, "installed", "the module can't be built without it")
-            )
+        if not driver_method.prebuilt(row):
+            changes += _build_changes(found)
+        if wants_fabric(options, found):
+            changes += _fabric_changes(row, found, hold)
         changes += _kernel_changes(row, found)
         if not found["container"]:
             changes += _running_changes(row, found)

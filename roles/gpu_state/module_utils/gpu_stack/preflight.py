@@ -11,7 +11,16 @@ import collections
 import os
 import re
 
-from . import dpkg, nvidia_cuda, nvidia_driver, people, receipt, running, tensorflow
+from . import (
+    dpkg,
+    driver_method,
+    nvidia_cuda,
+    nvidia_driver,
+    people,
+    receipt,
+    running,
+    tensorflow,
+)
 from .change import blocker
 
 Rule = collections.namedtuple("Rule", "id component stops check")
@@ -24,6 +33,8 @@ GIB = 1 << 30
 # The driver is 0.1 GB to fetch and 0.2 GB unpacked, and 0.4 GB with a DKMS build. CUDA's own size
 # is CUDA_NEEDS'. cuDNN's archive beside its content; a TensorFlow 2.9 venv 2.5 GB.
 NEEDS = {
+    # The .run file is 0.4 GB to fetch and 1 GB unpacked, beside what it installs (estimated).
+    "runfile": {"/usr": GIB, "/var/tmp": 3 * GIB // 2, "/var/lib/dkms": GIB // 4},  # noqa: S108
     "nvidia_driver": {"/usr": GIB // 2, "/var/cache/apt": GIB // 4, "/var/lib/dkms": GIB // 4},
     "cuda": {"/usr": 5 * GIB, "/var/cache/apt": 7 * GIB // 4},
     "cudnn": {"cudnn_root": 4 * GIB},
@@ -57,6 +68,8 @@ CUDA_INSTALLER = {"cuda_installer_directory": 7 * GIB // 2, "/var": 7 * GIB // 2
 CUDA_RUNTIME = {"/usr": 13 * GIB // 8, "/var/cache/apt": 3 * GIB // 4}
 # With CUDA and cuDNN among the wheels; pip holds them packed and unpacked for a while (estimated).
 CUDA_WHEELS = {"tensorflow_root": 19 * GIB // 2}
+# What NVIDIA's modules add to an initramfs where they are put into it.
+MODULES_IN_INITRAMFS = GIB // 16
 ROOTS = {
     "cudnn_root": "/opt/nvidia/cudnn",
     "tensorflow_root": "/opt/tensorflow",
@@ -318,6 +331,19 @@ def disk(context):
     return found
 
 
+def boot(context):
+    """{"free", "needed"} in bytes under /boot, where an initramfs is rebuilt; None without one.
+
+    update-initramfs writes each image beside the old one before it takes its place, and the new
+    one holds NVIDIA's modules.
+    """
+    sizes = [info.st_size for info in map(context.stat, context.glob("/boot/initrd.img-*")) if info]
+    free = context.disk_free("/boot")
+    if not sizes or free is None:
+        return None
+    return {"free": free, "needed": max(sizes) + MODULES_IN_INITRAMFS}
+
+
 def compilers(context):
     """Major versions: of the compiler that built the running kernel, and of those installed."""
     version = _text(context, "/proc/version")
@@ -345,6 +371,7 @@ def look(context, run=None):
     return {
         "avx": "avx" in flags[0].split() if flags else None,
         "disk": disk(context),
+        "boot": boot(context),
         "processes": processes(context),
         "secure_boot": secure_boot(context),
         "module_key": module_key(context),
@@ -365,6 +392,10 @@ def look(context, run=None):
         "users": people.users(context),
         "clock": people.clock(),
     }
+
+
+# The way out of another way's driver that the run itself can take.
+SWITCH_HINT = "; or let the run switch: nvidia_driver_switch: switch"
 
 
 # the rules: (found, changes, options, row) -> [(message, hint)]
@@ -442,6 +473,8 @@ def _size(found, component, options, part):
         return cuda_needs(found["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
+    if component == "nvidia_driver" and driver_method.source(part) == driver_method.RUNFILE:
+        return NEEDS["runfile"]
     return NEEDS.get(component, {})
 
 
@@ -471,16 +504,37 @@ def disk_full(found, changes, options, row):
     ]
 
 
+def boot_full(found, changes, options, row):
+    space = found["preflight"].get("boot")
+    if _scope(found, options) != "full" or not space or space["free"] >= space["needed"]:
+        return []
+    if not any(_touches_driver(one, row) for one in changes):
+        return []
+    return [
+        (
+            "/boot is too full: {0:.0f} MB are free where {1:.0f} MB are needed to rebuild an "
+            "initramfs".format(space["free"] / 1e6, space["needed"] / 1e6),
+            "remove kernels that are not booted any more (apt-get autoremove --purge; dpkg -l "
+            "'linux-image-*' lists them), then run again",
+        )
+    ]
+
+
+def _touches_driver(one, row):
+    """True of a change that puts other files in the place of the driver that a job uses."""
+    packages = nvidia_driver.all_packages(row["nvidia_driver"])
+    if one["component"] != "nvidia_driver":
+        return False
+    removed = one["to"] is None and driver_method.DRIVER.match(one["item"]) is not None
+    return one["item"] in packages or one["item"] == nvidia_driver.RUNFILE_ITEM or removed
+
+
 def gpu_processes(found, changes, options, row):
     running = found["preflight"].get("processes")
     # A missing hold or pin is put right without touching the driver that the job uses.
-    packages = nvidia_driver.all_packages(row["nvidia_driver"])
     reboot = options.get("nvidia_driver_reboot")
-    if not any(
-        one["component"] == "nvidia_driver"
-        and (one["item"] in packages or (one["reboot"] and reboot))
-        for one in changes
-    ):
+    ours = [one for one in changes if one["component"] == "nvidia_driver"]
+    if not any(_touches_driver(one, row) or (one["reboot"] and reboot) for one in ours):
         return []
     # With a time to wait, the role waits before it touches anything, and refuses by itself.
     if not running or options.get("nvidia_driver_wait_for_gpu_processes"):
@@ -612,7 +666,9 @@ def gpu_translated(found, _changes, _options, row):
     ]
 
 
-def secure_boot_unsigned(found, _changes, options, _row):
+def secure_boot_unsigned(found, _changes, options, row):
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        return []
     if _scope(found, options) != "full" or found["preflight"].get("secure_boot") is not True:
         return []
     if found["preflight"].get("module_key"):
@@ -622,7 +678,8 @@ def secure_boot_unsigned(found, _changes, options, _row):
             "Secure Boot is on: the kernel will refuse the module that DKMS builds, for no key "
             "that the firmware trusts signs it",
             "switch Secure Boot off in the firmware, or enrol a key of your own (mokutil --import; "
-            "it asks at the console on the next boot) and let DKMS sign with it",
+            "it asks at the console on the next boot) and let DKMS sign with it; on Ubuntu take "
+            "driver_source: distribution, whose modules Canonical signs",
         )
     ]
 
@@ -646,17 +703,42 @@ def nouveau_loaded(found, _changes, options, _row):
     ]
 
 
-def headers_absent(found, _changes, options, _row):
-    if _scope(found, options) != "full":
+def _image(found):
+    """The metapackage of the platform's kernel."""
+    ubuntu = found["platform"].get("distribution") == "ubuntu"
+    return "linux-image-generic" if ubuntu else "linux-image-amd64"
+
+
+def headers_absent(found, _changes, options, row):
+    if _scope(found, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
         return []
     return [
         (
             "the headers of kernel {0} are neither installed nor in the archive any more, so no "
             "module can be built for it".format(kernel),
-            "install the current kernel (apt install linux-image-amd64), reboot, then run again",
+            "install the current kernel (apt install {0}), reboot, then run again".format(
+                _image(found)
+            ),
         )
         for kernel, state in sorted((found["preflight"].get("headers") or {}).items())
         if state == "absent"
+    ]
+
+
+def reboot_kernel(found, changes, options, row):
+    kernels = found["state"]["nvidia_driver"].get("kernels") or []
+    allowed = options.get("nvidia_driver_reboot") and not found["container"]
+    if not allowed or _scope(found, options) != "full" or not kernels:
+        return []
+    ours = [one for one in changes if one["component"] == "nvidia_driver"]
+    if not any(_touches_driver(one, row) or one["reboot"] for one in ours):
+        return []
+    return [
+        (
+            "where a reboot is needed, it comes after the module for the next kernel to boot, {0}, "
+            "was found".format(kernels[0]),
+            "nothing to do",
+        )
     ]
 
 
@@ -667,13 +749,15 @@ def no_kernel(found, _changes, options, _row):
         (
             "nvidia_driver_scope is full, but no kernel image is installed under /boot and the "
             "running kernel is not this system's",
-            "install linux-image-amd64, or set nvidia_driver_scope: userspace",
+            "install {0}, or set nvidia_driver_scope: userspace".format(_image(found)),
         )
     ]
 
 
-def kernel_compiler(found, _changes, options, _row):
+def kernel_compiler(found, _changes, options, row):
     compilers_found = found["preflight"].get("compilers") or {}
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        return []
     kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed")
     if _scope(found, options) != "full" or found["container"]:
         return []
@@ -751,15 +835,65 @@ def held_elsewhere(found, _changes, options, row):
     ]
 
 
-def foreign_driver(found, _changes, _options, row):
-    ours = _locked(row)
+def foreign_driver(found, changes, _options, row):
+    # What the plan removes by itself is no reason to stop.
+    ours = _locked(row) | {one["item"] for one in changes if one["to"] is None}
+    if driver_method.source(row["nvidia_driver"]) == driver_method.RUNFILE:
+        return []  # packaged_driver says it
     names = [name for name in found["preflight"].get("foreign") or [] if name not in ours]
     if not names:
         return []
     return [
         (
             "another NVIDIA driver is installed from packages: " + ", ".join(names),
-            "remove it first: apt-get purge " + " ".join(names),
+            "remove it first: apt-get purge " + " ".join(names) + SWITCH_HINT,
+        )
+    ]
+
+
+def _way(found):
+    state = found["state"]["nvidia_driver"]
+    return state.get("method"), state.get("leftovers") or {}
+
+
+def packaged_driver(found, _changes, options, row):
+    _method, leftovers = _way(found)
+    if driver_method.source(row["nvidia_driver"]) != driver_method.RUNFILE or not leftovers:
+        return []
+    if options.get("nvidia_driver_switch") == "switch":
+        return []
+    return [
+        (
+            "the driver is installed from packages ({0}), and NVIDIA's .run file would be "
+            "installed over their files".format(_some(sorted(leftovers))),
+            "remove them first: apt-get remove " + " ".join(sorted(leftovers)) + SWITCH_HINT,
+        )
+    ]
+
+
+def _some(names):
+    more = " and {0} more".format(len(names) - 4) if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
+
+
+def other_method(found, _changes, options, row):
+    """Packages of one way on a host that our own pins say was made by another one."""
+    method, leftovers = _way(found)
+    way = driver_method.source(row["nvidia_driver"])
+    packaged = (driver_method.DISTRIBUTION, driver_method.NETWORK)
+    if method not in packaged or way not in packaged or method == way:
+        return []
+    if options.get("nvidia_driver_switch") == "switch":
+        return []
+    version = found["state"]["nvidia_driver"]["version"]
+    if version is None and not leftovers:
+        return []
+    return [
+        (
+            "the driver {0} came from source {1}, and the lock's comes from {2}".format(
+                version, method, way
+            ),
+            "keep driver_source: {0} in gpu_stack{1}".format(method, SWITCH_HINT),
         )
     ]
 
@@ -779,15 +913,17 @@ def signed_by_conflict(found, changes, _options, _row):
     ]
 
 
-def runfile_driver(found, _changes, _options, _row):
+def runfile_driver(found, _changes, options, row):
     installer = found["preflight"].get("installer")
-    if not installer:
+    if not installer or options.get("nvidia_driver_switch") == "switch":
+        return []
+    if driver_method.source(row["nvidia_driver"]) == driver_method.RUNFILE:
         return []
     return [
         (
             "a driver was installed by NVIDIA's .run file ({0}); its files would shadow the "
             "packages'".format(", ".join(installer)),
-            "nvidia-uninstall (when no GPU process runs), then run again",
+            "nvidia-uninstall (when no GPU process runs), then run again" + SWITCH_HINT,
         )
     ]
 
@@ -857,6 +993,7 @@ RULES = (
     Rule("run-cut-off", WORK, False, run_cut_off),
     Rule("avx", "tensorflow", True, avx_missing),
     Rule("disk", None, True, disk_full),
+    Rule("boot-full", "nvidia_driver", True, boot_full),
     Rule("gpu-processes", "nvidia_driver", True, gpu_processes),
     Rule("maintenance-window", "nvidia_driver", True, maintenance_window),
     Rule("logged-in", "nvidia_driver", True, logged_in),
@@ -865,6 +1002,7 @@ RULES = (
     Rule("gpu-translated", "tensorflow", False, gpu_translated),
     Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),
     Rule("nouveau", "nvidia_driver", False, nouveau_loaded),
+    Rule("reboot-kernel", "nvidia_driver", False, reboot_kernel),
     Rule("headers", "nvidia_driver", True, headers_absent),
     Rule("no-kernel", "nvidia_driver", True, no_kernel),
     Rule("kernel-compiler", "nvidia_driver", False, kernel_compiler),
@@ -874,6 +1012,8 @@ RULES = (
     Rule("foreign-driver", "nvidia_driver", True, foreign_driver),
     Rule("signed-by", None, True, signed_by_conflict),
     Rule("runfile-driver", "nvidia_driver", True, runfile_driver),
+    Rule("packaged-driver", "nvidia_driver", True, packaged_driver),
+    Rule("driver-method", "nvidia_driver", True, other_method),
     Rule("unowned-cuda", "cuda", True, unowned_cuda),
     Rule("conda", "tensorflow", False, conda_first),
 )
