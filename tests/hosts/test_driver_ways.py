@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.ground import Site, serve
 
 from provision import locallab
+from tests.ground import Site, serve
 
 ROLES = Path(__file__).parents[2] / "roles"
 GPU_STACK = ROLES / "gpu_state" / "module_utils"
