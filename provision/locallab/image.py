@@ -99,7 +99,7 @@ PLATFORMS = {
 # Ubuntu's archive can't be bootstrapped from everywhere: Ubuntu's name, Debian's userland.
 PLATFORMS["ubuntu2004"] = replace(
     PLATFORMS["debian11"],
-    driver_version="550.144.03",
+    driver_version="470.256.02",
     over="debian11",
     identity=identity.FOCAL,
 )

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from conftest import Project, make_project
 
+pytestmark = [pytest.mark.slow]
+
 FLEET = [f"fleet{number}" for number in range(1, 7)]
 CANARY = "fleet3"
 OTHERS = [name for name in FLEET if name != CANARY]

@@ -16,6 +16,8 @@ from conftest import Project, make_project
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 
+pytestmark = [pytest.mark.slow]
+
 HOST = "removal1"
 SMALL = "nvidia_driver,cudnn,gpu_env"
 ABSENT = [
@@ -186,7 +188,6 @@ def test_a_host_goes_forward_and_back_in_one_run_each(host: Project) -> None:
     assert planned(host, *others) == 0
 
 
-@pytest.mark.slow
 def test_tensorflow_goes_to_the_next_patch_and_back(host: Project) -> None:
     """2.9.2 to 2.9.3 by a lock, back by the receipt: one run each, and nothing left to do."""
     only = ["--tags", "tensorflow"]

@@ -163,6 +163,35 @@ def test_the_driver_takes_along_what_no_other_needs(host: Host) -> None:
     assert len(removal.look(context, "nvidia_driver", None)) == 2
 
 
+def test_a_driver_of_the_installer_is_ours_where_the_pins_say_so(host: Host) -> None:
+    context = Context(root=host.root)
+    host.write("/usr/bin/nvidia-uninstall", "#!/bin/sh\n")
+    host.write("/var/lib/nvidia/log", "470.256.02\n")
+    item = ["driver (.run)", "470.256.02"]
+    assert item not in removal.look(context, "nvidia_driver", None)
+    pins = "# Written by provision: the driver stays 470.256.02 on this host.\n"
+    for way, ours in (("runfile", True), ("network", False)):
+        host.write("/etc/apt/preferences.d/provision-nvidia-driver", f"{pins}# Source: {way}\n")
+        assert (item in removal.look(Context(root=host.root), "nvidia_driver", None)) is ours
+    host.remove("/usr/bin/nvidia-uninstall")
+    assert item not in removal.look(Context(root=host.root), "nvidia_driver", None)
+
+
+def test_nvidias_trees_and_what_was_written_for_them_are_ours_by_their_marks(host: Host) -> None:
+    paths = (
+        "/usr/local/cuda-11.2/.provision-packages",
+        "/etc/apt/preferences.d/zz-provision-cuda",
+        "/etc/apt/apt.conf.d/90provision-cuda",
+        "/etc/ld.so.conf.d/00-provision-cuda.conf",
+    )
+    host.write("/usr/local/cuda-11.8/bin/nvcc", "")
+    for path in paths:
+        host.write(path, "")
+    found = removal.look(Context(root=host.root), "cuda", None)
+    assert all([path, "present"] in found for path in paths)
+    assert not any("11.8" in item for item, _ in found)
+
+
 # what forbids it
 
 
@@ -251,8 +280,25 @@ JOB = {"pid": 4711, "user": "alice", "command": "python train.py"}
 DRIVER = {"packages": {"userspace": {"libcuda1": "470.256.02-2"}}}
 
 
+def disturbed(loaded: str | None = None, **seen: Any) -> dict[str, Any]:
+    state = {"nvidia_driver": {"loaded": loaded}}
+    return {"preflight": seen, "container": False, "state": state}
+
+
+def test_the_driver_stays_outside_the_window_and_under_people() -> None:
+    changes = removal.differ("nvidia_driver", [["libcuda1", "470.256.02-2"]])
+    row = {"nvidia_driver": DRIVER}
+    options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
+    shell = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
+    found = disturbed("470.256.02", users=[shell], clock=[5, 60])
+    told = removal.blockers(found, changes, options, row, ["nvidia_driver"])
+    assert [one["id"] for one in told] == ["maintenance-window", "logged-in"]
+    assert all("taken away" in one["message"] for one in told)
+    assert removal.blockers(disturbed(users=[shell]), changes, {}, row, ["nvidia_driver"]) == []
+
+
 def test_the_driver_stays_while_a_gpu_process_runs() -> None:
-    found = {"preflight": {"processes": [JOB]}, "container": False}
+    found = disturbed(processes=[JOB])
     changes = removal.differ("nvidia_driver", [["libcuda1", "470.256.02-2"]])
     row = {"nvidia_driver": DRIVER}
     (one,) = removal.blockers(found, changes, {}, row, ["nvidia_driver"])

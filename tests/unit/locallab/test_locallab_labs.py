@@ -195,9 +195,14 @@ def test_image_name_follows_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert before != image.tag("debian11", "bundle")
 
 
-@pytest.mark.parametrize("name", image.PLATFORMS)
+@pytest.mark.parametrize(
+    "name", [name for name in image.PLATFORMS if image.platform(name).identity is None]
+)
 def test_the_simulated_driver_is_the_platforms_newest(name: str) -> None:
-    """The lock of a host takes that one, and the proof refuses a driver that says another."""
+    """The lock of a host takes that one, and the proof refuses a driver that says another.
+
+    A host that only says Ubuntu can have the drivers alone that are made for it in tests.
+    """
     path = Path(image.__file__).parents[1] / "catalog" / "drivers.yml"
     rows = yaml.safe_load(path.read_text("utf-8"))["drivers"]
     versions = [Version(row["version"]) for row in rows if row["platform"] == name]

@@ -558,9 +558,8 @@ def _reboots(changes, options):
 
 
 def _replaces(changes, row):
-    """True where packages of the driver are installed, exchanged or repaired."""
-    packages = nvidia_driver.all_packages(row["nvidia_driver"])
-    return any(one["component"] == "nvidia_driver" and one["item"] in packages for one in changes)
+    """True where the driver's files are put there, exchanged, repaired or removed."""
+    return any(_touches_driver(one, row) for one in changes)
 
 
 def maintenance_window(found, changes, options, row):

@@ -9,7 +9,18 @@ trees are known by their names and marks.
 import json
 import re
 
-from . import cuda, cudnn, dpkg, gpu_env, nvidia_driver, preflight, receipt, tensorflow
+from . import (
+    cuda,
+    cudnn,
+    dpkg,
+    driver_method,
+    gpu_env,
+    nvidia_cuda,
+    nvidia_driver,
+    preflight,
+    receipt,
+    tensorflow,
+)
 from .change import blocker, change
 
 # Brought in this order, taken away in the opposite one.
@@ -32,6 +43,12 @@ REPOSITORY = (
     "/etc/apt/keyrings/provision-cuda*",
     "/usr/share/keyrings/provision-cuda*",
 )
+# Who is at work forbids taking a driver away as it forbids changing it.
+DISTURBANCES = (
+    ("gpu-processes", preflight.gpu_processes),
+    ("maintenance-window", preflight.maintenance_window),
+    ("logged-in", preflight.logged_in),
+)
 # What the roles write whole, as patterns.
 FILES = {
     "nvidia_driver": (
@@ -43,7 +60,7 @@ FILES = {
         "/etc/apt/keyrings/provision-nvidia-driver*",
         "/usr/share/keyrings/provision-nvidia-driver*",
     ),
-    "cuda": (cuda.PREFERENCES,),
+    "cuda": (cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER),
     "cudnn": (cudnn.LOADER_FILE,),
     "gpu_env": (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER),
     "tensorflow": (),
@@ -131,15 +148,31 @@ def look(context, name, owned):
             found.append([one, context.packages[one]["version"]])
     for pattern in patterns(context, name):
         found += [[path, "present"] for path in context.glob(pattern)]
-    more = {"cuda": _tools, "cudnn": _trees, "gpu_env": _blocks, "tensorflow": _environments}
-    return found + (more[name](context) if name in more else [])
+    more = {
+        "nvidia_driver": _runfile,
+        "cuda": _tools,
+        "cudnn": _trees,
+        "gpu_env": _blocks,
+        "tensorflow": _environments,
+    }
+    return found + more[name](context)
+
+
+def _runfile(context):
+    """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
+    seen = driver_method.runfile(context)
+    pins = context.read(nvidia_driver.PINS)
+    if seen is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
+        return []
+    return [[nvidia_driver.RUNFILE_ITEM, seen["version"]]]
 
 
 def _tools(context):
-    """What profile runtime took out of the toolkit's package."""
+    """What profile runtime took out of the toolkit's package, and our marks in NVIDIA's trees."""
+    found = [[path, "present"] for path in context.glob("/usr/local/cuda-*/" + nvidia_cuda.MARK)]
     if context.exists(cuda.TOOLS_MARKER) and cuda.TOOLS_PACKAGE not in context.packages:
-        return [[cuda.TOOLS_MARKER, "present"]]
-    return []
+        found.append([cuda.TOOLS_MARKER, "present"])
+    return found
 
 
 def _marked(context, root, mark):
@@ -287,9 +320,10 @@ def blockers(found, changes, options, row, gone):
         reasons.append(blocker("needed-package", None, message, hint))
     driver = [one for one in changes if one["component"] == "nvidia_driver"]
     if "nvidia_driver" in gone and driver:
-        for message, hint in preflight.gpu_processes(found, driver, options, row):
-            message = message.replace("would be changed", "would be taken away")
-            reasons.append(blocker("gpu-processes", "nvidia_driver", message, hint))
+        for identifier, rule in DISTURBANCES:
+            for message, hint in rule(found, driver, options, row):
+                message = message.replace("would be changed", "would be taken away")
+                reasons.append(blocker(identifier, "nvidia_driver", message, hint))
     for one in seen.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
             one["pid"], one["user"], TITLES[one["component"]], one["command"]
