@@ -525,6 +525,7 @@ class Solver:
                 "platform": lambda p, _: p.id not in self._own_platforms,
                 # A redraw for an alternative stays near to what was wished.
                 "tensorflow": tensorflow_order if wanted is None else _same,
+                "python": _python_order,
                 "cuda": _cuda_order,
                 "cudnn": _cudnn_order,
                 "gcc": _gcc_order,
@@ -1090,6 +1091,11 @@ def _cudnn_order(value: Cudnn, chosen: Mapping[str, Any]) -> Any:
     return (value.origin == "own", not tested, distance)
 
 
+def _python_order(value: str, chosen: Mapping[str, Any]) -> Any:
+    """The platform's own python3 before another one that it has too."""
+    return value != chosen["platform"].pythons[0]
+
+
 def _gcc_order(value: str, chosen: Mapping[str, Any]) -> Any:
     """The platform's own if nvcc takes it, else the newest that it does; none comes last."""
     return (value == "", value != chosen["platform"].gcc)
@@ -1153,7 +1159,8 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     else:
         why = f"{tensorflow.version} was wished"
     python = found["python"]
-    whose = "was wished" if wish.python else f"is {platform.title}'s own and has wheels"
+    own = "own and has wheels" if python == platform.pythons[0] else "other one and has wheels"
+    whose = "was wished" if wish.python else f"is {platform.title}'s {own}"
     yield Reason("tensorflow", f"{why}; Python {python} {whose}")
 
 

@@ -476,3 +476,13 @@ def test_an_unknown_gpu_has_a_near_one(word: str, expected: str) -> None:
         gpu(word, where="gpu07")
     assert expected in caught.value.expected
     assert caught.value.where == "gpu07"
+
+
+def test_the_platforms_own_python_comes_before_its_other_one() -> None:
+    """Ubuntu 20.04 is made of 3.8 and has 3.9 in universe."""
+    own = stack_of({"tensorflow": "2.9"}, "ubuntu2004")
+    assert own.python == "3.8"
+    assert stack_of({"tensorflow": "2.9", "python": "3.9"}, "ubuntu2004").python == "3.9"
+    other = stack_of({"tensorflow": "2.14"}, "ubuntu2004")
+    assert other.python == "3.9"
+    assert any("other one and has wheels" in reason.text for reason in other.reasons)
