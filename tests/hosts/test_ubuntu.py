@@ -71,7 +71,9 @@ class Ubuntu(Project):
         (self.path / "lab").mkdir(parents=True, exist_ok=True)
         (self.path / "lab/hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
         nvidia, ubuntu = self.path / "nvidia.asc", self.path / "ubuntu.asc"
-        nvidia.write_text(self.site.key.armored + self.site.old_key.armored, "ascii")
+        local = stack.get("cuda_source") == "local"
+        key = self.site.old_key if local else self.site.key
+        nvidia.write_text(key.armored, "ascii")
         archive_of = self.site.ubuntu()
         ubuntu.write_text(str(archive_of["key"]), "ascii")
         bundle = self.path / "ca.pem"
