@@ -783,7 +783,7 @@ class Solver:
             tensorflow=tensorflow.version,
             gcc=found["gcc"],
             constraints=tuple(constraints),
-            sdists=tuple(n for n, p in row.sdists.items() if not p or found["python"] in p),
+            sdists=_sdists(row, found["python"]),
             reasons=tuple(_reasons(found, wish)),
             warnings=tuple(_warnings(found)),
             row=row,
@@ -1092,8 +1092,16 @@ def _cudnn_order(value: Cudnn, chosen: Mapping[str, Any]) -> Any:
 
 
 def _python_order(value: str, chosen: Mapping[str, Any]) -> Any:
-    """The platform's own python3 before another one that it has too."""
-    return value != chosen["platform"].pythons[0]
+    """One with wheels of all that is needed; the platform's own before another that it has too."""
+    return (
+        bool(_sdists(chosen["tensorflow"].row, value)),
+        value != chosen["platform"].pythons[0],
+    )
+
+
+def _sdists(row: TensorflowRow, python: str) -> tuple[str, ...]:
+    """What has no wheel for this Python."""
+    return tuple(name for name, pythons in row.sdists.items() if not pythons or python in pythons)
 
 
 def _gcc_order(value: str, chosen: Mapping[str, Any]) -> Any:
