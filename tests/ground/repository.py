@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -84,9 +85,14 @@ def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
 def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     argv = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--pinentry-mode",
             "loopback", *arguments]  # fmt: skip
-    # No agent may outlive the tests, nor be ended while another process signs with it.
+    # No agent may outlive the tests, nor be ended while another process signs with it. One that
+    # ends takes a moment, and refuses the next in it.
     with locked(home / "agent.lock"):
-        done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+        for _ in range(20):
+            done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+            if b"agent" not in done.stderr or done.returncode == 0:
+                break
+            time.sleep(0.2)
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
     if done.returncode:
         raise RuntimeError(f"gpg {arguments[0]}: {done.stderr.decode()}")
