@@ -1,7 +1,5 @@
 """Each way to a driver, from one to the other, and from one branch to the next and back.
 
-pytestmark = [pytest.mark.slow]
-
 A host with Ubuntu's identity (over Debian's userland) and no kernel of its own: what is shown here
 is the userspace part, from real web servers over TLS; the module's is in test_dkms.py. Each step is
 one run, after which a second one changes nothing and the look finds nothing to do.
@@ -23,6 +21,8 @@ import yaml
 
 from provision import locallab
 from tests.ground import Site, serve
+
+pytestmark = [pytest.mark.slow]
 
 ROLES = Path(__file__).parents[2] / "roles"
 GPU_STACK = ROLES / "gpu_state" / "module_utils"

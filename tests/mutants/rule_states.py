@@ -282,11 +282,43 @@ def driver_states() -> Iterator[State]:
         ("(/usr/bin/nvidia-uninstall)", "shadow", "nvidia-uninstall (when no GPU process"),
     )
     yield State("runfile-driver", "it is not there", {PRE + "installer": []})
+    yield from way_states()
+
+
+def way_states() -> Iterator[State]:
+    """A driver that came another way than the lock's."""
+    switch = {"options": {"nvidia_driver_switch": "switch"}}
+    rule = "packaged-driver"
+    packaged = {DRIVER + "leftovers": {"nvidia-smi": "460.91.03-1", "libcuda1": "460.91.03-1"}}
+    run = {"row/nvidia_driver/source": "runfile"}
+    words = ("from packages (libcuda1, nvidia-smi)", "apt-get remove libcuda1 nvidia-smi")
+    yield State(rule, "the .run file's wish beside packages", {**packaged, **run}, words)
+    yield State(rule, "there are none", {**run, DRIVER + "leftovers": {}})
+    yield State(rule, "the platform's packages are wished for", packaged)
+    yield State(rule, "the run may switch", {**packaged, **run, **switch})
+    rule = "driver-method"
+    there = {DRIVER + "method": "network", DRIVER + "version": "460.91.03"}
+    words = ("460.91.03 came from source network, and the lock's driver comes from distribution",
+             "keep driver_source: network")  # fmt: skip
+    yield State(rule, "our pins say another way", there, words)
+    yield State(rule, "they say the lock's", {**there, DRIVER + "method": "distribution"})
+    yield State(rule, "nothing is left of it", {**there, DRIVER + "version": None})
+    yield State(rule, "the .run file is wished for", {**there, **run})
+    yield State(rule, "something is left", {**there, DRIVER + "version": None, **packaged},
+                ("libcuda1, nvidia-smi came from source network",))  # fmt: skip
+    yield State(rule, "the run may switch", {**there, **switch})
 
 
 def kernel_states() -> Iterator[State]:
     userspace = {"options": {"nvidia_driver_scope": "userspace"}}
     full = {"options": {"nvidia_driver_scope": "full"}}
+    rule = "boot-full"
+    full_boot = {PRE + "boot": {"free": 99_000_000, "needed": 100_000_000}}
+    words = ("99 MB are free where 100 MB are needed", "apt-get autoremove --purge")
+    yield State(rule, "a byte too little", full_boot, words)
+    yield State(rule, "just enough", {PRE + "boot": {"free": 1, "needed": 1}})
+    yield State(rule, "no module is built", {**full_boot, **userspace})
+    yield State(rule, "only a pin is written", full_boot, only=("cuda",))
     rule, on = "secure-boot", {PRE + "secure_boot": True}
     yield State(rule, "Secure Boot is on", on, ("Secure Boot is on", "mokutil --import"))
     yield State(rule, "the firmware does not say", {PRE + "secure_boot": None})

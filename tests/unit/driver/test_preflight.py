@@ -135,10 +135,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.headers": {KERNEL: "absent"}},
         {"preflight.headers": {KERNEL: "unknown"}},
     ),
-    "reboot-kernel": (
-        {"options": {"nvidia_driver_reboot": True}},
-        {"options": {"nvidia_driver_reboot": True}, "container": True},
-    ),
     "no-kernel": (
         {"state.nvidia_driver.kernels": []},
         {"state.nvidia_driver.kernels": [], "container": True},
@@ -662,7 +658,7 @@ def test_people_and_the_clock_are_asked_before_what_disturbs(
         "state.nvidia_driver.loaded": loaded,
         "options": options,
     }
-    assert set(reasons(case, changes)) - {"reboot-kernel"} == asked
+    assert set(reasons(case, changes)) == asked
 
 
 def test_before_the_look_no_window_is_closed() -> None:

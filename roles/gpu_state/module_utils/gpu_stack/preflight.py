@@ -724,23 +724,6 @@ def headers_absent(found, _changes, options, row):
     ]
 
 
-def reboot_kernel(found, changes, options, row):
-    kernels = found["state"]["nvidia_driver"].get("kernels") or []
-    allowed = options.get("nvidia_driver_reboot") and not found["container"]
-    if not allowed or _scope(found, options) != "full" or not kernels:
-        return []
-    ours = [one for one in changes if one["component"] == "nvidia_driver"]
-    if not any(_touches_driver(one, row) or one["reboot"] for one in ours):
-        return []
-    return [
-        (
-            "where a reboot is needed, it comes after the module for the next kernel to boot, {0}, "
-            "was found".format(kernels[0]),
-            "nothing to do",
-        )
-    ]
-
-
 def no_kernel(found, _changes, options, _row):
     if _scope(found, options) != "full" or found["state"]["nvidia_driver"]["kernels"]:
         return []
@@ -889,8 +872,8 @@ def other_method(found, _changes, options, row):
         return []
     return [
         (
-            "the driver {0} came from source {1}, and the lock's comes from {2}".format(
-                version, method, way
+            "{0} came from source {1}, and the lock's driver comes from {2}".format(
+                "the driver " + version if version else _some(sorted(leftovers)), method, way
             ),
             "keep driver_source: {0} in gpu_stack{1}".format(method, SWITCH_HINT),
         )
@@ -1001,7 +984,6 @@ RULES = (
     Rule("gpu-translated", "tensorflow", False, gpu_translated),
     Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),
     Rule("nouveau", "nvidia_driver", False, nouveau_loaded),
-    Rule("reboot-kernel", "nvidia_driver", False, reboot_kernel),
     Rule("headers", "nvidia_driver", True, headers_absent),
     Rule("no-kernel", "nvidia_driver", True, no_kernel),
     Rule("kernel-compiler", "nvidia_driver", False, kernel_compiler),
