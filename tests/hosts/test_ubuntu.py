@@ -75,13 +75,14 @@ class Ubuntu(Project):
         key = self.site.old_key if local else self.site.key
         nvidia.write_text(key.armored, "ascii")
         archive_of = self.site.ubuntu()
+        mirror = f"ubuntu2004={archive_of['url']},focal-updates,focal-security"
         ubuntu.write_text(str(archive_of["key"]), "ascii")
         bundle = self.path / "ca.pem"
         bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
         locked = self.controller(
             bundle, "lock",
             "--nvidia-mirror", self.site.url, "--nvidia-key", str(nvidia),
-            "--archive-mirror", f"ubuntu2004={archive_of['url']}", "--archive-key", str(ubuntu),
+            "--archive-mirror", mirror, "--archive-key", str(ubuntu),
         )  # fmt: skip
         assert locked.returncode == 0, locked.stdout + locked.stderr
         rendered = self.controller(bundle, "render", ".")
