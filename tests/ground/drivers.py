@@ -186,7 +186,9 @@ class Set:
             "Version": version or self.version,
             "Architecture": architecture,
             "Maintainer": "NVIDIA <cudatools@nvidia.com>",
-            "Source": f"nvidia-graphics-drivers-{self.suffix}",
+            "Source": "linux-restricted-modules"
+            if name.startswith("linux-")
+            else f"nvidia-graphics-drivers-{self.suffix}",
             "Section": "restricted/libs",
             "Priority": "optional",
         }
