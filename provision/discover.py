@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +83,8 @@ def ask(
 
     InputError where Ansible can't even begin, and where `limit` leaves no host.
     """
-    arguments = [argument for source in sources for argument in ("-i", source)]
-    if vault_password_file is not None:
-        arguments += ["--vault-password-file", str(vault_password_file.resolve())]
     if limit:
+        arguments = run.sourced(sources, vault_password_file)
         done = run.ansible(project, ["all", *arguments, "--limit", limit, "--list-hosts"])
         meant = {line.strip() for line in done.stdout.splitlines() if line.startswith("    ")}
         hosts = [host for host in hosts if host in meant]
@@ -98,17 +95,11 @@ def ask(
                 got=_words(done.stderr),
                 expected="hosts that have a gpu_stack",
             )
-    with tempfile.TemporaryDirectory(prefix="provision-") as folder:
-        names = Path(folder) / "hosts"
-        names.write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
-        answers = Path(folder) / "answers"
-        command = ["all", *arguments, "--limit", f"@{names}", "--tree", str(answers)]
-        # Reading needs no rights, and so no password.
-        command += ["-m", "ansible.builtin.raw", "-a", SCRIPT, "-e", "ansible_become=false"]
-        done = run.ansible(project, command + (["--forks", str(forks)] if forks else []))
-        found = {host: run.answer(answers / host) for host in hosts}
+    found, errors = run.ask(
+        project, sources, hosts, SCRIPT, vault_password_file=vault_password_file, forks=forks
+    )
     if all(result is None for result in found.values()):
-        raise InputError("Ansible ended before it reached a host", got=_words(done.stderr))
+        raise InputError("Ansible ended before it reached a host", got=_words(errors))
     seen: dict[str, Seen] = {}
     failed: dict[str, str] = {}
     for host, result in found.items():

@@ -8,7 +8,6 @@ are enough to apply the former lock with the project's own roles; nothing is ren
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,20 +73,9 @@ def ask(
     forks: int | None = None,
 ) -> tuple[dict[str, list[Receipt]], dict[str, str]]:
     """Each host's receipts, newest first, and why others gave none. Changes nothing."""
-    command = [argument for source in sources for argument in ("-i", source)]
-    if vault_password_file is not None:
-        command += ["--vault-password-file", str(vault_password_file.resolve())]
-    if forks:
-        command += ["--forks", str(forks)]
-    with tempfile.TemporaryDirectory(prefix="provision-") as folder:
-        names = Path(folder) / "hosts"
-        names.write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
-        answers = Path(folder) / "answers"
-        command = ["all", *command, "--limit", f"@{names}", "--tree", str(answers)]
-        # Receipts can be read by all: no rights, and so no password.
-        command += ["-m", "ansible.builtin.raw", "-a", SCRIPT, "-e", "ansible_become=false"]
-        done = run.ansible(project, command)
-        results = {host: run.answer(answers / host) for host in hosts}
+    results, errors = run.ask(
+        project, sources, hosts, SCRIPT, vault_password_file=vault_password_file, forks=forks
+    )
     found: dict[str, list[Receipt]] = {}
     failed: dict[str, str] = {}
     for host, result in results.items():
@@ -95,7 +83,7 @@ def ask(
         if text.rstrip().endswith("provision:end"):
             found[host] = parse(text)
         else:
-            said = str((result or {}).get("msg") or (result or {}).get("stderr") or done.stderr)
+            said = str((result or {}).get("msg") or (result or {}).get("stderr") or errors)
             failed[host] = " ".join(said.split())[-300:]
     return found, failed
 

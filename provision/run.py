@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -330,6 +331,38 @@ def answer(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def ask(
+    project: Path,
+    sources: Sequence[str],
+    hosts: Sequence[str],
+    script: str,
+    *,
+    vault_password_file: Path | None = None,
+    forks: int | None = None,
+) -> tuple[dict[str, dict[str, Any] | None], str]:
+    """What a shell script that only reads prints on hosts: (each host's result, Ansible's errors).
+
+    No rights are taken, and so no password is asked for. MachineError as `ansible`.
+    """
+    with tempfile.TemporaryDirectory(prefix="provision-") as folder:
+        names = Path(folder) / "hosts"
+        names.write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
+        answers = Path(folder) / "answers"
+        command = ["all", *sourced(sources, vault_password_file), "--limit", f"@{names}"]
+        command += ["--tree", str(answers), "-m", "ansible.builtin.raw", "-a", script]
+        command += ["-e", "ansible_become=false"]
+        done = ansible(project, command + (["--forks", str(forks)] if forks else []))
+        return {host: answer(answers / host) for host in hosts}, done.stderr
+
+
+def sourced(sources: Sequence[str], vault_password_file: Path | None) -> list[str]:
+    """Ansible's arguments for inventories, and for the file that opens them."""
+    found = [argument for source in sources for argument in ("-i", source)]
+    if vault_password_file is not None:
+        found += ["--vault-password-file", str(vault_password_file.resolve())]
+    return found
 
 
 def report_folder(tree: Path) -> Path:
