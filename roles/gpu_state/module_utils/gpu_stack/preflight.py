@@ -508,7 +508,7 @@ def boot_full(found, changes, options, row):
     space = found["preflight"].get("boot")
     if _scope(found, options) != "full" or not space or space["free"] >= space["needed"]:
         return []
-    if not any(_touches_driver(one, row) for one in changes):
+    if not _replaces(changes, row):
         return []
     return [
         (
@@ -534,7 +534,7 @@ def gpu_processes(found, changes, options, row):
     # A missing hold or pin is put right without touching the driver that the job uses.
     reboot = options.get("nvidia_driver_reboot")
     ours = [one for one in changes if one["component"] == "nvidia_driver"]
-    if not any(_touches_driver(one, row) or (one["reboot"] and reboot) for one in ours):
+    if not _replaces(ours, row) and not any(one["reboot"] and reboot for one in ours):
         return []
     # With a time to wait, the role waits before it touches anything, and refuses by itself.
     if not running or options.get("nvidia_driver_wait_for_gpu_processes"):
