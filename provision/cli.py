@@ -592,16 +592,8 @@ def _sources_from(project: Path, sources: list[str] | None) -> str:
 def _run(
     mode: Mode,
     project: Path,
+    options: run.Options,
     *,
-    inventories: list[str] | None,
-    limit: str | None,
-    tags: list[str] | None,
-    skip_tags: list[str] | None,
-    extra_vars: list[str] | None,
-    ask_become_pass: bool,
-    forks: int | None,
-    vault_password_file: Path | None,
-    deep: bool,
     verbose: bool,
     as_json: bool,
     former: bool = False,
@@ -610,31 +602,19 @@ def _run(
 
     `former`: for a lock that is not the project's present one.
     """
-    _check_tags(_split(tags) + _split(skip_tags))
+    _check_tags([*options.tags, *options.skip_tags])
     if not former:
         _check_fresh(project)
-    arguments: dict[str, Any] = {
-        "inventory": inventories or (),
-        "mode": mode,
-        "limit": limit,
-        "tags": _split(tags),
-        "skip_tags": _split(skip_tags),
-        "extra_vars": extra_vars or (),
-        "ask_become_pass": ask_become_pass,
-        "forks": forks,
-        "vault_password_file": vault_password_file,
-        "deep": deep,
-    }
     told: Collection[str] = ()
     if as_json:
-        outcome = run.run_playbook(project, quiet=True, **arguments)
+        outcome = run.run_playbook(project, options, mode=mode)
         _print_json(outcome.report)
-    elif verbose or ask_become_pass:
+    elif verbose or options.ask_become_pass:
         # Ansible's own output, and its prompt for the password.
-        outcome = run.run_playbook(project, quiet=False, **arguments)
+        outcome = run.run_playbook(project, options, mode=mode, quiet=False)
     else:
         with live.view(err) as view:
-            outcome = run.run_playbook(project, quiet=True, on_event=view.on_event, **arguments)
+            outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
         told = view.told if _same_place() else ()
     if outcome.report is None:
         words = outcome.log.read_text(encoding="utf-8", errors="replace") if not verbose else ""
@@ -755,21 +735,18 @@ def plan(
 
     Exit code 5 if anything does, 4 if a host could not be looked at.
     """
-    _run(
-        "plan",
-        project,
-        inventories=inventories,
+    options = run.Options(
+        inventory=inventories or (),
         limit=limit,
-        tags=tags,
-        skip_tags=skip_tags,
-        extra_vars=extra_vars,
+        tags=_split(tags),
+        skip_tags=_split(skip_tags),
+        extra_vars=extra_vars or (),
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
         deep=deep,
-        verbose=ansible_output,
-        as_json=as_json,
     )
+    _run("plan", project, options, verbose=ansible_output, as_json=as_json)
 
 
 @app.command()
@@ -791,21 +768,18 @@ def apply(
 
     The same run as `ansible-playbook site.yml -i lab`.
     """
-    _run(
-        "apply",
-        project,
-        inventories=inventories,
+    options = run.Options(
+        inventory=inventories or (),
         limit=limit,
-        tags=tags,
-        skip_tags=skip_tags,
-        extra_vars=extra_vars,
+        tags=_split(tags),
+        skip_tags=_split(skip_tags),
+        extra_vars=extra_vars or (),
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
         deep=deep,
-        verbose=ansible_output,
-        as_json=as_json,
     )
+    _run("apply", project, options, verbose=ansible_output, as_json=as_json)
 
 
 @app.command()
@@ -825,21 +799,16 @@ def verify(
 
     Exit code 6 if a check fails, 5 if a host differs from its lock.
     """
-    _run(
-        "verify",
-        project,
-        inventories=inventories,
+    options = run.Options(
+        inventory=inventories or (),
         limit=limit,
-        tags=None,
-        skip_tags=None,
-        extra_vars=extra_vars,
+        extra_vars=extra_vars or (),
         ask_become_pass=ask_become_pass,
         forks=forks,
         vault_password_file=vault_password_file,
         deep=deep,
-        verbose=ansible_output,
-        as_json=as_json,
     )
+    _run("verify", project, options, verbose=ansible_output, as_json=as_json)
 
 
 @app.command("doctor")
@@ -872,20 +841,22 @@ def ask_doctor(
         _doctor_log(log, fix=fix, as_json=as_json)
         return
     _check_fresh(project)
-    arguments: dict[str, Any] = {
-        "inventory": inventories or (),
-        "limit": limit,
-        "ask_become_pass": ask_become_pass,
-        "forks": forks,
-        "vault_password_file": vault_password_file,
-        "quiet": not (ansible_output or ask_become_pass) or as_json,
-    }
+    options = run.Options(
+        inventory=inventories or (),
+        limit=limit,
+        extra_vars=extra_vars or (),
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+    )
+    quiet = not (ansible_output or ask_become_pass) or as_json
     steps = ["gpu_doctor_fix=true"] if fix else []
-    report = _doctor(project, arguments | {"extra_vars": [*(extra_vars or ()), *steps]})
+    told = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
+    report = _doctor(project, told, quiet=quiet)
     before = report[0]["hosts"]
     if fix and doctor.components(report[0]):
-        _doctor_runs(project, arguments | {"extra_vars": extra_vars or ()}, report[0])
-        report = _doctor(project, arguments | {"extra_vars": extra_vars or ()})
+        _doctor_runs(project, options, report[0], quiet=quiet)
+        report = _doctor(project, options, quiet=quiet)
         _note_fixed(before, report[0]["hosts"])
     data, code = report
     if as_json:
@@ -896,28 +867,32 @@ def ask_doctor(
     raise typer.Exit(code)
 
 
-def _doctor(project: Path, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
+def _doctor(project: Path, options: run.Options, *, quiet: bool) -> tuple[dict[str, Any], int]:
     """Asks the hosts: (the report, the exit code)."""
     with err.status("asking the hosts what is wrong"):
-        data, code, log = run.ask_doctor(project, **arguments)
+        data, code, log = run.ask_doctor(project, options, quiet=quiet)
     if data is None or not data.get("hosts"):
         words = log.read_text(encoding="utf-8", errors="replace")
         raise _no_report(run.Outcome(None, 0, code, log), words)
     return data, code
 
 
-def _doctor_runs(project: Path, arguments: dict[str, Any], report: Mapping[str, Any]) -> None:
+def _doctor_runs(
+    project: Path, options: run.Options, report: Mapping[str, Any], *, quiet: bool
+) -> None:
     """The runs that fix what a run can: one per set of components, and never a reboot."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for host, names in doctor.components(report).items():
         alike.setdefault(tuple(names), []).append(host)
     for tags, hosts in alike.items():
         _say(f"{', '.join(hosts)}: runs {', '.join(tags)}", err)
-        outcome = run.run_playbook(
-            project,
-            **(arguments | {"limit": ",".join(hosts), "tags": tags}),
+        narrowed = dataclasses.replace(
+            options,
+            limit=",".join(hosts),
+            tags=tags,
             extra_args=("-e", "nvidia_driver_reboot=false"),
         )
+        outcome = run.run_playbook(project, narrowed, quiet=quiet)
         if outcome.exit_code and outcome.report is not None:
             terminal.outcome(outcome.report, err)
 
@@ -1033,24 +1008,19 @@ def go_back(
     told = json.dumps(rollback.variables(former, target, folder))
     if not as_json:
         _say(f"{', '.join(chosen)}: back to {target.short} of {target.written}: {target.words}")
+    options = run.Options(
+        inventory=inventories or (),
+        limit=",".join(chosen),
+        tags=_split(tags),
+        skip_tags=_split(skip_tags),
+        extra_vars=[*(extra_vars or ()), told],
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+    )
     code = 0
     try:
-        _run(
-            "apply",
-            project,
-            inventories=inventories,
-            limit=",".join(chosen),
-            tags=tags,
-            skip_tags=skip_tags,
-            extra_vars=[*(extra_vars or ()), told],
-            ask_become_pass=ask_become_pass,
-            forks=forks,
-            vault_password_file=vault_password_file,
-            deep=False,
-            verbose=ansible_output,
-            as_json=as_json,
-            former=True,
-        )
+        _run("apply", project, options, verbose=ansible_output, as_json=as_json, former=True)
     except typer.Exit as ended:
         code = ended.exit_code
     if not as_json:

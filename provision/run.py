@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -46,59 +46,45 @@ class Outcome:
     log: Path
 
 
+@dataclass(frozen=True)
+class Options:
+    """What a command hands through to `ansible-playbook`, under its names; `deep` is ours.
+
+    `inventory`: without any, the tree's `lab`. Relative paths are relative to where the user is.
+    """
+
+    inventory: Sequence[str] = ()
+    limit: str | None = None
+    tags: Sequence[str] = ()
+    skip_tags: Sequence[str] = ()
+    extra_vars: Sequence[str] = ()
+    ask_become_pass: bool = False
+    forks: int | None = None
+    vault_password_file: Path | None = None
+    deep: bool = False
+    extra_args: Sequence[str] = ()
+
+
 def run_playbook(
     tree: Path,
+    options: Options | None = None,
     *,
-    inventory: Sequence[str] = (),
     mode: Mode = "apply",
-    limit: str | None = None,
-    tags: Sequence[str] = (),
-    skip_tags: Sequence[str] = (),
-    extra_vars: Sequence[str] = (),
-    ask_become_pass: bool = False,
-    forks: int | None = None,
-    vault_password_file: Path | None = None,
-    deep: bool = False,
-    extra_args: Sequence[str] = (),
     on_event: Callable[[Event], None] | None = None,
     quiet: bool = True,
 ) -> Outcome:
     """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
 
     They are the lines of events.jsonl, and one of our own: `interrupt`, at the first Ctrl-C.
-
-    `inventory`: as for `ansible-playbook -i`; without any, the tree's `lab`. Relative paths are
-    relative to where the user is. `quiet` sends Ansible's own output to `report/ansible.log`
-    instead of the terminal.
+    `quiet` sends Ansible's own output to `report/ansible.log` instead of the terminal.
 
     Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
     happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
     is waited for, and gives an outcome with exit code 130; it is ignored from then on.
     """
     tree = tree.resolve()
-    if not (tree / "site.yml").is_file():
-        raise InputError(
-            "is not a rendered project: there is no site.yml",
-            where=str(tree),
-            hint="`provision render` makes it",
-        )
-    command = [
-        find_program(),
-        str(tree / "site.yml"),
-        *arguments(
-            inventory_sources(tree, inventory),
-            mode,
-            limit=limit,
-            tags=tags,
-            skip_tags=skip_tags,
-            extra_vars=extra_vars,
-            ask_become_pass=ask_become_pass,
-            forks=forks,
-            vault_password_file=vault_password_file,
-            deep=deep,
-            extra_args=extra_args,
-        ),
-    ]
+    missing = "is not a rendered project: there is no site.yml"
+    command = _command(tree, "site.yml", missing, options or Options(), mode)
     folder = report_folder(tree)
     log = folder / "ansible.log"
     started = time.time()
@@ -115,15 +101,7 @@ def run_playbook(
 
 
 def ask_doctor(
-    tree: Path,
-    *,
-    inventory: Sequence[str] = (),
-    limit: str | None = None,
-    extra_vars: Sequence[str] = (),
-    ask_become_pass: bool = False,
-    forks: int | None = None,
-    vault_password_file: Path | None = None,
-    quiet: bool = True,
+    tree: Path, options: Options, *, quiet: bool = True
 ) -> tuple[dict[str, Any] | None, int, Path]:
     """Runs `doctor.yml` of `tree`: (what report/doctor.json says, the exit code, Ansible's log).
 
@@ -132,28 +110,8 @@ def ask_doctor(
     `run_playbook`.
     """
     tree = tree.resolve()
-    if not (tree / "doctor.yml").is_file():
-        raise InputError(
-            "there is no doctor.yml: no project, or rendered by an earlier version",
-            where=str(tree),
-            hint="`provision render` makes it",
-        )
-    command = [
-        find_program(),
-        str(tree / "doctor.yml"),
-        *arguments(
-            inventory_sources(tree, inventory),
-            "apply",
-            limit=limit,
-            tags=(),
-            skip_tags=(),
-            extra_vars=extra_vars,
-            ask_become_pass=ask_become_pass,
-            forks=forks,
-            vault_password_file=vault_password_file,
-            extra_args=(),
-        ),
-    ]
+    missing = "there is no doctor.yml: no project, or rendered by an earlier version"
+    command = _command(tree, "doctor.yml", missing, options, "apply")
     folder = report_folder(tree)
     log = folder / "ansible.log"
     path = folder / "doctor.json"
@@ -196,47 +154,46 @@ def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) ->
     return code
 
 
-def arguments(
-    inventory: Sequence[str],
-    mode: Mode,
-    *,
-    limit: str | None,
-    tags: Sequence[str],
-    skip_tags: Sequence[str],
-    extra_vars: Sequence[str],
-    ask_become_pass: bool,
-    forks: int | None,
-    vault_password_file: Path | None,
-    extra_args: Sequence[str],
-    deep: bool = False,
-) -> list[str]:
+def _command(
+    tree: Path, playbook: str, missing: str, options: Options, mode: Mode
+) -> Sequence[str]:
+    """ansible-playbook for a playbook of the tree; `missing` is said where the tree has it not."""
+    path = tree / playbook
+    if not path.is_file():
+        raise InputError(missing, where=str(tree), hint="`provision render` makes it")
+    sources = inventory_sources(tree, options.inventory)
+    return [find_program(), str(path), *arguments(replace(options, inventory=sources), mode)]
+
+
+def arguments(options: Options, mode: Mode) -> list[str]:
     """ansible-playbook's arguments behind the playbook's name. Pure."""
     found: list[str] = []
-    for source in inventory:
+    for source in options.inventory:
         found += ["-i", source]
     if mode == "plan":
         found.append("--check")
     elif mode == "verify":
-        if tags:
-            raise InputError("verify checks whole hosts, it takes no tags", got=",".join(tags))
+        if options.tags:
+            got = ",".join(options.tags)
+            raise InputError("verify checks whole hosts, it takes no tags", got=got)
         found += ["--tags", "verify", "-e", "gpu_verify=always"]
-    if limit:
-        found += ["--limit", limit]
-    if tags:
-        found += ["--tags", ",".join(tags)]
-    if skip_tags:
-        found += ["--skip-tags", ",".join(skip_tags)]
-    if deep:
+    if options.limit:
+        found += ["--limit", options.limit]
+    if options.tags:
+        found += ["--tags", ",".join(options.tags)]
+    if options.skip_tags:
+        found += ["--skip-tags", ",".join(options.skip_tags)]
+    if options.deep:
         found += ["-e", "gpu_deep=true"]
-    for pair in extra_vars:
+    for pair in options.extra_vars:
         found += ["-e", pair]
-    if ask_become_pass:
+    if options.ask_become_pass:
         found.append("--ask-become-pass")
-    if forks is not None:
-        found += ["--forks", str(forks)]
-    if vault_password_file is not None:
-        found += ["--vault-password-file", str(vault_password_file)]
-    return [*found, *extra_args]
+    if options.forks is not None:
+        found += ["--forks", str(options.forks)]
+    if options.vault_password_file is not None:
+        found += ["--vault-password-file", str(options.vault_password_file)]
+    return [*found, *options.extra_args]
 
 
 def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stub_tree import Tree, change, plan
 
-from provision.run import find_program, run_playbook
+from provision.run import Options, find_program, run_playbook
 
 
 def test_a_converged_host_runs_one_task_and_no_checks(tree: Tree) -> None:
@@ -71,7 +71,7 @@ def test_one_failed_host_leaves_the_other_alone(tree: Tree) -> None:
     tree.hosts("gpu01", "gpu02", gpu_verify="never")
     tree.answers("gpu01", plan())
     tree.answers("gpu02", plan(change("cuda")))
-    outcome = run_playbook(tree.path, extra_vars=["cuda_command=false"])
+    outcome = run_playbook(tree.path, Options(extra_vars=["cuda_command=false"]))
     hosts = tree.report()["hosts"]
     assert outcome.exit_code == 4
     assert hosts["gpu01"]["status"] == "converged"
@@ -93,7 +93,7 @@ def test_nothing_secret_is_written(tree: Tree) -> None:
     """Neither a no_log result, nor a task's arguments, nor a variable."""
     tree.hosts("gpu01", gpu_verify="never", cuda_hidden="hunter2", other="swordfish")
     tree.answers("gpu01", plan(change("cuda")))
-    run_playbook(tree.path, extra_vars=["cuda_command=echo tr0ub4dor"])
+    run_playbook(tree.path, Options(extra_vars=["cuda_command=echo tr0ub4dor"]))
     for name in ("events.jsonl", "report.json"):
         text = (tree.path / "report" / name).read_text(encoding="utf-8")
         assert "gpu01" in text

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from provision import cli, rollback
 from provision import lock as locks
 from provision.errors import HostError, InputError, ProvisionError
+from provision.run import Options
 from tests.unit.generator import recorded, test_kept
 
 NOW = "sha256:" + "0" * 64
@@ -133,10 +134,10 @@ def back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, 
         return found, {host: "no route" for host in hosts if host not in answers}
 
     monkeypatch.setattr(cli.rollback, "ask", ask)
-    ran: list[dict[str, Any]] = []
+    ran: list[tuple[Options, dict[str, Any]]] = []
 
-    def run(_mode: str, _project: Path, **arguments: Any) -> None:
-        ran.append(arguments)
+    def run(_mode: str, _project: Path, options: Options, **arguments: Any) -> None:
+        ran.append((options, arguments))
         raise cli.typer.Exit(0)
 
     monkeypatch.setattr(cli, "_run", run)
@@ -161,10 +162,10 @@ def test_the_former_lock_is_applied_by_one_run(back: Any, tmp_path: Path) -> Non
     folder = keep(tmp_path)
     done = back("gpu01", "gpu02")
     assert done.exit_code == 0, (done.output, done.exception)
-    (arguments,) = back.ran
-    assert arguments["limit"] == "gpu01,gpu02"
+    ((options, arguments),) = back.ran
+    assert options.limit == "gpu01,gpu02"
     assert arguments["former"] is True
-    told = json.loads(arguments["extra_vars"][-1])
+    told = json.loads(options.extra_vars[-1])
     assert told["gpu_stacks"] == str(folder)
     assert told["gpu_stack"] == ROW["wish"]
     assert (folder / f"{STACK}.yml").exists()

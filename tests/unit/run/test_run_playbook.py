@@ -19,24 +19,12 @@ from stub_tree import Tree, change, plan
 
 from provision import run
 from provision.errors import InputError, MachineError
-from provision.run import Tail, arguments, inventory_sources, outcome_code, run_playbook
-
-NOTHING: dict[str, Any] = {
-    "limit": None,
-    "tags": (),
-    "skip_tags": (),
-    "extra_vars": (),
-    "ask_become_pass": False,
-    "forks": None,
-    "vault_password_file": None,
-    "extra_args": (),
-}
+from provision.run import Options, Tail, arguments, inventory_sources, outcome_code, run_playbook
 
 
 def test_every_option_reaches_ansible() -> None:
-    found = arguments(
-        ["lab"],
-        "plan",
+    options = Options(
+        inventory=["lab"],
         limit="gpu01",
         tags=["cuda", "cudnn"],
         skip_tags=["tensorflow"],
@@ -46,6 +34,7 @@ def test_every_option_reaches_ansible() -> None:
         vault_password_file=Path("pw"),
         extra_args=["-vvv"],
     )
+    found = arguments(options, "plan")
     expected = (
         "-i lab --check --limit gpu01 --tags cuda,cudnn --skip-tags tensorflow -e a=1"
         " -e @file.yml --ask-become-pass --forks 7 --vault-password-file pw -vvv"
@@ -54,23 +43,23 @@ def test_every_option_reaches_ansible() -> None:
 
 
 def test_verify_asks_for_the_checks_alone() -> None:
-    found = arguments(["lab"], "verify", **NOTHING)
+    found = arguments(Options(inventory=["lab"]), "verify")
     assert found == ["-i", "lab", "--tags", "verify", "-e", "gpu_verify=always"]
 
 
 @pytest.mark.parametrize("mode", ["plan", "apply", "verify"])
 def test_deep_is_the_variable_of_plain_ansible_and_a_users_own_value_wins(mode: Any) -> None:
-    found = arguments(["lab"], mode, deep=True, **(NOTHING | {"extra_vars": ["gpu_deep=false"]}))
+    found = arguments(Options(["lab"], deep=True, extra_vars=["gpu_deep=false"]), mode)
     assert found[-4:] == ["-e", "gpu_deep=true", "-e", "gpu_deep=false"]
 
 
 def test_verify_with_tags_is_refused() -> None:
     with pytest.raises(InputError, match="takes no tags"):
-        arguments(["lab"], "verify", **(NOTHING | {"tags": ["cuda"]}))
+        arguments(Options(["lab"], tags=["cuda"]), "verify")
 
 
 def test_apply_adds_nothing_of_its_own() -> None:
-    assert arguments([], "apply", **NOTHING) == []
+    assert arguments(Options(), "apply") == []
 
 
 def test_a_folder_without_a_playbook_is_refused(tmp_path: Path) -> None:
@@ -81,7 +70,7 @@ def test_a_folder_without_a_playbook_is_refused(tmp_path: Path) -> None:
 
 def test_an_absent_inventory_is_refused(tree: Tree) -> None:
     with pytest.raises(InputError, match="no such inventory"):
-        run_playbook(tree.path, inventory=["nowhere.yml"])
+        run_playbook(tree.path, Options(inventory=["nowhere.yml"]))
 
 
 def test_a_tree_without_its_lab_needs_an_inventory(tree: Tree) -> None:
@@ -140,7 +129,7 @@ def test_a_playbook_that_does_not_parse_exits_with_2_and_no_stale_report(tree: T
 
 def test_a_limit_that_matches_no_host_is_an_error(tree: Tree) -> None:
     tree.answers("gpu01", plan())
-    outcome = run_playbook(tree.path, limit="nobody")
+    outcome = run_playbook(tree.path, Options(limit="nobody"))
     assert outcome.exit_code == 2
     assert "nobody" in outcome.log.read_text(encoding="utf-8")
 
@@ -151,7 +140,7 @@ def test_events_arrive_while_the_run_goes_on(tree: Tree) -> None:
     seen: list[tuple[float, str]] = []
     run_playbook(
         tree.path,
-        extra_vars=["cuda_command='sleep 2'"],
+        Options(extra_vars=["cuda_command='sleep 2'"]),
         on_event=lambda event: seen.append((time.monotonic(), event["event"])),
     )
     names = [name for _, name in seen]
@@ -171,7 +160,7 @@ def test_a_view_that_breaks_does_not_leave_ansible_running(tree: Tree) -> None:
 
     started = time.monotonic()
     with pytest.raises(RuntimeError, match="view"):
-        run_playbook(tree.path, extra_vars=["cuda_command='sleep 60'"], on_event=broken)
+        run_playbook(tree.path, Options(extra_vars=["cuda_command='sleep 60'"]), on_event=broken)
     assert time.monotonic() - started < 45
 
 
@@ -191,9 +180,11 @@ SCRIPT = """
 import sys
 from functools import partial
 from pathlib import Path
-from provision.run import run_playbook
+from provision.run import Options, run_playbook
 outcome = run_playbook(
-    Path(sys.argv[1]), extra_vars=["cuda_command='sleep 60'"], on_event=lambda event: None
+    Path(sys.argv[1]),
+    Options(extra_vars=["cuda_command='sleep 60'"]),
+    on_event=lambda event: None,
 )
 print(outcome.report["hosts"]["gpu01"]["status"], outcome.report["hosts"]["gpu01"]["failure"])
 sys.exit(outcome.exit_code)
@@ -246,11 +237,10 @@ TERMINAL_SCRIPT = """
 import sys
 from functools import partial
 from pathlib import Path
-from provision.run import run_playbook
+from provision.run import Options, run_playbook
 outcome = run_playbook(
     Path(sys.argv[1]),
-    extra_vars=["cuda_command='sleep " + sys.argv[2] + "'"],
-    ask_become_pass=True,
+    Options(extra_vars=["cuda_command='sleep " + sys.argv[2] + "'"], ask_become_pass=True),
     on_event=lambda event: print("event", event["event"], event.get("component"), flush=True),
 )
 sys.exit(outcome.exit_code)
