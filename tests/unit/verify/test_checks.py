@@ -404,7 +404,11 @@ def test_a_driver_that_is_no_package_has_none_to_judge_and_signed_modules_follow
 ):
     check = BY_ID["nvidia_driver.packages"]
     run = {**ROW["nvidia_driver"], "source": "runfile"}
-    assert check(host(row={**ROW, "nvidia_driver": run})).result == "not_applicable"
+    verdict = check(host(row={**ROW, "nvidia_driver": run}))
+    assert (verdict.result, verdict.detail) == (
+        "not_applicable",
+        "the driver came by NVIDIA's .run file, not as packages",
+    )
     packages = {name: dict(sets) for name, sets in ROW["nvidia_driver"]["packages"].items()}
     name = "linux-modules-nvidia-470-server-generic"
     packages["kernel"][name] = "5.4.0-216.236"
