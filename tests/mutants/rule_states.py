@@ -273,6 +273,9 @@ def driver_states() -> Iterator[State]:
         {PRE + "foreign": ["cuda-drivers", "nvidia-driver-535"]},
         ("from packages: cuda-drivers, nvidia-driver-535", "purge cuda-drivers nvidia-driver-535"),
     )
+    run = {"row/nvidia_driver/source": "runfile"}
+    packages = {PRE + "foreign": ["nvidia-driver-535"]}
+    yield State(rule, "the .run file's wish: packaged-driver says it", {**packages, **run})
     yield State(rule, "one of the stack's own is there", {PRE + "foreign": ["libcuda1"]})
     yield State(rule, "one of CUDA's own is there", {PRE + "foreign": ["libcublas11"]})
     yield State(
@@ -293,6 +296,9 @@ def way_states() -> Iterator[State]:
     run = {"row/nvidia_driver/source": "runfile"}
     words = ("from packages (libcuda1, nvidia-smi)", "apt-get remove libcuda1 nvidia-smi")
     yield State(rule, "the .run file's wish beside packages", {**packaged, **run}, words)
+    for number, named in ((4, "(p0, p1, p2, p3)"), (5, "(p0, p1, p2, p3 and 1 more)")):
+        many = {DRIVER + "leftovers": {f"p{one}": "1" for one in range(number)}}
+        yield State(rule, f"{number} packages", {**many, **run}, (named, f"p{number - 1}"))
     yield State(rule, "there are none", {**run, DRIVER + "leftovers": {}})
     yield State(rule, "the platform's packages are wished for", packaged)
     yield State(rule, "the run may switch", {**packaged, **run, **switch})

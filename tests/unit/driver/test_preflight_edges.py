@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gpu_stack import preflight
+from gpu_stack import nvidia_cuda, preflight
 from gpu_stack.change import change
 from gpu_stack.context import Context, Result
 
@@ -416,6 +417,19 @@ def test_room_is_looked_for_where_things_will_be(tmp_path: Path) -> None:
     }
 
 
+def test_room_for_the_local_installer_is_looked_for_where_it_goes(tmp_path: Path) -> None:
+    tree(tmp_path, {"/usr/bin/env": ""})
+    here = context(tmp_path)
+    here.disk_free = lambda _path: 1
+    usual = set(preflight.disk(here))
+    here.row = {"cuda": {"source": "network"}}
+    assert set(preflight.disk(here)) == usual
+    here.row = {"cuda": {"source": "local"}}
+    assert set(preflight.disk(here)) - usual == {"/var/cache/provision", "/var"}
+    here.options = {"cuda_installer_directory": "/big"}
+    assert set(preflight.disk(here)) - usual == {"/big", "/var"}
+
+
 def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
     """/usr may be one disk and /var another: the device is that of the nearest directory."""
     tree(tmp_path, {"/usr/bin/env": "", "/var/cache/x": ""})
@@ -504,6 +518,16 @@ def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
     assert found is not None
     assert found["needed"] == 3000 + (1 << 26)
     assert found["free"] > 0
+
+
+def test_an_initramfs_that_is_not_there_needs_no_room(tmp_path: Path) -> None:
+    assert preflight.boot(context(tmp_path)) is None
+    tree(tmp_path, {f"/boot/initrd.img-{KERNEL}": "x" * 3000})
+    (tmp_path / "boot" / "initrd.img-old").symlink_to("nowhere")
+    here = context(tmp_path)
+    assert (preflight.boot(here) or {})["needed"] == 3000 + (1 << 26)
+    here.disk_free = lambda _path: None
+    assert preflight.boot(here) is None
 
 
 @pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])
@@ -644,6 +668,40 @@ def test_a_reboot_that_is_not_allowed_disturbs_no_job() -> None:
     assert "gpu-processes" in reasons({"preflight.processes": [JOB]}, package)
 
 
+def test_one_change_that_reboots_is_enough_to_disturb_a_job() -> None:
+    case = {"preflight.processes": [JOB], "options": {"nvidia_driver_reboot": True}}
+    hold = change("nvidia_driver", "libcuda1 hold", "not held", "held", "x")
+    module = change("nvidia_driver", "module in the kernel", "a", "b", "x", reboot=True)
+    assert "gpu-processes" in reasons(case, [hold, module])
+
+
+@pytest.mark.parametrize(
+    ("item", "to", "disturbs"),
+    [
+        ("nvidia-driver-535", None, True),
+        ("nvidia-driver-535", "535.1", False),
+        ("/etc/modprobe.d/x.conf", None, False),
+        ("driver (.run)", "470.256.02", True),
+        ("libcuda1", "470.256.02-2", True),
+    ],
+)
+def test_a_driver_that_goes_is_changed_under_its_jobs(
+    item: str, to: str | None, disturbs: bool
+) -> None:
+    one = [change("nvidia_driver", item, "1", to, "x")]
+    assert ("gpu-processes" in reasons({"preflight.processes": [JOB]}, one)) is disturbs
+    other = [change("cuda", item, "1", to, "x")]
+    assert "gpu-processes" not in reasons({"preflight.processes": [JOB]}, other)
+
+
+def test_a_driver_that_the_plan_removes_is_no_foreign_one() -> None:
+    case = {"preflight.foreign": ["nvidia-driver-535"]}
+    gone = change("nvidia_driver", "nvidia-driver-535", "535", None, "x")
+    moved = change("nvidia_driver", "nvidia-driver-535", "535", "535.1", "x")
+    assert "foreign-driver" not in reasons(case, [gone])
+    assert "foreign-driver" in reasons(case, [moved])
+
+
 def test_holds_are_told_in_order_and_with_the_way_out() -> None:
     versions = {"nvidia-smi": "535", "libcuda1": "535", "nvidia-persistenced": "535"}
     packages = {
@@ -695,6 +753,49 @@ def test_a_conflict_of_keys_is_told_for_every_repository() -> None:
         "https://a x is named with different keys (Signed-By) in /1 and /2",
         "https://b y is named with different keys (Signed-By) in /3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("aside", "told"),
+    [
+        ([], ["a", "b", "c"]),
+        # What is left of the first agrees with itself; the second is not touched by it.
+        (["/1"], ["b", "c"]),
+        # Two of the last are left, and they may contradict each other.
+        (["/5"], ["a", "b", "c"]),
+        (["/4", "/5"], ["a", "b"]),
+    ],
+)
+def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list[str]) -> None:
+    found = copy.deepcopy(GOOD)
+    found["preflight"]["signed_by"] = [
+        ["a", "x", ["/1", "/2"]], ["b", "x", ["/3"]], ["c", "x", ["/4", "/5", "/6"]],
+    ]  # fmt: skip
+    changes = [change("cuda", file, "there", nvidia_cuda.ASIDE, "x") for file in aside]
+    changes.append(change("cuda", "/2", "there", "written", "x"))
+    reasons_told = preflight.blockers(found, changes, {}, ROW)
+    words = [one["message"].split(": ")[1].split()[0] for one in reasons_told]
+    assert words == told
+
+
+@pytest.mark.parametrize(
+    ("cuda", "told"),
+    [
+        ({"source": "network"}, []),
+        ({"source": "local"}, []),
+        ({"source": "distribution"}, ["unowned-cuda"]),
+        # What of CUDA is there goes, and the stack has none.
+        (None, ["unowned-cuda"]),
+    ],
+)
+def test_a_cuda_of_nobody_is_in_nobodys_way_where_the_place_is_nvidias(
+    cuda: Any, told: list[str]
+) -> None:
+    found = copy.deepcopy(GOOD)
+    found["preflight"]["usr_local_cuda"] = {"path": "/usr/local/cuda", "named_in": ["/f"]}
+    changes = [change("cuda", "libcudart11.0", "11.2", None, "x")]
+    row = {**ROW, "cuda": {**(ROW.get("cuda") or {}), **cuda} if cuda else None}
+    assert [one["id"] for one in preflight.blockers(found, changes, {}, row)] == told
 
 
 def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:

@@ -1,4 +1,4 @@
-"""Room on the disk for environments of TensorFlow, with their own CUDA and beside each other."""
+"""Room on the disk: TensorFlow's environments, NVIDIA's own packages and the `.run` file."""
 
 from __future__ import annotations
 
@@ -60,3 +60,46 @@ def test_all_that_is_missing_is_added_up() -> None:
     ((message, _hint),) = full(12 * GIB - 1, own=None, part=OWN)
     assert "(tensorflow in /opt/tensorflow, tensorflow 2.14.1 in /opt/tensorflow)" in message
     assert full(12 * GIB, own=None, part=OWN) == []
+
+
+INSTALLER = {"/var/cache/provision": 7 * GIB // 2, "/var": 7 * GIB // 2}
+BY_WAY: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
+    ("cuda", {"source": "network"}, "", {"/usr": 7 * GIB, "/var/cache/apt": 7 * GIB // 2}),
+    ("cuda", {"source": "network"}, "runtime", {"/usr": 3 * GIB, "/var/cache/apt": 3 * GIB // 2}),
+    ("cuda", {"source": "local"}, "", {"/usr": 7 * GIB, **INSTALLER}),
+    ("cuda", {"source": "local"}, "runtime", {"/usr": 3 * GIB, **INSTALLER}),
+    (
+        "nvidia_driver",
+        {"source": "runfile"},
+        "",
+        {"/usr": GIB, "/var/tmp": 3 * GIB // 2, "/var/lib/dkms": GIB // 4},
+    ),
+]
+
+
+@pytest.mark.parametrize(("component", "part", "profile", "needs"), BY_WAY)
+def test_nvidias_own_ways_need_their_room_to_the_byte(
+    component: str, part: dict[str, Any], profile: str, needs: dict[str, int]
+) -> None:
+    def told(disks: dict[str, int], **options: str) -> list[Any]:
+        spaces = {path: {"free": free, "device": path} for path, free in disks.items()}
+        seen = {
+            # A platform whose own CUDA needs less.
+            "platform": {"distribution": "debian", "release": "11"},
+            "preflight": {"disk": spaces},
+            "state": {component: {"version": None}},
+        }
+        options = {"cuda_profile": profile, **options}
+        change = [{"component": component}]
+        found: list[Any] = preflight.disk_full(seen, change, options, {component: part})
+        return found
+
+    places = ("/usr", "/var", "/var/tmp", "/var/cache/apt", "/var/lib/dkms", "/var/cache/provision")
+    enough = {place: needs.get(place, 0) for place in places}
+    assert told(enough) == []
+    for place in needs:
+        ((message, _hint),) = told({**enough, place: needs[place] - 1})
+        assert f"({component} in {place})" in message
+    if part["source"] == "local":
+        moved = {**enough, "/var/cache/provision": 0, "/big": 7 * GIB // 2}
+        assert told(moved, cuda_installer_directory="/big") == []

@@ -473,7 +473,7 @@ def _size(found, component, options, part):
         return cuda_needs(found["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
-    if component == "nvidia_driver" and driver_method.source(part) == driver_method.RUNFILE:
+    if driver_method.source(part) == driver_method.RUNFILE:
         return NEEDS["runfile"]
     return NEEDS.get(component, {})
 
@@ -522,11 +522,9 @@ def boot_full(found, changes, options, row):
 
 def _touches_driver(one, row):
     """True of a change that puts other files in the place of the driver that a job uses."""
-    packages = nvidia_driver.all_packages(row["nvidia_driver"])
-    if one["component"] != "nvidia_driver":
-        return False
-    removed = one["to"] is None and driver_method.DRIVER.match(one["item"]) is not None
-    return one["item"] in packages or one["item"] == nvidia_driver.RUNFILE_ITEM or removed
+    files = [*nvidia_driver.all_packages(row["nvidia_driver"]), nvidia_driver.RUNFILE_ITEM]
+    removed = one["to"] is None and driver_method.DRIVER.match(one["item"])
+    return one["component"] == "nvidia_driver" and (one["item"] in files or bool(removed))
 
 
 def gpu_processes(found, changes, options, row):
@@ -835,7 +833,7 @@ def foreign_driver(found, changes, _options, row):
 
 def _way(found):
     state = found["state"]["nvidia_driver"]
-    return state.get("method"), state.get("leftovers") or {}
+    return state.get("method"), state.get("leftovers")
 
 
 def packaged_driver(found, _changes, options, row):
@@ -883,6 +881,11 @@ def other_method(found, _changes, options, row):
 def signed_by_conflict(found, changes, _options, _row):
     # What is put aside first is in nobody's way then.
     aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
+
+    def settled(files):
+        left = [file for file in files if file not in aside]
+        return left != files and len(left) < 2  # one file may contradict itself
+
     return [
         (
             "apt refuses all work: {0} {1} is named with different keys (Signed-By) in {2}".format(
@@ -891,7 +894,7 @@ def signed_by_conflict(found, changes, _options, _row):
             "keep one of the entries, with the key it needs",
         )
         for uri, suite, files in found["preflight"].get("signed_by") or []
-        if not aside or len([file for file in files if file not in aside]) > 1
+        if not settled(files)
     ]
 
 
