@@ -74,15 +74,20 @@ def target(lab: locallab.Lab) -> fleet.Target:
 def ours(made: Ground, lab: locallab.Lab) -> dict[str, float]:
     """The rendered project on a bare host, as a person runs it; seconds to each point."""
     demo.write_inventory(made.project, lab, made.archive)
-    masters = made.folder / "masters"
+    return playbook(made.project, made.folder)
+
+
+def playbook(project: Path, folder: Path) -> dict[str, float]:
+    """One run of a project whose inventory names a bare host; its log and events in `folder`."""
+    masters = folder / "masters"
     masters.mkdir(exist_ok=True)
-    report = made.folder / "report"
+    report = folder / "report"
     shutil.rmtree(report, ignore_errors=True)
     started = time.time()
     cost = processes.measure(
         [str(BIN / "ansible-playbook"), "site.yml", "-i", "lab"],
-        log=made.folder / "ours.log",
-        cwd=made.project,
+        log=folder / "ours.log",
+        cwd=project,
         environment={
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(masters),
             "PROVISION_REPORT_DIR": str(report),
@@ -90,7 +95,7 @@ def ours(made: Ground, lab: locallab.Lab) -> dict[str, float]:
         afterwards=lambda: fleet.close_masters(masters),
     )
     if cost.exit:
-        raise SystemExit(f"the cold run failed: see {made.folder}/ours.log")
+        raise SystemExit(f"the cold run failed: {_end(folder / 'ours.log')}")
     events = [
         json.loads(line) for line in (report / "events.jsonl").read_text("utf-8").splitlines()
     ]
@@ -126,34 +131,45 @@ def _seconds(event: dict[str, Any]) -> float:
 
 def by_hand(made: Ground, lab: locallab.Lab, wanted: dict[str, Any]) -> dict[str, float]:
     """The same steps as one script over plain ssh; seconds to each point."""
+    script = made.folder / "by_hand.sh"
+    script.write_text(variables(made, wanted) + (WAYS / "by_hand.sh").read_text("utf-8"), "utf-8")
+    (requirements,) = (made.project / "stacks").glob("*.requirements.txt")
+    return typed(
+        lab,
+        made.folder / "by_hand.log",
+        ("sudo sh -c 'cat > /var/tmp/cudnn.tgz'", made.archive.path),
+        ("sudo sh -c 'cat > /var/tmp/requirements.txt'", requirements),
+        ("sudo bash -s", script),
+    )
+
+
+def typed(lab: locallab.Lab, log: Path, *commands: tuple[str, Path]) -> dict[str, float]:
+    """Commands on a host over plain ssh, each with a file as its input; seconds to each point."""
     host = lab.hosts[0]
     ssh = [
         *["ssh", *lab.ssh_arguments(), "-o", "BatchMode=yes"],
         *["-i", str(host.key_file), f"{host.user}@{host.address}"],
     ]
-    script = made.folder / "by_hand.sh"
-    script.write_text(variables(made, wanted) + (WAYS / "by_hand.sh").read_text("utf-8"), "utf-8")
-    (requirements,) = (made.project / "stacks").glob("*.requirements.txt")
-    log = made.folder / "by_hand.log"
     started = time.time()
     with log.open("wb") as stream:
-        for command, source in (
-            ("sudo sh -c 'cat > /var/tmp/cudnn.tgz'", made.archive.path),
-            ("sudo sh -c 'cat > /var/tmp/requirements.txt'", requirements),
-            ("sudo bash -s", script),
-        ):
+        for command, source in commands:
             with source.open("rb") as data:
                 code = subprocess.run(
                     [*ssh, command], stdin=data, stdout=stream, stderr=stream, check=False
                 ).returncode
             if code:
-                raise SystemExit(f"the script by hand failed: see {log}")
+                raise SystemExit(f"the script failed: {_end(log)}")
     said = dict(
         line.split()[1:3]
         for line in log.read_text("utf-8", "replace").splitlines()
         if line.startswith("BENCH ")
     )
     return {name: round(float(said[name]) - started, 1) for name in ("installed", "proven")}
+
+
+def _end(log: Path) -> str:
+    """A log's last lines: its folder goes with the benchmark."""
+    return "\n".join(["", *log.read_text("utf-8", "replace").splitlines()[-25:]])
 
 
 def variables(made: Ground, wanted: dict[str, Any]) -> str:

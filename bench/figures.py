@@ -127,4 +127,12 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
     few, many = _cpus(rerun, 1, "ours"), _cpus(rerun, 100, "ours")
     each = per_host(median(few), median(many), 100) if few and many else None
     found.append(Bound("d", "controller CPU seconds per converged host", 0.35, each))
+    ubuntu = results.get("ubuntu") or {}
+    script = [run["proven"] for run in ubuntu.get("tutorial", [])]
+    for way, text in (
+        ("ours", "Ubuntu, cold rebuild: ours / the tutorials' commands"),
+        ("sources", "the same from the tutorials' own sources"),
+    ):
+        walls = [run["proven"] for run in ubuntu.get(way, [])]
+        found.append(Bound("f", text, 0.9, ratio(walls, script)))
     return found

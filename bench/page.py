@@ -15,6 +15,12 @@ WAYS = {
     "floor": "Ansible with one empty task (its own floor)",
 }
 
+UBUNTU = {
+    "ours": "ours",
+    "sources": "ours, their sources",
+    "tutorial": "the tutorials' commands",
+}
+
 INTRODUCTION = """\
 # Benchmark
 
@@ -77,11 +83,34 @@ From (b): processor time on the controller, ssh and its masters included, of 100
 one, by 99.
 """
 
+ABOUT_UBUNTU = """\
+## (f) A bare host of Ubuntu's name, cold, against the tutorials
+
+A fresh host that carries Ubuntu 20.04's identity over a Debian 11 userland, with a kernel under
+/boot; NVIDIA's and Canonical's servers are stand-ins on this machine, made of Debian's packages and
+asked over TLS. The tutorials' commands are `bench/ways/tutorial.sh`: nouveau away, the R470 `.run`
+with `--silent --dkms --no-questions`, the CUDA 11.2.2 local installer and `cuda-toolkit-11-2`,
+cuDNN's tarball copied into CUDA's tree, `.bashrc`, a venv and pip. All three build the module with
+DKMS, fetch the same release of everything, have the same caches of apt and pip, and end with the
+same proof: `nvidia-smi`, `nvcc`, TensorFlow's GPUs, a small fit.
+
+- *ours* is NVIDIA's network repository for the driver and CUDA. A wish that names no source gets
+  Canonical's driver, whose modules are built and signed already; the stand-in of those holds
+  nothing, so that is not what is measured.
+- *ours, their sources* is the `.run` file and the local installer, as the tutorials have them.
+
+What the host received is counted at its interface, whatever it was: packages, archives, wheels,
+what Ansible sends. The servers are on the hosts' own machine: there is no line to wait for, and
+what is fetched costs only the processors' time to encrypt, write and hash it. Over a real line each
+byte costs more, and fewer of them count for more.
+"""
+
 AGAIN = """\
 ## Measure it yourself
 
-    make bench                                  # everything, about 40 minutes on 2 cores
+    make bench                                  # everything, about 75 minutes on 2 cores
     .venv/bin/python scripts/benchmark.py --only rerun --hosts 1,10 --rounds 2
+    .venv/bin/python scripts/benchmark.py --only ubuntu --cold-rounds 2
 
 It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
 them. It exits 0 whatever the ratios are: a slow machine is no error. Run it on a machine that does
@@ -103,6 +132,8 @@ def render(results: Mapping[str, Any]) -> str:
         parts += [ABOUT_CPU, _cpu(results["rerun"])]
     if results.get("solve"):
         parts += [ABOUT_SOLVE, _solve(results["solve"])]
+    if results.get("ubuntu"):
+        parts += [ABOUT_UBUNTU, _ubuntu(results["ubuntu"])]
     notes = results.get("notes") or []
     if notes:
         parts += [
@@ -160,6 +191,37 @@ def _cold(part: Mapping[str, Any]) -> str:
             f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
         )
     return text
+
+
+def _ubuntu(part: Mapping[str, Any]) -> str:
+    script = part["tutorial"]
+    rows = []
+    for way, text in UBUNTU.items():
+        runs = part[way]
+        row = [text]
+        for point in ("installed", "proven"):
+            row.append(figures.spread([run[point] for run in runs]))
+        ratio = figures.ratio([run["proven"] for run in runs], [run["proven"] for run in script])
+        received = [run["received"] for run in runs]
+        less = figures.ratio(received, [run["received"] for run in script])
+        row += [
+            f"{ratio:.2f}" if ratio and way != "tutorial" else "",
+            f"{figures.median([run['cpu'] for run in runs]):.0f}",
+            f"{figures.median(received) / 1e9:.2f} GB",
+            f"{less:.2f}" if less and way != "tutorial" else "",
+        ]
+        rows.append(row)
+    return figures.table(
+        [
+            "",
+            "seconds until installed",
+            "... and proven",
+            "of the tutorials'",
+            "received",
+            "of theirs",
+        ],
+        rows,
+    )  # fmt: skip
 
 
 def _rerun(part: Mapping[str, Any]) -> str:

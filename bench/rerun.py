@@ -181,11 +181,11 @@ def measure(
             for number in range(rounds):
                 turn = number % len(names)
                 for name in names[turn:] + names[:turn]:
-                    before = _host_cpu(podman, target)
+                    before = host_cpu(podman, target.container)
                     cost = ALL[name](hosts, ground)
                     if cost.exit:
                         raise SystemExit(f"{name} on {count} hosts failed: see {ground.folder}")
-                    used = _host_cpu(podman, target) - before
+                    used = host_cpu(podman, target.container) - before
                     run = {"wall": cost.wall, "cpu": cost.cpu, "hosts_cpu": used}
                     found[name].append({key: round(value, 3) for key, value in run.items()})
                     say(
@@ -196,11 +196,11 @@ def measure(
     return {"runs": runs}
 
 
-def _host_cpu(podman: Podman, target: fleet.Target) -> float:
-    """CPU seconds that the hosts' container has used so far, all its programs together."""
+def host_cpu(podman: Podman, container: str) -> float:
+    """CPU seconds that a container has used so far, all its programs together."""
     script = (
         "cat /sys/fs/cgroup/cpuacct/cpuacct.usage 2>/dev/null || "
         "sed -n 's/^usage_usec \\(.*\\)/\\1000/p' /sys/fs/cgroup/cpu.stat"
     )
-    text = podman.run("exec", target.container, "sh", "-c", script).stdout.decode().strip()
+    text = podman.run("exec", container, "sh", "-c", script).stdout.decode().strip()
     return int(text) / 1e9 if text.isdigit() else 0.0

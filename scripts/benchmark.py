@@ -22,12 +22,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import cold, figures, page, rendering, rerun, solving, state  # noqa: E402
+from bench import cold, figures, page, rendering, rerun, solving, state, ubuntu  # noqa: E402
 from provision import locallab  # noqa: E402
 from provision.errors import ProvisionError  # noqa: E402
 from provision.locallab.machine import connect  # noqa: E402
 
-PARTS = ("render", "solve", "cold", "rerun")
+PARTS = ("render", "solve", "cold", "rerun", "ubuntu")
 ENVIRONMENT = ROOT / ".venv-bench"
 
 
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--hosts", default="1,10,100", help="of the re-runs")
     parser.add_argument("--rounds", type=int, default=3, help="of re-runs and renders")
-    parser.add_argument("--cold-rounds", type=int, default=2)
+    parser.add_argument("--cold-rounds", type=int, default=2, help="of both kinds of bare hosts")
     parser.add_argument("--json", type=Path, default=ROOT / "docs" / "benchmark.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmark.md")
     chosen = parser.parse_args(arguments)
@@ -134,6 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results["solve"] = {"date": today, **found}
         if set(chosen.only) & {"cold", "rerun"}:
             hosts(chosen, results, today)
+        if "ubuntu" in chosen.only:
+            with (
+                tempfile.TemporaryDirectory(prefix="provision-bench.") as folder,
+                ubuntu.ground(Path(folder), connect()) as made,
+            ):
+                found = ubuntu.measure(made, rounds=chosen.cold_rounds, say=say)
+            results["ubuntu"] = {"date": today, **found}
     except ProvisionError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -7,6 +7,7 @@ of different rounds, a bound said to be met that was not measured.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench import cold, figures, fleet, page, processes, rendering, rerun, solving, state
+from bench import cold, figures, fleet, page, processes, rendering, rerun, solving, state, ubuntu
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,6 +63,20 @@ RESULTS: dict[str, Any] = {
             "100": [{"lock": 0.5, "wheels": 0.5, "render": 0.5, "inventory": 1.0}],
             "10000": [{"lock": 0.8, "wheels": 0.5, "render": 2.0, "inventory": 30.0}],
         },
+    },
+    "ubuntu": {
+        "ours": [
+            {"installed": 90.0, "proven": 100.0, "received": 2_000_000_000, "cpu": 60.0},
+            {"installed": 60.0, "proven": 70.0, "received": 2_000_000_000, "cpu": 60.0},
+        ],
+        "sources": [
+            {"installed": 150.0, "proven": 190.0, "received": 3_000_000_000, "cpu": 90.0},
+            {"installed": 120.0, "proven": 130.0, "received": 3_000_000_000, "cpu": 90.0},
+        ],
+        "tutorial": [
+            {"installed": 190.0, "proven": 200.0, "received": 4_000_000_000, "cpu": 120.0},
+            {"installed": 90.0, "proven": 100.0, "received": 4_000_000_000, "cpu": 120.0},
+        ],
     },
     "render": {
         "runs": {
@@ -117,8 +132,12 @@ def test_what_one_more_host_costs() -> None:
 
 
 def test_every_bound_is_judged_by_its_own_runs() -> None:
-    assert bound("cold").value == pytest.approx(1.1)
-    assert bound("cold").met is True
+    assert bound("by hand").value == pytest.approx(1.1)
+    assert bound("by hand").met is True
+    assert bound("Ubuntu, cold").value == pytest.approx(0.6)
+    assert bound("Ubuntu, cold").met is True
+    assert bound("tutorials' own sources").value == pytest.approx(1.125)
+    assert bound("tutorials' own sources").met is False
     assert bound("1 hosts: ours / pyinfra").value == 0.5
     assert bound("10 hosts: ours / pyinfra").value == 1.0
     assert bound("10 hosts: ours / pyinfra").met is False
@@ -136,7 +155,7 @@ def test_a_verdict_tells_the_distance() -> None:
     assert bound("plain Ansible").verdict == "met, 40 % below"
 
 
-@pytest.mark.parametrize("part", ["cold", "rerun", "render", "solve"])
+@pytest.mark.parametrize("part", ["cold", "rerun", "render", "solve", "ubuntu"])
 def test_what_was_not_measured_is_not_met(part: str) -> None:
     left = {key: value for key, value in RESULTS.items() if key != part}
     unmeasured = [one for one in figures.bounds(left) if one.value is None]
@@ -160,6 +179,14 @@ def test_the_page_tells_every_figure_and_verdict() -> None:
     assert "Memory per host beyond the smaller inventory: 1.0 KiB" in text
     assert "| 0.90 | 5.85 | 0.050 |" in text
     assert "| 10,000 | 0.80 (n=1) | 0.50 (n=1) | 2.00 (n=1) | 30.0 (n=1) |" in text
+    assert (
+        "| ours | 75.0 (60.0-90.0, n=2) | 85.0 (70.0-100.0, n=2) | 0.60 | 60 | 2.00 GB | 0.50 |"
+        in text
+    )
+    assert (
+        "| the tutorials' commands | 140.0 (90.0-190.0, n=2) | 150.0 (100.0-200.0, n=2) |"
+        "  | 120 | 4.00 GB |  |" in text
+    )
 
 
 def test_a_page_without_some_parts_is_a_page() -> None:
@@ -271,7 +298,7 @@ def test_the_script_gets_the_state_as_variables(tmp_path: Path) -> None:
     assert state.content(WANTED, "/etc/x") == b"hello\n"
 
 
-@pytest.mark.parametrize("name", ["assert.sh", "by_hand.sh"])
+@pytest.mark.parametrize("name", ["assert.sh", "by_hand.sh", "tutorial.sh"])
 def test_the_scripts_are_shell(name: str) -> None:
     subprocess.run(["bash", "-n", str(rerun.WAYS / name)], check=True)
 
@@ -301,6 +328,104 @@ def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
     }  # fmt: skip
 
 
+class Servers:
+    """The proving ground's addresses, without the packages behind them."""
+
+    url = "https://192.0.2.1:8443"
+    cuda_url = f"{url}/repo"
+
+    def runfile(self, branch: str) -> dict[str, object]:
+        return {"url": f"{self.url}/{branch}.run", "sha256": "ab" * 32}
+
+    def local_installer(self) -> dict[str, object]:
+        return {"url": f"{self.url}/local.deb", "directory": "/var/cuda-repo-x"}
+
+    def cudnn(self) -> dict[str, object]:
+        url = f"{self.url}/cudnn.tgz"
+        return {"url": url, "version": "8.5.0.96", "cuda": "11.2", "sha256": "cd" * 32}
+
+
+def test_the_tutorials_are_told_all_that_their_script_names() -> None:
+    text = (cold.WAYS / "tutorial.sh").read_text("utf-8")
+    told = ubuntu.variables(Servers(), "5.4.0-1-generic")  # type: ignore[arg-type]
+    names = {line.partition("=")[0] for line in told.splitlines() if re.match(r"[a-z_]+=", line)}
+    used = set(re.findall(r"(?<!\\)\$\{?([a-z_]+)", text))
+    assert used == names
+    assert "driver_url=https://192.0.2.1:8443/470.run\n" in told
+    assert "kernel=5.4.0-1-generic\n" in told
+
+
+def test_both_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:
+    """All alike but the sources: the releases, the kernel's module, where cuDNN comes from."""
+
+    class Lab:
+        def inventory(self, group: str) -> dict[str, Any]:
+            return {group: {"hosts": {"focal1": {}}}}
+
+    made = ubuntu.Ground(Servers(), tmp_path, None)  # type: ignore[arg-type]
+    wishes = []
+    for way in ubuntu.WISHES:
+        said = made.inventory(way, Lab())["gpu_hosts"]["vars"]  # type: ignore[arg-type]
+        assert said["nvidia_driver_scope"] == "full"
+        assert said["nvidia_driver_persistence"] is False
+        assert said["cudnn_urls"] == ["https://192.0.2.1:8443/cudnn.tgz"]
+        wishes.append(said["gpu_stack"])
+    network, sources = wishes
+    assert {wish["tensorflow"] for wish in wishes} == {"2.9"}
+    assert network["driver_source"] == "network"
+    assert "driver_sha256" not in network
+    assert (sources["driver_source"], sources["cuda_source"]) == ("runfile", "local")
+    assert sources["driver_sha256"] == "ab" * 32
+
+
+def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each on a host of its own, which goes even where it fails; the bytes are of it alone."""
+    calls: list[str] = []
+    received = iter(range(0, 10_000, 500))
+    used = iter(range(0, 1_000, 7))
+
+    class Lab:
+        def down(self) -> None:
+            calls.append("down")
+
+    class Ground(ubuntu.Ground):
+        def host(self, name: str, _say: Any) -> Any:
+            calls.append(name)
+            return Lab()
+
+        def received(self, _lab: Any) -> int:
+            return next(received)
+
+        def cpu(self, _lab: Any) -> float:
+            return next(used)
+
+        def project(self, way: str, _lab: Any) -> Path:
+            return tmp_path / way
+
+    def playbook(project: Path, _folder: Path) -> dict[str, float]:
+        return {"installed": 1.0, "proven": {"ours": 2.0, "sources": 3.0}[project.name]}
+
+    def tutorial(_made: Any, _lab: Any) -> dict[str, float]:
+        return {"installed": 3.0, "proven": 4.0}
+
+    monkeypatch.setattr(cold, "playbook", playbook)
+    monkeypatch.setattr(ubuntu, "tutorial", tutorial)
+    made = Ground(None, tmp_path, None)  # type: ignore[arg-type]
+    found = ubuntu.measure(made, rounds=2, say=lambda _text: None)
+    assert calls[::2] == ["ours1", "tutorial1", "sources1", "sources2", "tutorial2", "ours2"]
+    assert set(calls[1::2]) == {"down"}
+    assert found["ours"] == [{"installed": 1.0, "proven": 2.0, "received": 500, "cpu": 7}] * 2
+    assert found["tutorial"] == [{"installed": 3.0, "proven": 4.0, "received": 500, "cpu": 7}] * 2
+
+    def failing(_made: Any, _lab: Any) -> dict[str, float]:
+        raise SystemExit("the script failed")
+
+    monkeypatch.setattr(ubuntu, "tutorial", failing)
+    with pytest.raises(SystemExit):
+        ubuntu.measure(made, rounds=1, say=lambda _text: None)
+    assert calls[-2:] == ["tutorial1", "down"]
+
+
 def test_each_way_is_measured_in_every_round_and_a_failure_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +451,7 @@ def test_each_way_is_measured_in_every_round_and_a_failure_stops(
 
     monkeypatch.setattr(rerun, "ALL", {name: way(name) for name in codes})
     monkeypatch.setattr(rerun, "SLOW", {"slow": 1})
-    monkeypatch.setattr(rerun, "_host_cpu", lambda *_arguments: 0.0)
+    monkeypatch.setattr(rerun, "host_cpu", lambda *_arguments: 0.0)
     monkeypatch.setattr(rerun.fleet, "up", Up)
     monkeypatch.setattr(rerun.Ground, "prepare", lambda _self: None)
     target = fleet.Target("192.0.2.1", "lab", tmp_path / "key", "box", "ssh-ed25519 AAAA")

@@ -24,6 +24,17 @@ ALL = (
     ("nvidia-modprobe", "470.182.03-1"),
     ("dkms", "2.8.4-3", "install"),
 )
+PERSISTENCED = """\
+[Unit]
+Description=NVIDIA Persistence Daemon
+
+[Service]
+Type=forking
+ExecStart=/usr/bin/nvidia-persistenced --user nvpd
+
+[Install]
+WantedBy=multi-user.target
+"""
 
 
 def converged(root: Path) -> Path:
@@ -45,7 +56,7 @@ def converged(root: Path) -> Path:
             "/sys/bus/pci/devices/0000:00:05.0/vendor": "0x10de\n",
             "/sys/bus/pci/devices/0000:00:05.0/class": "0x030200\n",
             "/sys/bus/pci/devices/0000:00:05.0/device": "0x1eb8\n",
-            "/lib/systemd/system/nvidia-persistenced.service": "",
+            "/lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
             "/dev/nvidiactl": "",
         },
         {
@@ -184,6 +195,17 @@ def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> No
     assert changes(tmp_path, nvidia_driver_persistence=False) == []
     (tmp_path / "dev/nvidiactl").unlink()
     assert items(changes(tmp_path, container=True)) == []
+
+
+def test_a_persistence_daemon_that_udev_starts_is_as_wished(tmp_path: Path) -> None:
+    """Ubuntu's unit can't be enabled: a plan that asks for it would never be empty."""
+    unit = "nvidia-persistenced.service"
+    (converged(tmp_path) / "etc/systemd/system/multi-user.target.wants" / unit).unlink()
+    tree(tmp_path, {f"/lib/systemd/system/{unit}": PERSISTENCED.partition("[Install]")[0]})
+    assert changes(tmp_path) == []
+    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
+    assert items(changes(tmp_path)) == [unit]
 
 
 def test_a_persistence_daemon_that_is_not_wished_is_disabled(tmp_path: Path) -> None:

@@ -188,14 +188,18 @@ def older_initramfs(context):
 
 
 def persistence(context):
-    """ "enabled", "disabled" or "masked"; None without the unit."""
+    """ "enabled", "disabled", "static" (nothing to enable) or "masked"; None without the unit."""
     own = "/etc/systemd/system/" + UNIT
     if context.readlink(own) == "/dev/null":
         return "masked" if context.exists("/lib/systemd/system/" + UNIT) else None
     if not context.exists("/lib/systemd/system/" + UNIT) and not context.exists(own):
         return None
     link = "/etc/systemd/system/multi-user.target.wants/" + UNIT
-    return "enabled" if context.lstat(link) is not None else "disabled"
+    if context.lstat(link) is not None:
+        return "enabled"
+    # Ubuntu's unit has no such section: udev starts it with the first device of the driver.
+    text = context.read(own) or context.read("/lib/systemd/system/" + UNIT) or ""
+    return "disabled" if "[Install]" in text.splitlines() else "static"
 
 
 def alternatives(context, names):

@@ -1,0 +1,245 @@
+"""Part (f): a bare host of Ubuntu's name to a proven one, against what the tutorials tell.
+
+NVIDIA's and Canonical's servers are the proving ground's (tests/ground), on this machine, over TLS.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench import cold, rerun
+from provision import locallab
+from provision.locallab.machine import Podman
+from provision.render import site as rendered
+from tests.ground import Site, serve
+
+Say = Callable[[str], None]
+
+CA = "/etc/ssl/lab-ca.pem"
+SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
+RECEIVED = "/sys/class/net/eth0/statistics/rx_bytes"
+SUITES = ("focal", "focal-updates", "focal-security")
+DRIVER = "470.256.02"
+
+# What each of our ways says beyond TensorFlow's release, the driver's branch and CUDA's.
+WISHES: dict[str, dict[str, str]] = {
+    "ours": {"driver_source": "network", "driver_branch": "470", "cuda": "11.2"},
+    "sources": {
+        "driver_source": "runfile",
+        "driver_branch": DRIVER,
+        "cuda_source": "local",
+        "cuda": "11.2.2",
+    },
+}
+WAYS = ("ours", "tutorial", "sources")
+
+# What a server of Ubuntu has before anybody comes, and the lab's image has not: a kernel, wget, and
+# gpg for apt-key. Then the lab's cache is filled for all that follow, and apt's lists go.
+PREPARE = """\
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update
+apt-get -q -y install linux-image-generic initramfs-tools gnupg wget
+apt-get -q -y --download-only install build-essential dkms linux-headers-generic python3.9-venv
+apt-get clean
+rm -rf /var/lib/apt/lists/*
+"""
+
+
+@dataclass
+class Ground:
+    """The servers, the projects that are locked and rendered once, and where all of it lies."""
+
+    site: Site
+    folder: Path
+    podman: Podman
+
+    @functools.cached_property
+    def archive(self) -> dict[str, object]:
+        """Canonical's: its indices are those of the lock, so they are made once."""
+        return self.site.ubuntu()
+
+    def host(self, name: str, say: Say) -> locallab.Lab:
+        """A fresh bare host that trusts the servers, knows Canonical's archive and has a kernel."""
+        say(f"a bare host: {name}")
+        lab = locallab.up(
+            f"bench-{name}-{os.getpid()}",
+            platform="ubuntu2004",
+            state_dir=self.folder / f"lab-{name}",
+            hosts=["focal1"],
+        )
+        try:
+            self._prepare(lab)
+        except BaseException:
+            lab.down()
+            raise
+        return lab
+
+    def _prepare(self, lab: locallab.Lab) -> None:
+        key = "/usr/share/keyrings/lab-ubuntu.asc"
+        lines = "".join(
+            f"deb [signed-by={key}] {self.archive['url']} {suite} "
+            "main restricted universe multiverse\n"
+            for suite in SUITES
+        )
+        self._write(lab, CA, self.site.ca.read_text("utf-8"))
+        self._write(lab, key, str(self.archive["key"]))
+        self._write(lab, "/etc/apt/sources.list.d/lab-ubuntu.list", lines)
+        self._write(lab, "/etc/apt/apt.conf.d/50lab-ca", f'Acquire::https::CAInfo "{CA}";\n')
+        self._exec(lab, "sh", "-s", stdin=PREPARE)
+
+    def _write(self, lab: locallab.Lab, path: str, text: str) -> None:
+        self._exec(lab, "sh", "-c", f"cat >{shlex.quote(path)}", stdin=text)
+
+    def _exec(self, lab: locallab.Lab, *command: str, stdin: str = "") -> str:
+        container = lab.hosts[0].container
+        return self.podman.call("exec", "-i", container, *command, stdin=stdin.encode())
+
+    def received(self, lab: locallab.Lab) -> int:
+        """Bytes that the host's interface has received so far, of whatever."""
+        return int(self._exec(lab, "cat", RECEIVED))
+
+    def cpu(self, lab: locallab.Lab) -> float:
+        """Processor seconds that the host has used so far."""
+        return rerun.host_cpu(self.podman, lab.hosts[0].container)
+
+    def kernel(self, lab: locallab.Lab) -> str:
+        """The kernel that the host would boot next."""
+        return self._exec(lab, "sh", "-c", "ls /boot | sed -n s/^vmlinuz-//p").split()[-1]
+
+    def project(self, way: str, lab: locallab.Lab) -> Path:
+        """The project of a way, its inventory naming this host; locked and rendered once."""
+        project = self.folder / way
+        (project / "lab").mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(self.inventory(way, lab), sort_keys=False)
+        (project / "lab" / "hosts.yml").write_text(text, "utf-8")
+        if not (project / "site.yml").exists():
+            self._lock_and_render(way, project)
+        return project
+
+    def inventory(self, way: str, lab: locallab.Lab) -> dict[str, Any]:
+        """An inventory as a lab with mirrors of its own would have it."""
+        cudnn = self.site.cudnn()
+        wish: dict[str, Any] = {"tensorflow": "2.9", "python": "3.9", **WISHES[way]}
+        wish["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256")}
+        if wish.get("driver_source") == "runfile":
+            wish["driver_sha256"] = str(self.site.runfile("470")["sha256"])
+        found = lab.inventory("gpu_hosts")
+        found["gpu_hosts"].setdefault("vars", {}).update(
+            {
+                "gpu_platform": "ubuntu2004",
+                "gpu_stack": wish,
+                "cudnn_urls": [cudnn["url"]],
+                "cudnn_ca_bundle": CA,
+                "cuda_ca_bundle": CA,
+                "nvidia_driver_ca_bundle": CA,
+                # As on a machine: a container's own default leaves the module out. The tutorials
+                # run no persistence daemon.
+                "nvidia_driver_scope": "full",
+                "nvidia_driver_persistence": False,
+                "tensorflow_cache_dir": cold.PIP_CACHE,
+            }
+        )
+        return found
+
+    def _lock_and_render(self, way: str, project: Path) -> None:
+        local = WISHES[way].get("cuda_source") == "local"
+        nvidia = self.site.old_key if local else self.site.key
+        self.site.local_installer()
+        (project / "nvidia.asc").write_text(nvidia.armored, "ascii")
+        (project / "ubuntu.asc").write_text(str(self.archive["key"]), "ascii")
+        bundle = self.folder / "ca.pem"
+        bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
+        # The servers' port is another one each time: what is kept by its address is of no use.
+        cache = self.folder / "cache"
+        environment = {
+            "UV_CACHE_DIR": str(Path("~/.cache/uv").expanduser()),
+            **os.environ,
+            "SSL_CERT_FILE": str(bundle),
+            "XDG_CACHE_HOME": str(cache),
+        }
+        lock = [
+            *["lock", "--nvidia-mirror", self.site.url, "--nvidia-key", "nvidia.asc"],
+            *["--archive-mirror", f"ubuntu2004={self.archive['url']},{','.join(SUITES[1:])}"],
+            *["--archive-key", "ubuntu.asc"],
+        ]
+        for arguments in (lock, ["render", "."]):
+            done = subprocess.run(
+                [str(cold.BIN / "provision"), *arguments],
+                cwd=project,
+                env=environment,
+                check=False,
+            )
+            if done.returncode:
+                raise SystemExit(f"the project {project} could not be made")
+
+
+@contextmanager
+def ground(folder: Path, podman: Podman) -> Iterator[Ground]:
+    """The servers, as long as the block lasts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with serve(folder) as site:
+        yield Ground(site, folder, podman)
+
+
+def tutorial(made: Ground, lab: locallab.Lab) -> dict[str, float]:
+    """The tutorials' commands as one script over plain ssh; seconds to each point."""
+    script = made.folder / "tutorial.sh"
+    text = (cold.WAYS / "tutorial.sh").read_text("utf-8")
+    script.write_text(variables(made.site, made.kernel(lab)) + text, "utf-8")
+    return cold.typed(lab, made.folder / "tutorial.log", ("sudo -H bash -s", script))
+
+
+def variables(site: Site, kernel: str) -> str:
+    """What the script is told: where the files are that its reader would find at NVIDIA's."""
+    installer = site.local_installer()
+    told = {
+        "ca": CA,
+        "kernel": kernel,
+        "driver_url": str(site.runfile("470")["url"]),
+        "pin_url": f"{site.cuda_url}/cuda-ubuntu2004.pin",
+        "cuda_url": str(installer["url"]),
+        "cuda_directory": str(installer["directory"]),
+        "cuda_dashed": "11-2",
+        "cuda": "/usr/local/cuda-11.2",
+        "cudnn_url": str(site.cudnn()["url"]),
+        "python": "python3.9",
+        "tensorflow": "2.9.3",
+        "devices": rendered.DEVICES_SCRIPT,
+        "fit": rendered.FIT_SCRIPT,
+    }
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in told.items())
+
+
+def one(made: Ground, way: str, number: int, say: Say) -> dict[str, float]:
+    """One way on a bare host: seconds to each point, the host's processor time, bytes received."""
+    lab = made.host(f"{way}{number}", say)
+    try:
+        project = None if way == "tutorial" else made.project(way, lab)
+        received, used = made.received(lab), made.cpu(lab)
+        found = cold.playbook(project, made.folder) if project else tutorial(made, lab)
+        found["received"] = made.received(lab) - received
+        found["cpu"] = round(made.cpu(lab) - used, 1)
+    finally:
+        lab.down()
+    say(f"{way}: {found}")
+    return found
+
+
+def measure(made: Ground, *, rounds: int, say: Say) -> dict[str, Any]:
+    """All ways in turn, round by round, each second round the other way round."""
+    results: dict[str, Any] = {way: [] for way in WAYS}
+    for number in range(rounds):
+        for way in WAYS[:: 1 if number % 2 == 0 else -1]:
+            results[way].append(one(made, way, number + 1, say))
+    return results
