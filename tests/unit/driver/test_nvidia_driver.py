@@ -197,15 +197,29 @@ def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> No
     assert items(changes(tmp_path, container=True)) == []
 
 
-def test_a_persistence_daemon_that_udev_starts_is_as_wished(tmp_path: Path) -> None:
-    """Ubuntu's unit can't be enabled: a plan that asks for it would never be empty."""
+def test_a_persistence_daemon_that_udev_starts_is_not_to_be_enabled(tmp_path: Path) -> None:
+    """A plan that asks for what `systemctl enable` can't do would never be empty."""
     unit = "nvidia-persistenced.service"
     (converged(tmp_path) / "etc/systemd/system/multi-user.target.wants" / unit).unlink()
-    tree(tmp_path, {f"/lib/systemd/system/{unit}": PERSISTENCED.partition("[Install]")[0]})
+    udevs = PERSISTENCED.partition("[Install]")[0]
+    tree(tmp_path, {f"/lib/systemd/system/{unit}": udevs})
     assert changes(tmp_path) == []
     assert changes(tmp_path, nvidia_driver_persistence=False) == []
     tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
     assert items(changes(tmp_path)) == [unit]
+
+
+def test_a_daemon_without_persistence_mode_keeps_nothing_initialised(tmp_path: Path) -> None:
+    """Ubuntu's unit; one of our own comes before it."""
+    unit = "nvidia-persistenced.service"
+    converged(tmp_path)
+    idle = PERSISTENCED.replace("--user nvpd", "--user nvpd --no-persistence-mode --verbose")
+    tree(tmp_path, {f"/lib/systemd/system/{unit}": idle})
+    (one,) = changes(tmp_path)
+    assert (one["item"], one["from"], one["to"]) == (unit, "without persistence mode", "enabled")
+    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
+    assert changes(tmp_path) == []
 
 
 def test_a_persistence_daemon_that_is_not_wished_is_disabled(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 UPGRADES = "/etc/apt/apt.conf.d/51provision-gpu-stack"
 BLACKLIST = "/etc/modprobe.d/provision-nouveau.conf"
 UNIT = "nvidia-persistenced.service"
+# As Ubuntu's packages have it: the daemon runs, and keeps no driver initialised.
+IDLE = "without persistence mode"
 
 # Debian puts the driver's programs and libraries in their places through update-alternatives:
 # {group: the package whose scripts make it}.
@@ -188,17 +190,19 @@ def older_initramfs(context):
 
 
 def persistence(context):
-    """ "enabled", "disabled", "static" (nothing to enable) or "masked"; None without the unit."""
+    """ "enabled", "disabled", "masked", "static" (nothing to enable) or IDLE; None without one."""
     own = "/etc/systemd/system/" + UNIT
     if context.readlink(own) == "/dev/null":
         return "masked" if context.exists("/lib/systemd/system/" + UNIT) else None
     if not context.exists("/lib/systemd/system/" + UNIT) and not context.exists(own):
         return None
+    # Ubuntu's unit has no such section: udev starts it with the first device of the driver.
+    text = context.read(own) or context.read("/lib/systemd/system/" + UNIT) or ""
+    if "--no-persistence-mode" in text:
+        return IDLE
     link = "/etc/systemd/system/multi-user.target.wants/" + UNIT
     if context.lstat(link) is not None:
         return "enabled"
-    # Ubuntu's unit has no such section: udev starts it with the first device of the driver.
-    text = context.read(own) or context.read("/lib/systemd/system/" + UNIT) or ""
     return "disabled" if "[Install]" in text.splitlines() else "static"
 
 
@@ -440,7 +444,7 @@ def differ(row, found, options):
     # Without a device the daemon has nothing to hold and would be a failed unit.
     can_run = scope == "full" or found["device"]
     wished = options.get("nvidia_driver_persistence", True)
-    if wished and can_run and found["persistence"] in ("disabled", "masked"):
+    if wished and can_run and found["persistence"] in ("disabled", "masked", IDLE):
         reason = "the driver would be unloaded between jobs"
         changes.append(change(NAME, UNIT, found["persistence"], "enabled", reason))
     # Debian's package enables it by itself.
