@@ -171,6 +171,8 @@ place() {
             count=$(grep -c '^backup ' "$new")
             mv "$2" "$records/$((100 + count))"
             echo "backup $((100 + count)) $2" >> "$new"
+        else
+            rm -f "$2"
         fi
     fi
     mkdir -p "${2%/*}" && cp -dp "$1" "$2" && echo "file $2" >> "$new" || failed "Unable to install '$2' (No space left on device)"
@@ -198,14 +200,7 @@ install_source() {
 }
 undo() { cp "$new" $records/log; remove_installed; }
 
-if [ -n "$kernel_module" ] && [ -n "$dkms" ]; then
-    say "-> Installing DKMS kernel module:"
-    install_source
-    if ! { dkms add -m nvidia -v $version && dkms build -m nvidia -v $version -k "$kernel" && dkms install -m nvidia -v $version -k "$kernel"; } >> "$log" 2>&1; then
-        undo
-        failed "Failed to install the kernel module through DKMS. No kernel module was installed; please try installing again without DKMS, or check the DKMS logs for more information."
-    fi
-elif [ -n "$kernel_module" ]; then
+if [ -n "$kernel_module" ] && [ -z "$dkms" ]; then
     say "-> Building kernel modules"
     cp -r "$here/kernel" "$work/kernel"
     if ! make -C "$work/kernel" -j "$jobs" KERNEL_UNAME="$kernel" SYSSRC="$tree" modules >> "$log" 2>&1; then
@@ -232,8 +227,20 @@ if [ -n "$disable_nouveau" ]; then
     place "$work/nouveau" /usr/lib/modprobe.d/nvidia-installer-disable-nouveau.conf
     place "$work/nouveau" /etc/modprobe.d/nvidia-installer-disable-nouveau.conf
 fi
+[ -z "$kernel_module" ] || [ -z "$dkms" ] || install_source
 cp "$new" $records/log
 ldconfig
+say "-> Driver file installation is complete."
+# As NVIDIA's: DKMS comes last, and where it fails everything else stays as it is, its tree of DKMS's too.
+if [ -n "$kernel_module" ] && [ -n "$dkms" ]; then
+    say "-> Installing DKMS kernel module:"
+    for step in "add -m nvidia -v $version" "build -m nvidia -v $version -k $kernel" "install -m nvidia -v $version -k $kernel"; do
+        if ! output=$(dkms $step 2>&1); then
+            printf 'ERROR: Failed to run `%s %s`: %s\n' "$(command -v dkms)" "$step" "$output" | tee -a "$log" >&2
+            failed "Failed to install the kernel module through DKMS. No kernel module was installed; please try installing again without DKMS, or check the DKMS logs for more information."
+        fi
+    done
+fi
 say "-> Running post-install sanity check:"
 say "-> done."
 printf '\nInstallation of the %s (version: %s) is now complete.\n\n' "$name" "$version" | tee -a "$log"

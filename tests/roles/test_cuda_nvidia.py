@@ -164,11 +164,31 @@ W: GPG error: https://x  InRelease: The following signatures couldn't be verifie
 E: The repository 'https://x  InRelease' is not signed.
 """
 AWAY = "E: Failed to fetch https://x/InRelease  Could not connect to x:443\n"
+OLD_KEY = """\
+W: GPG error: https://x  InRelease: The following signatures were invalid: EXPKEYSIG A4B4 cudatools
+E: The repository 'https://x  InRelease' is not signed.
+"""
+OLD_INDEX = """\
+E: Release file for https://x/InRelease is expired (invalid since 1780d 3h 2min 9s). Updates for \
+this repository will not be applied.
+"""
+OTHER_INDEX = """\
+E: Failed to fetch https://x/Packages.gz  File has unexpected size (17 != 12). Mirror sync in \
+progress? [IP: 10.88.0.1 443]
+E: Some index files failed to download. They have been ignored, or old ones used instead.
+"""
 
 
 @pytest.mark.parametrize(
     ("stderr", "expected"),
-    [(SHA1, "apt-sequoia.config"), (NO_KEY, "EB693B3035"), (AWAY, "cuda_ca_bundle")],
+    [
+        (SHA1, "apt-sequoia.config"),
+        (NO_KEY, "EB693B3035"),
+        (OLD_KEY, "The key that signs it has expired."),
+        (OLD_INDEX, "timedatectl"),
+        (OTHER_INDEX, "cuda_repository_url"),
+        (AWAY, "cuda_ca_bundle"),
+    ],
 )
 def test_a_repository_that_apt_refuses_has_its_own_way_out(stderr: str, expected: str) -> None:
     assert expected in value("__cuda_reach_hint", __cuda_reached={"stderr": stderr})
@@ -176,6 +196,29 @@ def test_a_repository_that_apt_refuses_has_its_own_way_out(stderr: str, expected
     assert failed is True or failed == "True"
     words = templated("{{ stderr | regex_findall(__cuda_update_words) }}", stderr=stderr, **names())
     assert any("x" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        (NO_KEY, "It has to be signed by EB693B3035"),
+        (OLD_KEY, "The key that signs it has expired."),
+        (OLD_INDEX, "timedatectl"),
+        (OTHER_INDEX, "nvidia_driver_repository_url"),
+        (AWAY, "nvidia_driver_ca_bundle"),
+    ],
+)
+def test_the_drivers_role_says_the_same_of_its_repository(stderr: str, expected: str) -> None:
+    text = (ROLE.parent / "nvidia_driver" / "vars" / "main.yml").read_text("utf-8")
+    every = yaml.safe_load(text) | {
+        "nvidia_driver_repository": {"fingerprints": ["EB693B3035CD5710E231E123A4B469963BF863CC"]},
+        "__nvidia_driver_reached": {"stderr": stderr},
+    }
+    assert expected in templated(every["__nvidia_driver_reach_hint"], **every)
+    failed = templated(
+        "{{ stderr is search(__nvidia_driver_update_failed) }}", stderr=stderr, **every
+    )
+    assert failed is True or failed == "True"
 
 
 POLICY = """\

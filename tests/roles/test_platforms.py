@@ -246,12 +246,15 @@ def test_headers_that_a_failed_build_left_unfinished_are_ours_to_finish() -> Non
         "iU  linux-headers-amd64",
         "iF  nvidia-kernel-dkms",
         "iF  postfix",
+        "iF  nvidia-dkms-470",
         "iHR linux-headers-5.10.0-46-amd64",
     ]
     found = templated(
         task["vars"]["__nvidia_driver_foreign"],
         __nvidia_driver_unfinished={"stdout_lines": lines},
         __nvidia_driver_all={"nvidia-kernel-dkms": "535.261.03-1"},
+        # of another way, which this run removes
+        __nvidia_driver_other_packages=["nvidia-dkms-470"],
     )
     assert sorted(found) == ["linux-headers-5.10.0-46-amd64", "postfix"]
 

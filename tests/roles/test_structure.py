@@ -97,6 +97,14 @@ def test_a_file_holds_at_most_a_dozen_tasks_and_only_builtin_modules(path: Path)
         assert name is None or name.startswith("ansible.builtin."), task["name"]
 
 
+@pytest.mark.parametrize("path", TASK_FILES, ids=label)
+def test_what_may_not_fail_is_not_asked_whether_it_failed(path: Path) -> None:
+    """Ansible asks `until` after `failed_when`: with `false` there, nothing is tried again."""
+    for task in tasks(load(path)):
+        asked = re.search(r"\bis (?:not )?(?:success|failed)", str(task.get("until", "")))
+        assert task.get("failed_when") is not False or asked is None, task["name"]
+
+
 @pytest.mark.parametrize(
     "path", [path for path in TASK_FILES if path.name != "main.yml"], ids=label
 )

@@ -55,8 +55,11 @@ LOGS: dict[str, tuple[str, ...]] = {
     "nouveau-loaded": (
         "ERROR: The Nouveau kernel driver is currently in use by your system.  This driver is "
         "incompatible with the NVIDIA driver, and must be disabled before proceeding.\n",
-        "[    6.1] NVRM: The NVIDIA probe routine was not called for 1 device(s).\n"
-        "NVRM: This can occur when a driver such as: NVRM: nouveau, rivafb was loaded\n",
+        "[    7.205812] NVRM: The NVIDIA probe routine was not called for 1 device(s).\n"
+        "[    7.206258] NVRM: This can occur when a driver such as: \n"
+        "               NVRM: nouveau, rivafb, nvidiafb or rivatv \n"
+        "               NVRM: was loaded and obtained ownership of the NVIDIA device(s).\n"
+        "[    7.206259] NVRM: Try unloading the conflicting kernel module (and/or\n",
     ),
     "headers-missing": (
         "Error! Your kernel headers for kernel 5.15.0-88-generic cannot be found at "
@@ -100,8 +103,12 @@ LOGS: dict[str, tuple[str, ...]] = {
     ),
     "transitional-branch": (
         "Setting up nvidia-driver-570 (580.95.05-0ubuntu0.24.04.2) ...\n",
-        "nvidia-driver-570-server/noble-updates 580.95.05-0ubuntu0.24.04.2 amd64 transitional "
-        "package\n",
+        # dpkg -l, apt-cache search, apt search
+        "ii  nvidia-driver-455          460.56-0ubuntu0.20.04.1    amd64        Transitional "
+        "package for nvidia-driver-460\n",
+        "nvidia-driver-570-server - Transitional package for nvidia-driver-580-server\n",
+        "nvidia-driver-418/bionic-updates 430.50-0ubuntu0.18.04.2 amd64\n"
+        "  Transitional package for nvidia-driver-430\n",
     ),
     "fabric-manager": (
         "nv-fabricmanager[3228]: fabric manager NVIDIA GPU driver interface version 530.30.02 "
@@ -122,9 +129,12 @@ LOGS: dict[str, tuple[str, ...]] = {
         "ubuntu1804/x86_64/7fa2af80.pub\n",
     ),
     "key-sha1": (
-        "  because: Policy rejected non-revocation signature (PositiveCertification) requiring "
-        "second pre-image resistance\n",
-        "  because: SHA1 is not considered secure since 2026-02-01T00:00:00Z\n",
+        "W: OpenPGP signature verification failed: https://developer.download.nvidia.com/compute/"
+        "cuda/repos/debian12/x86_64  InRelease: Sub-process /usr/bin/sqv returned an error code "
+        "(1), error message is: Signing key on EB693B3035CD5710E231E123A4B469963BF863CC is not "
+        "bound:            No binding signature at time 2026-02-03T08:02:11Z   because: Policy "
+        "rejected non-revocation signature (PositiveCertification) requiring second pre-image "
+        "resistance   because: SHA1 is not considered secure since 2026-02-01T00:00:00Z\n",
         "W: https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/InRelease: "
         "Policy will reject signature within a year, see --audit for details\n",
     ),
@@ -153,9 +163,11 @@ LOGS: dict[str, tuple[str, ...]] = {
         "problem.\n",
     ),
     "local-repo-gone": (
-        "E: The repository 'file:/var/cuda-repo-ubuntu2004-11-2-local  Release' no longer has a "
-        "Release file.\nErr: File not found - /var/cuda-repo-ubuntu2004-11-2-local/InRelease (2: "
-        "No such file or directory)\n",
+        "Err:4 file:/var/cuda-repo-10-0-local-10.0.130-410.48  Release\n"
+        "  File not found - /var/cuda-repo-10-0-local-10.0.130-410.48/Release (2: No such file or "
+        "directory)\n"
+        "E: The repository 'file:/var/cuda-repo-10-0-local-10.0.130-410.48  Release' no longer has "
+        "a Release file.\n",
     ),
     "package-not-offered": (
         "E: Unable to locate package cuda-11-4\n",
@@ -219,6 +231,10 @@ HARMLESS = (
     "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic "
     "library 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file\n",
     "Setting up nvidia-driver-470 (470.256.02-0ubuntu0.20.04.1) ...\n",
+    "nvidia-driver-390/bionic-updates,bionic-security 390.138-0ubuntu0.18.04.1 amd64\n"
+    "  NVIDIA driver metapackage\n",
+    # of before there were branches in the names, and no lie
+    "nvidia-384 - Transitional package for nvidia-driver-390\n",
     "Setting up nvidia-driver-470-server (470.256.02-0ubuntu0.20.04.1) over (470.239.06) ...\n",
     "Reading package lists...\nBuilding dependency tree...\nReading state information...\n",
     "$ sudo ln -s libcudart.so.11.2.152 /usr/local/lib/libcudart.so.11.0\n",

@@ -435,6 +435,15 @@ def test_a_line_of_a_megabyte_is_read_too() -> None:
     assert len(found["evidence"][0]) < 400
 
 
+def test_of_a_list_of_packages_the_transitional_one_is_told() -> None:
+    """What `apt-cache search nvidia-driver` prints; the one before it is as its name says."""
+    (found,) = doctor.read_log(
+        "nvidia-driver-390 - NVIDIA driver metapackage\n"
+        "nvidia-driver-418 - Transitional package for nvidia-driver-430\n"
+    )
+    assert found["commands"][0] == "apt-cache policy nvidia-driver-418"
+
+
 def test_the_compilers_line_and_the_kernel_are_told() -> None:
     (found,) = doctor.read_log(doctor_logs.COMPILER)
     assert "unrecognized command-line option" in found["evidence"][0]
@@ -682,6 +691,14 @@ def test_keys_are_fixed_by_a_run_where_the_lock_has_them(
     assert host.ask(lock=lock)["fixes"]["components"] == ["cuda"]
     stack["nvidia_driver"]["source"] = "network"
     assert host.ask(lock=lock)["fixes"]["components"] == ["nvidia_driver", "cuda"]
+
+
+def test_fabric_manager_is_compared_with_the_packages_where_no_library_tells(host: Patient) -> None:
+    fabric_manager(host)
+    host.remove("/sys/module/nvidia/version")
+    del host.loader["libcuda.so.1"]
+    found = host.found()["fabric-manager"]
+    assert found["evidence"] == ["nvidia-fabricmanager-470 is 470.239.06, the driver is " + DRIVER]
 
 
 def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:

@@ -190,8 +190,20 @@ def transitional_branch(facts):
     return clues
 
 
+def _driver(facts):
+    """The driver's version: the module's, the libraries', or the packages' alone; None without."""
+    packages = sorted(facts["driver_packages"].items())
+    names = ("libcuda1", "libnvidia-compute")
+    installed = [version for name, version in packages if name.startswith(names)]
+    return (
+        facts["loaded"]
+        or facts["library"]
+        or (doctor_look.upstream(installed[0]) if installed else None)
+    )
+
+
 def fabric_manager(facts):
-    driver = facts["loaded"] or facts["library"]
+    driver = _driver(facts)
     return [
         clue("{0} is {1}, the driver is {2}".format(name, version, driver),
              package=name, driver=driver)

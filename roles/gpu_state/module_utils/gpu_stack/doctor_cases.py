@@ -203,7 +203,9 @@ CASES = (
         (
             r"(?:Setting up|Unpacking) (?P<package>nvidia-driver-(?P<branch>\d{3})\S*) "
             r"(?:\S+ )?\((?:\d+:)?(?!(?P=branch)\.)\d{3}\.[^)]*\)",
-            r"(?P<package>nvidia-driver-\d{3}\S*)/\S+ .*transitional",
+            # in a line of dpkg -l or apt-cache search, or in the one below, as apt search has it
+            r"(?P<package>nvidia-driver-\d{3}(?:-server|-open)*)[/ ][^\n]{0,300}(?:\n +)?"
+            r"Transitional package for nvidia-driver-\d{3}",
         ),
         "",
     ),

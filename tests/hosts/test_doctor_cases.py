@@ -1,0 +1,244 @@
+"""What people's machines have, brought upon a host as locked: the doctor names each, and it goes.
+
+The states are those of the threads, made as they came about there: a library copied under an old
+name, an entry whose key was never fetched, a driver that unattended-upgrades moved, packages of one
+name and another version. `--fix` cures what it promises to; what is left is cured by the commands
+that the doctor prints. TensorFlow is left out: its gigabytes are installed by other tests, and what
+a run does about its wheels is shown in test_damage.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from focal import NETWORK, Focal, focal
+from gpu_stack import tensorflow
+
+from tests.ground import serve
+
+pytestmark = [pytest.mark.slow]
+
+KERNEL = "5.4.0-216-generic"
+PARTS = "nvidia_driver,cuda,cudnn,gpu_env"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Focal]:
+    """A host as locked, with an initramfs of its own."""
+    directory = tmp_path_factory.mktemp("doctor")
+    with serve(directory) as site, focal(directory, "doctor1", site) as made:
+        made.root(
+            "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "
+            "initramfs-tools kmod >/dev/null 2>&1;"
+            f"mkdir -p /lib/modules/{KERNEL} && cd /lib/modules/{KERNEL} && "
+            "touch modules.order modules.builtin && "
+            f"echo simulated > /boot/vmlinuz-{KERNEL} && "
+            f"update-initramfs -c -k {KERNEL} >/dev/null 2>&1; test -s /boot/initrd.img-{KERNEL}"
+        )
+        made.cured(NETWORK, PARTS)
+        yield made
+
+
+def doctor(host: Focal, *arguments: str) -> tuple[int, dict[str, dict[str, Any]], str]:
+    """Exit code, the findings by their case, and all that was printed."""
+    done = host.provision("doctor", "-i", "lab", "--limit", NETWORK, *arguments)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said, said
+    report = json.loads((host.path / "report" / "doctor.json").read_text("utf-8"))
+    found = report["hosts"][NETWORK]["findings"]
+    return done.returncode, {one["id"]: one for one in found}, said
+
+
+def package(host: Focal, name: str, version: str, *fields: str) -> None:
+    """An installed package of this name and version that holds nothing."""
+    control = "\n".join(
+        (f"Package: {name}", f"Version: {version}", "Architecture: amd64",
+         "Maintainer: nobody <n@localhost>", *fields, "Description: holds nothing", "")
+    )  # fmt: skip
+    host.root(
+        "rm -rf /root/made && mkdir -p /root/made/DEBIAN && cat > /root/made/DEBIAN/control && "
+        "dpkg-deb --build /root/made /root/made.deb >/dev/null && "
+        "dpkg --force-downgrade --force-hold --install /root/made.deb >/dev/null 2>&1",
+        stdin=control,
+    )
+
+
+def library(directory: Path, soname: str) -> bytes:
+    """A shared library that was built under this name."""
+    source, made = directory / "empty.c", directory / soname
+    source.write_text("int nothing;\n", "ascii")
+    subprocess.run(
+        ["gcc", "-shared", "-nostdlib", f"-Wl,-soname,{soname}", "-o", made, source], check=True
+    )
+    return made.read_bytes()
+
+
+def test_a_converged_host_has_no_finding(host: Focal) -> None:
+    code, found, said = doctor(host)
+    assert (code, found) == (0, {}), said
+    assert f"{NETWORK}: healthy" in said
+
+
+HISTORY = """
+
+Start-Date: 2026-11-20  06:21:10
+Commandline: /usr/bin/unattended-upgrade
+Upgrade: libnvidia-compute-470:amd64 (470.239.06-0ubuntu0.20.04.1, 470.256.02-0ubuntu0.20.04.1), \
+tzdata:amd64 (2024a-0ubuntu0.20.04, 2025b-0ubuntu0.20.04.1)
+End-Date: 2026-11-20  06:21:19
+"""
+NVIDIA_LIST = "/etc/apt/sources.list.d/cuda-ubuntu2004-x86_64.list"
+LOCAL_LIST = "/etc/apt/sources.list.d/cuda-ubuntu2004-11-2-local.list"
+TWICE = "https://mirror.example.invalid/libnvidia-container"
+# {case: (what brings it about, a part of the evidence)}
+CURED: dict[str, tuple[str, str]] = {
+    "unattended-upgrades": (
+        f"cat >> /var/log/apt/history.log <<'END'{HISTORY}END\n"
+        "rm /etc/apt/apt.conf.d/51provision-gpu-stack",
+        "unattended-upgrades moved libnvidia-compute-470 from 470.239.06-0ubuntu0.20.04.1",
+    ),
+    # somebody blacklisted it by hand, as the tutorials say, and stopped there
+    "nouveau-initramfs": (
+        "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' "
+        "> /etc/modprobe.d/blacklist-nouveau.conf",
+        f"/boot/initrd.img-{KERNEL} is older than /etc/modprobe.d/blacklist-nouveau.conf",
+    ),
+    # the tutorial's entry, and never its key
+    "key-missing": (
+        "echo 'deb [signed-by=/usr/share/keyrings/cuda-archive-keyring.gpg] https://developer."
+        f"download.nvidia.com/compute/cuda/repos/ubuntu2004/x86_64/ /' > {NVIDIA_LIST}",
+        "is signed by A4B469963BF863CC; /usr/share/keyrings/cuda-archive-keyring.gpg",
+    ),
+    # the local installer's repository was deleted to free the disk
+    "local-repo-gone": (
+        f"echo 'deb file:///var/cuda-repo-ubuntu2004-11-2-local /' > {LOCAL_LIST}",
+        f"{LOCAL_LIST} names /var/cuda-repo-ubuntu2004-11-2-local, which is not there",
+    ),
+    # apt takes a key that comes after none, and not the other way round
+    "signed-by-conflict": (
+        f"echo 'deb [signed-by=/usr/share/keyrings/lab-ubuntu.asc] {TWICE} /' "
+        "> /etc/apt/sources.list.d/toolkit.list;"
+        f"echo 'deb {TWICE} /' > /etc/apt/sources.list.d/zz-old-toolkit.list",
+        "apt-get check: E: Conflicting values set for option Signed-By",
+    ),
+    "hand-made-link": (
+        "base64 -d > /usr/local/lib/libcudart.so.12 && cd /usr/local/lib && "
+        "cp libcudart.so.12 libcudart.so.11.0",
+        "/usr/local/lib/libcudart.so.11.0 is libcudart.so.12",
+    ),
+}  # fmt: skip
+LOGIN = "/root/cudnn-11.2-linux-x64-v8.1.0.77.tgz"
+
+
+def test_each_is_named_and_fixed(host: Focal, tmp_path: Path) -> None:
+    data = base64.b64encode(library(tmp_path, "libcudart.so.12")).decode()
+    for case, (script, _evidence) in CURED.items():
+        host.root(script, stdin=data if case == "hand-made-link" else None)
+    page = "<!DOCTYPE html>\n<html><head><title>Log in | NVIDIA Developer</title></head></html>\n"
+    host.root(f"cat > {LOGIN}", stdin=page)
+
+    code, found, said = doctor(host)
+    assert code == 5, said
+    assert set(found) == {*CURED, "login-wall"}, said
+    for case, (_script, evidence) in CURED.items():
+        assert evidence in "\n".join(found[case]["evidence"]), found[case]
+    assert LOGIN in found["login-wall"]["evidence"][0]
+
+    code, found, said = doctor(host, "--fix")
+    assert set(found) == {"login-wall"}, said
+    assert code == 5, said
+    # nothing is lost
+    kept = host.root("ls /var/backups/provision-doctor /etc/apt/sources.list.d").split()
+    assert {"libcudart.so.11.0", f"initrd.img-{KERNEL}"} <= set(kept)
+    assert any(name.startswith("zz-old-toolkit.list.") for name in kept)
+    assert f"{NVIDIA_LIST.rsplit('/', 1)[1]}.provision-saved" in kept
+    blacklist = f"lsinitramfs /boot/initrd.img-{KERNEL} | grep blacklist-nouveau"
+    assert host.root(blacklist).strip() == "etc/modprobe.d/blacklist-nouveau.conf"
+
+    host.root(f"rm {LOGIN}")
+    code, found, said = doctor(host)
+    assert (code, found) == (0, {}), said
+
+
+def test_an_environment_of_numpy_2_and_protobuf_4(host: Focal) -> None:
+    """What `pip install -U numpy protobuf` leaves in the environment, as its metadata says it."""
+    lock = yaml.safe_load((host.path / "lock.yml").read_text("utf-8"))
+    stacks = lock.get("gpu_lock", lock)["stacks"].values()
+    (name,) = {tensorflow.directory(stack["tensorflow"]) for stack in stacks}
+    place = f"/opt/tensorflow/{name}"
+    wheels = "tensorflow-2.9.3 numpy-2.0.2 protobuf-4.25.8"
+    host.root(
+        f"mkdir -p /opt/tensorflow && python3 -m venv --without-pip {place} && "
+        f"ln -s {name} /opt/tensorflow/current && cd {place}/lib/python3.9/site-packages && "
+        f"for one in {wheels}; do mkdir $one.dist-info; done"
+    )
+    code, found, said = doctor(host)
+    assert (code, set(found)) == (5, {"numpy-2", "protobuf"}), said
+    assert "the current environment has TensorFlow 2.9.3 and numpy 2.0.2" in said
+    assert "the current environment has TensorFlow 2.9.3 and protobuf 4.25.8" in said
+    assert found["numpy-2"]["fix"]["components"] == ["tensorflow"]
+    host.root("rm -r /opt/tensorflow")
+    assert doctor(host)[:2] == (0, {})
+
+
+def cure(host: Focal, found: dict[str, Any], begins: str) -> None:
+    """The command of a finding that begins so, as a person would give it on the host."""
+    (command,) = [one for one in found["commands"] if one.startswith(begins)]
+    plain = command.removeprefix("sudo ").replace("apt-get install", "apt-get install -y")
+    host.root(f"DEBIAN_FRONTEND=noninteractive {plain} </dev/null >/dev/null 2>&1")
+
+
+def test_what_a_person_cures(host: Focal) -> None:
+    """Each by the very command that is printed."""
+    # The fabric manager was moved alone.
+    package(host, "nvidia-fabricmanager-470", "470.239.06-1")
+    code, found, said = doctor(host)
+    assert (code, set(found)) == (5, {"fabric-manager"}), said
+    assert "nvidia-fabricmanager-470 is 470.239.06, the driver is 470.256.02" in said
+    cure(host, found["fabric-manager"], "sudo apt-get install 'nvidia-fabricmanager-470=470.256.02")
+    assert doctor(host)[:2] == (0, {})
+
+    # Everything is on hold, so that no security update comes.
+    names = host.root(
+        "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' "
+        "| awk '$1 == \"ii\" && $2 ~ /^lib/ && $2 !~ /nv|cu/ { print $2 }' | head -40"
+    )
+    host.root("apt-mark hold " + names.replace("\n", " ") + ">/dev/null")
+    code, found, said = doctor(host)
+    assert (code, set(found)) == (5, {"everything-held"}), said
+    assert " packages are held, " in said
+    host.root("apt-mark unhold " + names.replace("\n", " ") + ">/dev/null")
+    assert doctor(host)[:2] == (0, {})
+
+    # Ubuntu made the packages of a branch that ended empty ones, which bring the next.
+    package(host, "nvidia-driver-450-server", "470.256.02-0ubuntu0.20.04.1")
+    code, found, said = doctor(host)
+    assert (code, set(found)) == (5, {"transitional-branch"}), said
+    assert "nvidia-driver-450-server is 470.256.02-0ubuntu0.20.04.1" in said
+    host.root("dpkg --purge nvidia-driver-450-server")
+    assert doctor(host)[:2] == (0, {})
+
+
+def test_held_back_by_somebody_and_then_one_run(host: Focal) -> None:
+    """A part of the driver is held at another version, by a hand that wrote no pins."""
+    host.root("rm /etc/apt/preferences.d/provision-nvidia-driver")
+    package(
+        host, "nvidia-utils-470", "470.223.02-0ubuntu1", "Depends: libnvidia-compute-470",
+        "Provides: nvidia-utils", "Conflicts: nvidia-utils",
+    )  # fmt: skip
+    host.root("apt-mark hold nvidia-utils-470")
+    code, found, said = doctor(host)
+    assert code == 5, said
+    assert "held-broken" in found, said
+    assert "nvidia-utils-470 470.223.02-0ubuntu1" in said
+    cure(host, found["held-broken"], "sudo apt-mark unhold nvidia-utils-470")
+    host.cured(NETWORK, "nvidia_driver")
+    code, found, said = doctor(host)
+    assert (code, found) == (0, {}), said
