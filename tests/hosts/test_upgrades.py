@@ -101,6 +101,13 @@ def libcuda(host: Ubuntu) -> str:
     return host.root("readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1").strip().split(".so.")[1]
 
 
+def answers(host: Ubuntu, version: str) -> None:
+    """The simulated GPU is told its driver's version, as a loaded module would have it."""
+    edit = f"sed 's/^driver_version=.*/driver_version={version}/' /etc/gpu-simulated"
+    host.root(f'text=$({edit}) && echo "$text" > /etc/gpu-simulated')
+    assert f"driver_version={version}\n" in host.root("cat /etc/gpu-simulated")
+
+
 def test_cuda_11_8_comes_beside_11_2_with_the_next_branch_and_back(host: Ubuntu) -> None:
     host.wish(AWAY, **NETWORK, cuda="11.2")
     host.proven()
@@ -110,6 +117,7 @@ def test_cuda_11_8_comes_beside_11_2_with_the_next_branch_and_back(host: Ubuntu)
     inventory = (host.path / "lab/hosts.yml").read_text("utf-8")
 
     host.wish(AWAY, **NEWER)
+    answers(host, "535.261.03")
     assert set(host.proven()["components"]) == {"nvidia_driver", "cuda", "gpu_env"}
     assert host.root("readlink -f /usr/local/cuda").strip() == "/usr/local/cuda-11.8"
     assert "release 11.8" in nvcc(host, "/usr/local/cuda")
@@ -127,6 +135,7 @@ def test_cuda_11_8_comes_beside_11_2_with_the_next_branch_and_back(host: Ubuntu)
     assert {"cuda-nvcc-11-2", "cuda-nvcc-11-8"} <= set(held)
     assert "release 11.2" in nvcc(host, "/usr/local/cuda-11.2")
 
+    answers(host, "470.256.02")
     back(host, inventory)
     after = receipt(host)["after"]
     assert (after["cuda"], after["nvidia_driver"]) == ("11.2.2", "470.256.02")
