@@ -1091,13 +1091,17 @@ def _tell_way_forward(
         )
         return
     present = project / "lock.yml"
-    if present.exists() and _read_lock(project).digest == former.digest:
+    now = _read_lock(project) if present.exists() else None
+    if now is not None and now.digest == former.digest:
         if target.absent:
             names = ", ".join(f"{name}_state: absent" for name in target.absent)
             _say(f"A plain run takes them forward again, unless lab/ says: {names}")
         return
     _say("A plain run takes these hosts forward again, to lock.yml. To keep them here, either")
     _say(f"  cp {folder}/lock.yml {present} && provision render {project}   (all hosts)")
+    wish = plain(rollback.wish_of(former, target))
+    if now is not None and wish not in [plain(row["wish"]) for row in now.slim["rows"]]:
+        _say(f"  and before that in lab/, as it was then: gpu_stack: {json.dumps(wish)}")
     _say(f"or say it in their gpu_stack, then lock and render: {_pin(former, target)}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,97 @@ def test_without_a_lock_the_key_has_to_be_nvidias(
     keys = ("distribution", "distribution_version", "distribution_major_version")
     facts = dict(zip(keys, platform, strict=True))
     assert value("__cuda_fingerprints", cuda_source=source, ansible_facts=facts) == [expected]
+
+
+def _slurped(text: str) -> dict[str, str]:
+    return {"content": base64.b64encode(text.encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("receipt", "gone", "theirs"),
+    [
+        (None, ["cuda-nvcc-11-2", "libcurand-11-2"], []),
+        ({"libcurand-11-2": "10.2.3.152-1"}, ["cuda-nvcc-11-2"], ["libcurand-11-2"]),
+    ],
+    ids=["no receipt", "one was there before"],
+)
+def test_of_a_tree_go_the_packages_that_nobody_had_before(
+    receipt: dict[str, str] | None, gone: list[str], theirs: list[str]
+) -> None:
+    """Nor those that the wished release needs too."""
+    record = "cuda-nvcc-11-2\nlibcurand-11-2\ncuda-toolkit-11-config-common\n"
+    notes: list[dict[str, str]] = [{}]
+    if receipt is not None:
+        told = {"packages": {"cuda": {"ours": ["cuda-nvcc-11-2"], "theirs": receipt}}}
+        notes.append(_slurped(json.dumps(told) + "\n"))
+    given = {
+        "__cuda_tree_packages": _slurped(record),
+        "__cuda_locked": {"cuda-toolkit-11-config-common": "1", "cuda-nvcc-11-8": "1"},
+        "__cuda_notes": {"results": notes},
+    }
+    assert value("__cuda_tree_names", **given) == gone
+    assert value("__cuda_tree_theirs", **given) == theirs
+
+
+SOURCE = (
+    f"# Written by x\nTypes: deb\nURIs: {URL}\nSuites: /\nSigned-By: /keys/provision-cuda.asc\n"
+)
+OWN = "apt/sources.list.d/provision-nvidia-driver-repository.sources"
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A host whose driver takes its packages by CUDA's source."""
+    for name, text in {
+        "apt/sources.list.d/provision-cuda.sources": SOURCE,
+        "apt/preferences.d/provision-nvidia-driver": "# Written by provision\n# Source: network\n",
+        "apt/apt.conf.d/90provision-cuda": '// x\nAcquire::https::a::CaInfo "/ca";\n',
+        "keys/provision-cuda.asc": "key\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def hand_over(root: Path, to: str) -> str:
+    (task,) = (
+        one
+        for one in yaml.safe_load((ROLE / "tasks/nvidia_sources.yml").read_text("utf-8"))
+        if "ansible.builtin.shell" in one
+    )
+    script = task["ansible.builtin.shell"].replace("/usr/share/keyrings", f"{root}/keys")
+    done = subprocess.run(
+        ["sh", "-c", script.replace("/etc/apt", f"{root}/apt")],
+        env={"CUDA_FROM": to, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_a_driver_that_shared_the_source_is_left_one(shared: Path) -> None:
+    """Once; with its key, and the certificate that the address needs."""
+    assert hand_over(shared, "file:///var/cuda-repo") == "left"
+    text = (shared / OWN).read_text()
+    assert f"URIs: {URL}\n" in text
+    assert f"Signed-By: {shared}/keys/provision-nvidia-driver.asc\n" in text
+    assert (shared / "keys/provision-nvidia-driver.asc").read_text() == "key\n"
+    conf = (shared / "apt/apt.conf.d/90provision-nvidia-driver").read_text()
+    assert conf == 'Acquire::https::a::CaInfo "/ca";\n'
+    assert not (shared / "apt/sources.list.d/provision-cuda.sources").exists()
+    assert hand_over(shared, "file:///var/cuda-repo") == ""
+
+
+@pytest.mark.parametrize("why", ["same address", "driver of the platform", "its own is there"])
+def test_otherwise_the_source_stays(shared: Path, why: str) -> None:
+    if why == "driver of the platform":
+        (shared / "apt/preferences.d/provision-nvidia-driver").write_text(
+            "# Written by provision\n"
+        )
+    if why == "its own is there":
+        (shared / OWN).write_text("mine\n")
+    assert hand_over(shared, URL if why == "same address" else "file:///var/x") == ""
+    assert (shared / "apt/sources.list.d/provision-cuda.sources").read_text() == SOURCE
+    assert not (shared / "keys/provision-nvidia-driver.asc").exists()
 
 
 def test_every_key_of_nvidias_has_a_file_of_its_own() -> None:

@@ -149,6 +149,25 @@ def test_debians_cuda_is_another_one(tmp_path: Path) -> None:
     assert {*PACKAGES, nvidia_cuda.KEY, nvidia_cuda.SOURCES, "/usr/local/cuda"} <= found
 
 
+@pytest.mark.parametrize("driver", ["", "# Source: network\n"], ids=["platform", "network"])
+def test_nvidias_cuda_goes_where_the_platforms_takes_its_place(tmp_path: Path, driver: str) -> None:
+    """Its loader's files would come first; what the driver's repository needs stays."""
+    host = made.make(tmp_path)
+    paths = [nvidia_cuda.LOADER, nvidia_cuda.LOW]
+    more = [nvidia_cuda.APT, nvidia_cuda.SOURCES, nvidia_cuda.KEY]
+    for path in [*paths, *more, "/usr/local/cuda-11.8/.provision-packages"]:
+        host.write(path, "x\n")
+    host.write("/usr/local/cuda-10.1/version.txt", "somebody's\n")
+    host.write(
+        nvidia_cuda.DRIVER_PINS,
+        "# Written by provision: the driver stays 470.256.02 on this host.\n" + driver,
+    )
+    plan = host.plan(lock=made.LOCK, options={})
+    found = {one["item"]: one["to"] for one in plan["changes"] if one["component"] == "cuda"}
+    gone = ["/usr/local/cuda-11.8", *paths, *([] if driver else more)]
+    assert found == dict.fromkeys(gone)
+
+
 def _other_libcudart(host: Host) -> None:
     host.write("/opt/other/libcudart.so.11.0", ELF)
     host.loader["libcudart.so.11.0"] = "/opt/other/libcudart.so.11.0"

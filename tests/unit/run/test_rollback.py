@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,6 +181,22 @@ def test_the_way_forward_and_what_keeps_it_back_are_told(back: Any, tmp_path: Pa
     assert "A plain run takes these hosts forward again, to lock.yml" in said
     assert f"cp {folder}/lock.yml" in said
     assert '"tensorflow": "2.9.3"' in said
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"), [(ROW["wish"], False), ({"tensorflow": "2.12"}, True)], ids=["same", "other"]
+)
+def test_a_wish_that_is_another_since_then_is_told(
+    back: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: dict[str, Any], told: bool
+) -> None:
+    """`render` refuses a lock that has no row for what lab/ wishes."""
+    keep(tmp_path)
+    (tmp_path / "lock.yml").touch()
+    present = SimpleNamespace(digest=NOW, slim={"rows": [{"wish": wish}]})
+    monkeypatch.setattr(cli, "_read_lock", lambda _project: present)
+    said = back("gpu01").output
+    then = f"as it was then: gpu_stack: {json.dumps(ROW['wish'])}"
+    assert (then in " ".join(said.split())) is told, said
 
 
 def test_a_lock_that_is_not_here_is_named(back: Any) -> None:

@@ -209,9 +209,12 @@ def differ(row, found, options):
         gone = nvidia_cuda.tree_missing(row, found["nvidia"], there)
         changes.extend(gone)
         changes.extend(nvidia_cuda.differ(row, found["nvidia"], options, complete and not gone))
+    else:
+        changes.extend(nvidia_cuda.taken_away(found.get("nvidia") or {}))
     if not gone:
         content = _content_changes(row, found, options)
-        # The loader finds the right tree once its own file names it: a cause and not ten effects.
+        # The loader finds the right tree once its own file names it, or no other is named: a cause
+        # and not ten effects.
         if any(one["item"] == nvidia_cuda.LOADER for one in changes):
             sonames = row.get("sonames") or {}
             content = [one for one in content if one["item"] not in sonames or one["repair"]]

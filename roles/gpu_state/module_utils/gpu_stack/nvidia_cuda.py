@@ -8,7 +8,7 @@ here. The role's templates are the files' home; `files` says the same text, and 
 import fnmatch
 import re
 
-from . import written
+from . import driver_method, written
 from .change import change
 
 NAME = "cuda"
@@ -32,6 +32,7 @@ NVIDIA = re.compile(
 )
 NAMES = ("cuda*.list", "nvidia-ml*.list")
 PIN = "/etc/apt/preferences.d/cuda-repository-pin-600"
+DRIVER_PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 
 # Names under which NVIDIA's repository offers drivers, and the metapackages that bring one.
 DRIVERS = (
@@ -216,10 +217,25 @@ def other_trees(context, row):
     return found
 
 
+def of_before(context):
+    """What is left of NVIDIA's packages where CUDA comes from the platform's own now.
+
+    The trees that this role made, whose libraries the loader would find first, and its files. A
+    driver from NVIDIA's repository may need what names that.
+    """
+    there = driver_method.of_pins(context.read(DRIVER_PINS)) == driver_method.NETWORK
+    files = (LOADER, LOW) if there else (LOADER, LOW, APT, SOURCES, KEY)
+    trees = [path[: -len(MARK) - 1] for path in context.glob("/usr/local/cuda-*/" + MARK)]
+    return [*sorted(trees), *(path for path in files if context.lstat(path) is not None)]
+
+
 def look(context, row):
-    """Everything beside packages, sonames and pins; {} where CUDA does not come from NVIDIA."""
+    """Everything beside packages, sonames and pins; what is of before, as `of_before`, where CUDA
+    does not come from NVIDIA.
+    """
     if not mine(row):
-        return {}
+        left = of_before(context) if row else []
+        return {"of_before": left} if left else {}
     options = context.options
     address = url(row, options)
     signed_by = _signed_by(context, address) if row.get("source") == "network" else None
@@ -330,6 +346,12 @@ def differ(row, found, options, complete):
             reason = "cuda_keep_old is off, and this role installed it"
             changes.append(change(NAME, directory, "installed", None, reason))
     return changes
+
+
+def taken_away(found):
+    """Changes for what `of_before` found."""
+    reason = "CUDA comes from the platform's own packages, and this is of NVIDIA's"
+    return [change(NAME, path, "present", None, reason) for path in found.get("of_before") or ()]
 
 
 def tree_missing(row, found, packages):
