@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 from tests.ground import Site
-from tests.hosts.test_ubuntu import CA, SYSTEM_CA, Ubuntu
+from tests.hosts.ubuntu import CA, Ubuntu, bare_ubuntu
 
 RUNFILE, NETWORK, PACKAGES = "by-runfile", "by-network", "by-packages"
 VERSION = "470.256.02"
@@ -83,21 +79,7 @@ class Focal(Ubuntu):
                 **settings,
             }
         )
-        (self.path / "lab").mkdir(parents=True, exist_ok=True)
-        (self.path / "lab/hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-        ubuntu = self.site.ubuntu()
-        for name, key in (("nvidia.asc", self.site.key.armored), ("ubuntu.asc", ubuntu["key"])):
-            (self.path / name).write_text(str(key), "ascii")
-        bundle = self.path / "ca.pem"
-        bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
-        locked = self.controller(
-            bundle, "lock", "--nvidia-mirror", self.site.url, "--nvidia-key", "nvidia.asc",
-            "--archive-mirror", f"ubuntu2004={ubuntu['url']},focal-updates,focal-security",
-            "--archive-key", "ubuntu.asc",
-        )  # fmt: skip
-        assert locked.returncode == 0, locked.stdout + locked.stderr
-        rendered = self.controller(bundle, "render", ".")
-        assert rendered.returncode == 0, rendered.stdout + rendered.stderr
+        self.locked(inventory, self.site.key)
 
     def apply(
         self, name: str, tags: str = "", **options: Any
@@ -129,27 +111,10 @@ class Focal(Ubuntu):
 
 @contextlib.contextmanager
 def focal(directory: Path, name: str, site: Site, **settings: Any) -> Iterator[Focal]:
-    """A bare machine that knows Canonical's archive and the lab's CA, and nothing of NVIDIA's."""
-    lab = locallab.up(
-        f"{name}-{os.getpid()}", platform="ubuntu2004", state_dir=directory / ".lab", hosts=[name]
-    )
-    try:
-        made = Focal(directory, lab)
-        made.site = site
-        archive = site.ubuntu()
-        made.root(f"cat > {CA}", stdin=site.ca.read_text("utf-8"))
-        made.root("cat > /usr/share/keyrings/lab-ubuntu.asc", stdin=str(archive["key"]))
-        lines = "".join(
-            f"deb [signed-by=/usr/share/keyrings/lab-ubuntu.asc] {archive['url']} {suite} "
-            "main restricted universe multiverse\n"
-            for suite in ("focal", "focal-updates", "focal-security")
-        )
-        made.root("cat > /etc/apt/sources.list.d/lab-ubuntu.list", stdin=lines)
-        setting = f"Acquire::https::{shlex.quote(site.web.address)}::CaInfo"
-        made.root("cat > /etc/apt/apt.conf.d/50lab-ca", stdin=f'{setting} "{CA}";\n')
+    """A bare machine on which the site's own server alone is trusted by its CA."""
+    trusts = f"Acquire::https::{shlex.quote(site.web.address)}::CaInfo"
+    with bare_ubuntu(directory, name, name, site, kind=Focal, trusts=trusts) as made:
         # What Ansible's apt module would install by itself, and one list of all archives.
         made.root("apt-get -qq update && apt-get -qq install python3-apt >/dev/null")
         made.wishes(settings)
         yield made
-    finally:
-        lab.down()

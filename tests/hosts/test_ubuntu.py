@@ -25,7 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def ubuntu(tmp_path: Path, site: Site) -> Iterator[Ubuntu]:
-    with bare_ubuntu(tmp_path, "ubuntu", "focal1", site) as project:
+    with bare_ubuntu(tmp_path, "ubuntu", "focal1", site, kind=Ubuntu) as project:
         yield project
 
 

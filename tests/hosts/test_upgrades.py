@@ -47,7 +47,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ubuntu]:
     directory = tmp_path_factory.mktemp("upgrades")
     with (
         serve(directory, releases=("11.2", "11.8")) as site,
-        bare_ubuntu(directory / "project", "upgrades", HOST, site) as project,
+        bare_ubuntu(directory / "project", "upgrades", HOST, site, kind=Ubuntu) as project,
     ):
         by_hand(project, site)
         yield project

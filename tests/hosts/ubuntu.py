@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -18,6 +18,7 @@ from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 from tests.ground import Site
+from tests.ground.repository import Key
 from tests.hosts.conftest import Project
 
 CA = "/etc/ssl/lab-ca.pem"
@@ -57,21 +58,22 @@ class Ubuntu(Project):
                 **(variables or {}),
             }
         )
+        local = stack.get("cuda_source") == "local"
+        self.locked(inventory, self.site.old_key if local else self.site.key)
+
+    def locked(self, inventory: Mapping[str, Any], nvidia: Key) -> None:
+        """The inventory is written, locked from the site whose NVIDIA signs with this, rendered."""
         (self.path / "lab").mkdir(parents=True, exist_ok=True)
         (self.path / "lab/hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-        nvidia, ubuntu = self.path / "nvidia.asc", self.path / "ubuntu.asc"
-        local = stack.get("cuda_source") == "local"
-        key = self.site.old_key if local else self.site.key
-        nvidia.write_text(key.armored, "ascii")
-        archive_of = self.site.ubuntu()
-        mirror = f"ubuntu2004={archive_of['url']},focal-updates,focal-security"
-        ubuntu.write_text(str(archive_of["key"]), "ascii")
+        ubuntu = self.site.ubuntu()
+        for name, key in (("nvidia.asc", nvidia.armored), ("ubuntu.asc", str(ubuntu["key"]))):
+            (self.path / name).write_text(key, "ascii")
         bundle = self.path / "ca.pem"
         bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
         locked = self.controller(
-            bundle, "lock",
-            "--nvidia-mirror", self.site.url, "--nvidia-key", str(nvidia),
-            "--archive-mirror", mirror, "--archive-key", str(ubuntu),
+            bundle, "lock", "--nvidia-mirror", self.site.url, "--nvidia-key", "nvidia.asc",
+            "--archive-mirror", f"ubuntu2004={ubuntu['url']},focal-updates,focal-security",
+            "--archive-key", "ubuntu.asc",
         )  # fmt: skip
         assert locked.returncode == 0, locked.stdout + locked.stderr
         rendered = self.controller(bundle, "render", ".")
@@ -101,14 +103,28 @@ class Ubuntu(Project):
         return host
 
 
+Made = TypeVar("Made", bound=Ubuntu)
+
+
 @contextmanager
-def bare_ubuntu(directory: Path, name: str, host: str, site: Site) -> Iterator[Ubuntu]:
-    """A bare host that knows Canonical's archive and the lab's CA, and nothing of NVIDIA's."""
+def bare_ubuntu(
+    directory: Path,
+    name: str,
+    host: str,
+    site: Site,
+    *,
+    kind: type[Made],
+    trusts: str = "Acquire::https::CAInfo",
+) -> Iterator[Made]:
+    """A bare host that knows Canonical's archive and the lab's CA, and nothing of NVIDIA's.
+
+    `trusts`: the setting of apt's that names the CA.
+    """
     lab = locallab.up(
         f"{name}-{os.getpid()}", platform="ubuntu2004", state_dir=directory / ".lab", hosts=[host]
     )
     try:
-        project = Ubuntu(directory, lab)
+        project = kind(directory, lab)
         project.site = site
         project.root(f"cat > {CA}", stdin=site.ca.read_text("utf-8"))
         archive = site.ubuntu()
@@ -119,9 +135,7 @@ def bare_ubuntu(directory: Path, name: str, host: str, site: Site) -> Iterator[U
             for suite in ("focal", "focal-updates", "focal-security")
         )
         project.root("cat > /etc/apt/sources.list.d/lab-ubuntu.list", stdin=lines)
-        project.root(
-            "cat > /etc/apt/apt.conf.d/50lab-ca", stdin=f'Acquire::https::CAInfo "{CA}";\n'
-        )
+        project.root("cat > /etc/apt/apt.conf.d/50lab-ca", stdin=f'{trusts} "{CA}";\n')
         yield project
     finally:
         lab.down()
