@@ -149,7 +149,12 @@ def on_hosts() -> dict[str, str]:
     (cases,) = [value for value in cases.values() if isinstance(value, list)] or [[]]
     found |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
     return found | {
+        "boot-full": "tests/hosts/test_bad_sources.py",
         "dpkg-interrupted": "tests/hosts/test_refusals.py",
+        "driver-method": "tests/hosts/test_driver_ways.py",
+        "logged-in": "tests/hosts/test_reboot.py",
+        "maintenance-window": "tests/hosts/test_reboot.py",
+        "packaged-driver": "tests/hosts/test_driver_ways.py",
         "run-in-progress": "tests/hosts/test_two_runs.py",
     }
 
