@@ -206,11 +206,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._head(404, 0)
             return
         size = file.stat().st_size
-        first = self._first(size)
+        modified = self.date_time_string(int(file.stat().st_mtime))
+        first = self._first(size, modified)
         headers = {
             "Content-Type": "application/octet-stream",
             "Accept-Ranges": "bytes",
-            "Last-Modified": self.date_time_string(int(file.stat().st_mtime)),
+            "Last-Modified": modified,
         }
         if first:
             headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
@@ -225,8 +226,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     return
                 self.wfile.write(chunk)
 
-    def _first(self, size: int) -> int:
-        """Where a Range of the form bytes=N- begins; 0 for all others."""
+    def _first(self, size: int, modified: str) -> int:
+        """Where a Range of the form bytes=N- begins; 0 for all others, or of a file since changed.
+
+        apt goes on with what it has, and says of when that is (If-Range).
+        """
+        if self.headers.get("If-Range", modified) != modified:
+            return 0
         asked = self.headers.get("Range", "")
         number = asked.removeprefix("bytes=").removesuffix("-")
         return int(number) if asked and number.isdigit() and int(number) < size else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import email.utils
 import http.client
+import os
 import ssl
 import urllib.error
 import urllib.request
@@ -23,11 +25,13 @@ def web(tmp_path: Path) -> Iterator[WebServer]:
         yield one
 
 
-def get(web: WebServer, path: str, *, trusting: bool = True, start: int = 0) -> bytes:
+def get(web: WebServer, path: str, *, trusting: bool = True, start: int = 0, of: str = "") -> bytes:
     context = ssl.create_default_context(cafile=str(web.authority.bundle) if trusting else None)
     asked = urllib.request.Request(web.url + path)  # noqa: S310
     if start:
         asked.add_header("Range", f"bytes={start}-")
+    if of:
+        asked.add_header("If-Range", of)
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )
@@ -41,6 +45,14 @@ def test_it_counts_what_it_sends(web: WebServer) -> None:
     assert web.sent == {"/big": 1_001_000}
     assert web.asked["/big"] == 2
     assert web.bytes_sent == 1_001_000
+
+
+def test_the_rest_of_a_file_that_was_changed_is_all_of_it(web: WebServer) -> None:
+    file = web.root / "big"
+    then = email.utils.formatdate(int(file.stat().st_mtime), usegmt=True)
+    assert len(get(web, "/big", start=999_000, of=then)) == 1000
+    os.utime(file, (1, 1))
+    assert len(get(web, "/big", start=999_000, of=then)) == 1_000_000
 
 
 def test_only_who_knows_the_authority_trusts_it(web: WebServer) -> None:
