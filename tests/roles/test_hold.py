@@ -237,6 +237,26 @@ def test_a_run_that_was_cut_off_is_called_so_at_once(
     wait_for(lambda: is_free(path))
 
 
+def test_who_reads_while_it_is_written_finds_one_content_or_the_other(tmp_path: Path) -> None:
+    """In a process of its own: threads of one would take turns."""
+    namespace: dict[str, Any] = {"__name__": "hold"}
+    exec(compile(SCRIPT.read_text(), "hold.py", "exec"), namespace)  # noqa: S102  as gpu_hold does
+    path = str(tmp_path / "lock")
+    handle = namespace["open_lock"](path)
+    contents: list[dict[str, Any]] = [{"run": "a"}, {"run": "b", "finishing": "dpkg " * 50}]
+    namespace["write"](handle, contents[0])
+    pid = os.fork()
+    if not pid:
+        for number in range(100_000):
+            namespace["write"](handle, contents[number % 2])
+        os._exit(0)
+    found = [namespace["read"](path) for _ in range(3000)]
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(handle)
+    assert [one for one in found if one not in contents] == []
+
+
 def test_patience_has_an_end(
     start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
 ) -> None:

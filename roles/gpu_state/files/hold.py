@@ -44,6 +44,8 @@ SILENCE = 20.0
 TICK = 1.0
 # A pip or a download ends at once when asked; this is for a slow disk.
 GOODBYE = 5.0
+# Of the lock file, in bytes: more than is ever written.
+SIZE = 2048
 # Interrupted in it, packages are left half-unpacked.
 NOT_TO_BE_ENDED = ("dpkg",)
 
@@ -60,10 +62,9 @@ def read(path):
 
 def write(handle, content):
     """Puts the content into the locked file; it cannot be replaced, for the lock is on this one."""
-    data = (json.dumps(content, sort_keys=True) + "\n").encode("utf-8")
-    os.lseek(handle, 0, os.SEEK_SET)
-    os.ftruncate(handle, 0)
-    os.write(handle, data)
+    data = json.dumps(content, sort_keys=True).encode("utf-8")
+    # In one piece over what was there: who reads in this moment must not find an empty file.
+    os.pwrite(handle, data.ljust(SIZE - 1) + b"\n", 0)
 
 
 def open_lock(path):
