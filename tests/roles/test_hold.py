@@ -249,8 +249,9 @@ def test_who_reads_while_it_is_written_finds_one_content_or_the_other(tmp_path: 
     if not pid:
         for number in range(100_000):
             namespace["write"](handle, contents[number % 2])
+            time.sleep(0.0002)
         os._exit(0)
-    found = [namespace["read"](path) for _ in range(3000)]
+    found = [namespace["read"](path) for _ in range(5000)]
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(handle)

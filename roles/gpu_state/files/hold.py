@@ -51,10 +51,20 @@ NOT_TO_BE_ENDED = ("dpkg",)
 
 
 def read(path):
-    """What the lock file says of its holder; {} where it says nothing. The lock is the truth."""
+    """What the lock file says of its holder; {} where it says nothing. The lock is the truth.
+
+    A read that meets a write may have some of both: what is read twice is what was written.
+    """
+    before = None
+    data = b""
     try:
-        with open(path, "rb") as stream:
-            found = json.loads(stream.read(4096).decode("utf-8", "replace"))
+        for _ in range(10):
+            with open(path, "rb") as stream:
+                data = stream.read(4096)
+            if data == before:
+                break
+            before = data
+        found = json.loads(data.decode("utf-8", "replace"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
