@@ -217,6 +217,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
             "seconds until installed",
             "... and proven",
             "of the tutorials'",
+            "host's CPU",
             "received",
             "of theirs",
         ],
