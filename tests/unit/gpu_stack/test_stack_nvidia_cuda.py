@@ -12,7 +12,7 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import nvidia_cuda, preflight
+from gpu_stack import nvidia_cuda, nvidia_driver, preflight
 from gpu_stack.context import Context
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "cuda" / "templates"
@@ -159,7 +159,7 @@ def test_nvidias_cuda_goes_where_the_platforms_takes_its_place(tmp_path: Path, d
         host.write(path, "x\n")
     host.write("/usr/local/cuda-10.1/version.txt", "somebody's\n")
     host.write(
-        nvidia_cuda.DRIVER_PINS,
+        nvidia_driver.PINS,
         "# Written by provision: the driver stays 470.256.02 on this host.\n" + driver,
     )
     plan = host.plan(lock=made.LOCK, options={})

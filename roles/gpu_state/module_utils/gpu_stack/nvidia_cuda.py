@@ -8,7 +8,7 @@ here. The role's templates are the files' home; `files` says the same text, and 
 import fnmatch
 import re
 
-from . import driver_method, written
+from . import driver_method, nvidia_driver, written
 from .change import change
 
 NAME = "cuda"
@@ -32,7 +32,6 @@ NVIDIA = re.compile(
 )
 NAMES = ("cuda*.list", "nvidia-ml*.list")
 PIN = "/etc/apt/preferences.d/cuda-repository-pin-600"
-DRIVER_PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 
 # Names under which NVIDIA's repository offers drivers, and the metapackages that bring one.
 DRIVERS = (
@@ -223,7 +222,7 @@ def of_before(context):
     The trees that this role made, whose libraries the loader would find first, and its files. A
     driver from NVIDIA's repository may need what names that.
     """
-    there = driver_method.of_pins(context.read(DRIVER_PINS)) == driver_method.NETWORK
+    there = driver_method.of_pins(context.read(nvidia_driver.PINS)) == driver_method.NETWORK
     files = (LOADER, LOW) if there else (LOADER, LOW, APT, SOURCES, KEY)
     trees = [path[: -len(MARK) - 1] for path in context.glob("/usr/local/cuda-*/" + MARK)]
     return [*sorted(trees), *(path for path in files if context.lstat(path) is not None)]
