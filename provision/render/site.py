@@ -133,6 +133,7 @@ def _applied() -> list[dict[str, Any]]:
     """
     found = [_removed()]
     for role in ROLES:
+        found += [_begin(one) for one in ROLES if role.name in one.behind[:1]]
         found.append(_apply(role))
         if role.name == "tensorflow":
             found.append(_beside(role))
@@ -190,6 +191,26 @@ def _beside(role: Role) -> dict[str, Any]:
     }
 
 
+def _begin(role: Role) -> dict[str, Any]:
+    """Starts what a role does long and alone, before roles that do something else meanwhile.
+
+    Only where the host is held for the run: who holds it ends what a run that failed has left.
+    """
+    include = {"name": role.name, "tasks_from": "begin", "apply": {"tags": [role.name]}}
+    task: dict[str, Any] = {
+        "name": f"Apply | Begin {role.name} behind the others",
+        "ansible.builtin.include_role": include | {"rolespec_validate": False},
+        "when": [
+            *_wanted(role),
+            f"{list(role.behind)} | intersect(gpu_plan.components) | length > 0",
+            "__gpu_state_held.held | default(false)",
+        ],
+        "tags": [role.name],
+    }
+    repairs = _repairs(role)
+    return task | ({"vars": repairs} if repairs else {})
+
+
 def _apply(role: Role) -> dict[str, Any]:
     task: dict[str, Any] = {
         "name": f"Apply | Bring {role.name} to its lock",
@@ -197,19 +218,22 @@ def _apply(role: Role) -> dict[str, Any]:
         "when": _wanted(role),
         "tags": [role.name],
     }
-    repairs = {
+    repairs = _repairs(role)
+    if role.name == "tensorflow":
+        # Not to be removed as former ones.
+        repairs["tensorflow_beside"] = "{{ gpu_plan.beside | map(attribute='directory') | list }}"
+    return task | ({"vars": repairs} if repairs else {})
+
+
+def _repairs(role: Role) -> dict[str, Any]:
+    """What the plan fills for one run."""
+    return {
         option.name: "{{ (gpu_plan.repairs."
         + f"{role.name} | default({{}})).{option.name} | default({option.default!r})"
         + " }}"
         for option in role.options
         if option.repair
     }
-    if role.name == "tensorflow":
-        # Not to be removed as former ones.
-        repairs["tensorflow_beside"] = "{{ gpu_plan.beside | map(attribute='directory') | list }}"
-    if repairs:
-        task["vars"] = repairs
-    return task
 
 
 def _selected(*components: str) -> list[str]:

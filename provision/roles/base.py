@@ -207,6 +207,8 @@ class Role:
     options_model: type[Options]
     variables: Callable[[str, Row], dict[str, Any]]
     """(stack id, row) -> the identity variables that a rendered stack file sets."""
+    behind: tuple[str, ...] = ()
+    """Roles that this one can begin behind (its tasks/begin.yml), the first of them first."""
 
     @property
     def options(self) -> list[Option]:

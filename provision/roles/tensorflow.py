@@ -84,4 +84,5 @@ def variables(stack: str, row: Row) -> dict[str, Any]:
     }
 
 
-ROLE = Role("tensorflow", "TensorFlow", TensorflowOptions, variables)
+# Not behind the driver: its venv needs packages, and apt is put in order there.
+ROLE = Role("tensorflow", "TensorFlow", TensorflowOptions, variables, behind=("cuda", "cudnn"))

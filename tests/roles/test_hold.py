@@ -90,11 +90,11 @@ def step(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts what a task of a run would: a process with the run's id in its environment."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def make(run: str, name: str = "pip") -> subprocess.Popen[bytes]:
+    def make(run: str, name: str = "pip", **more: str) -> subprocess.Popen[bytes]:
         program = tmp_path / f"{run}-{name}" / name
         program.parent.mkdir()
         shutil.copy("/bin/sleep", program)
-        process = subprocess.Popen([str(program), "60"], env={"PROVISION_RUN": run})
+        process = subprocess.Popen([str(program), "60"], env={"PROVISION_RUN": run, **more})
         started.append(process)
         return process
 
@@ -192,6 +192,20 @@ def test_a_run_that_is_done_ends_nothing(
     holder.process.wait(20)
     time.sleep(0.3)
     assert daemon.poll() is None
+
+
+def test_what_was_begun_behind_others_is_ended_with_its_run(
+    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """The run failed before it asked for the result."""
+    begun = step("run1", PROVISION_JOB="run1")
+    others = step("run2", PROVISION_JOB="run2")
+    holder = start()
+    holder.answer()
+    holder.say(b"done")
+    holder.process.wait(20)
+    assert begun.wait(20) == -signal.SIGTERM
+    assert others.poll() is None
 
 
 def test_dpkg_is_never_ended_and_the_next_run_waits_for_it(

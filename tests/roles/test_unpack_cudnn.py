@@ -9,11 +9,16 @@ import importlib.util
 import io
 import json
 import os
+import signal
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -489,6 +494,151 @@ def test_the_command_line_runs_from_standard_input(root: Path, archive: Path) ->
     refused = run("check", str(archive), "0" * 64)
     assert refused.returncode == 3
     assert len(refused.stderr.splitlines()) == 1
+
+
+class Server(ThreadingHTTPServer):
+    """Gives what it has; some of it only to who knows the password."""
+
+    def __init__(self, content: dict[str, bytes]) -> None:
+        self.content = content
+        self.asked: list[tuple[str, str | None]] = []
+        super().__init__(("127.0.0.1", 0), Answers)
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        found = self.server.content.get(self.path)
+        if self.path.startswith("/away"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/away"))
+        elif found is None or (
+            self.path.startswith("/secret") and "Authorization" not in self.headers
+        ):
+            self.send_response(401 if found else 404)
+        else:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(found)))
+        self.end_headers()
+        self.wfile.write(found or b"")
+
+    def log_message(self, *_words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[[dict[str, bytes]], Server]]:
+    running: list[Server] = []
+
+    def start(content: dict[str, bytes]) -> Server:
+        running.append(Server(content))
+        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.shutdown()
+        one.server_close()
+
+
+def bring(
+    root: Path, sha256: str, downloads: Path, *urls: str, **more: Any
+) -> subprocess.Popen[str]:
+    """As the role begins it, with a directory for downloads of this test's own."""
+    downloads.mkdir(exist_ok=True)
+    text = SCRIPT.read_text("utf-8")
+    assert '"/var/tmp"' in text
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-c", text.replace('"/var/tmp"', repr(str(downloads)))),
+            *("bring", str(root), VERSION, CUDA, sha256),
+            *(word for key, value in more.items() for word in (f"--{key}", str(value))),
+        ],
+        env={**os.environ, "CUDNN_URLS": json.dumps(urls), "no_proxy": "127.0.0.1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_what_is_brought_is_complete_and_not_current(
+    root: Path, archive: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
+) -> None:
+    sha256 = pack(archive, nvidia())
+    there = server({"/login": b"<html>", "/secret/cudnn.tgz": archive.read_bytes()})
+    urls = [
+        f"http://{there.place}/none",
+        f"http://{there.place}/login",
+        f"http://ada:p%40ss@{there.place}/secret/cudnn.tgz",
+    ]
+    process = bring(root, sha256, tmp_path / "downloads", *urls)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out) == {"changed": True, "backup": []}
+    found = look(root, sha256)
+    assert (found["complete"], found["current"]) == (True, False)
+    assert not list((tmp_path / "downloads").iterdir())
+    assert there.asked[-1][1] == "Basic " + b64encode(b"ada:p@ss").decode()
+
+
+def test_a_password_does_not_go_where_an_address_leads(
+    root: Path, archive: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
+) -> None:
+    sha256 = pack(archive, nvidia())
+    there = server({"/cudnn.tgz": archive.read_bytes()})
+    url = f"http://ada:secret@{there.place}/away/cudnn.tgz"
+    process = bring(root, sha256, tmp_path / "downloads", url)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [path for path, _ in there.asked] == ["/away/cudnn.tgz", "/cudnn.tgz"]
+    assert there.asked[1][1] is None
+
+
+def test_what_no_address_has_is_refused_without_a_password_and_leaves_nothing(
+    root: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
+) -> None:
+    there = server({})
+    urls = [f"http://ada:secret@{there.place}/none"]
+    process = bring(root, "0" * 64, tmp_path / "downloads", *urls)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (3, "")
+    assert err == f"http://{there.place}/none: HTTP Error 404: Not Found\n"
+    assert everything(tmp_path) == {"downloads"}
+
+
+@pytest.mark.parametrize("word", ["file", "download"])
+def test_a_download_goes_when_it_is_unpacked_and_somebodys_file_stays(
+    root: Path, archive: Path, tmp_path: Path, word: str
+) -> None:
+    sha256 = pack(archive, nvidia())
+    place = tmp_path / "provision-cudnn.x"
+    place.mkdir()
+    archive.rename(place / "archive")
+    process = bring(root, sha256, tmp_path / "downloads", **{word: place / "archive"})
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert place.exists() == (word == "file")
+    assert look(root, sha256)["complete"]
+
+
+def test_who_is_ended_while_fetching_leaves_nothing(root: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/cudnn.tgz"
+        process = bring(root, "0" * 64, tmp_path / "downloads", url)
+        connection, _ = silent.accept()
+        with connection:
+            connection.recv(1)
+            assert list((tmp_path / "downloads").iterdir())
+            process.terminate()
+            process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert everything(tmp_path) == {"downloads"}
 
 
 def test_the_script_needs_no_newer_python_than_3_7() -> None:

@@ -229,6 +229,13 @@ def test_the_archive_of_cudnn_is_seen_on_its_way_and_unpacked(host: Path) -> Non
     assert look() == {"phase": "install", "text": "unpacking cuDNN", "bytes": 1_000_000}
 
 
+def test_an_archive_that_is_fetched_behind_other_roles_is_seen(host: Path) -> None:
+    look = watch.Watch(str(host), {})
+    put(host / "var/tmp/provision-cudnn.x1/archive", 353_140_736)
+    words = "fetching the cuDNN archive"
+    assert look() == {"phase": "download", "text": words, "bytes": 353_140_736}
+
+
 def test_a_root_of_ones_own_is_looked_at(host: Path) -> None:
     look = watch.Watch(str(host), {"cudnn_root": "/data/cudnn", "tensorflow_root": "/data/tf"})
     put(host / "data/cudnn/.staging-1/a", 10)

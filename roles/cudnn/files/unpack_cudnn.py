@@ -12,6 +12,8 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
     look    ROOT VERSION CUDA SHA256             is this version complete, and current?
     check   ARCHIVE SHA256                       is this file the archive that was asked for?
     install ROOT VERSION CUDA SHA256 ARCHIVE     unpack, verify, switch
+    bring   ROOT VERSION CUDA SHA256             fetch and unpack, leave the current one current
+            [--file ARCHIVE | --download ARCHIVE]
     switch  ROOT VERSION CUDA                    make a complete version the current one
     prune   ROOT VERSION CUDA                    remove the other versions that this role installed
     remove  ROOT                                 remove all of them
@@ -24,18 +26,23 @@ What is written (ROOT is /opt/nvidia/cudnn by default):
 """
 
 import argparse
+import base64
 import errno
 import hashlib
+import http.client
 import itertools
 import json
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import tarfile
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 import zlib
 
 try:
@@ -50,6 +57,10 @@ STAGING_PREFIX = ".staging-"
 REFUSED = 3
 BLOCK = 1 << 20
 DIRECTORY_MODE = 0o755
+# As the tasks name theirs: what a run that was killed left is removed by the next.
+DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
+DOWNLOAD_PREFIX = "provision-cudnn."
+SILENCE = 60.0  # seconds without a byte
 
 
 class RefusalError(Exception):
@@ -428,6 +439,16 @@ def install(root, version, cuda, sha256, archive, again=False):
     A version that is already complete is not touched unless again is set; a damaged one is replaced
     as a whole, so that programs that have the old libraries open keep them.
     """
+    result = put(root, version, cuda, sha256, archive, again)
+    switched = switch(root, version, cuda)
+    result["changed"] = result["changed"] or switched["changed"]
+    result["backup"] += switched["backup"]
+    result["library"] = library_directory(os.path.join(root, directory_name(version, cuda)))
+    return result
+
+
+def put(root, version, cuda, sha256, archive, again=False):
+    """Unpack a checked archive to its versioned directory, and leave the current one current."""
     result = {"changed": False, "backup": []}
     tree = os.path.join(root, directory_name(version, cuda))
     if again or differences(tree, version, cuda, sha256.lower()):
@@ -454,11 +475,56 @@ def install(root, version, cuda, sha256, archive, again=False):
                     break
             raise explained(error, root) from error
         result["changed"] = True
-    switched = switch(root, version, cuda)
-    result["changed"] = result["changed"] or switched["changed"]
-    result["backup"] += switched["backup"]
-    result["library"] = library_directory(tree)
     return result
+
+
+def bring(root, version, cuda, sha256, file=None, download=None):
+    """Put a version in its place, from a file or the first address that has it; switch to none.
+
+    A download has a directory of its own, which goes with it. The addresses are a JSON list in
+    CUDNN_URLS, for they may hold passwords. This is for a start behind other work: what refuses
+    here is met again by the tasks that wait for it, and told there.
+    """
+    if download is not None:
+        try:
+            return put(root, version, cuda, sha256, download)
+        finally:
+            shutil.rmtree(os.path.dirname(download), ignore_errors=True)
+    if file is not None:
+        return put(root, version, cuda, sha256, file)
+    refusal = RefusalError("CUDNN_URLS names no address")
+    for url in json.loads(os.environ.get("CUDNN_URLS", "[]")):
+        directory = tempfile.mkdtemp(prefix=DOWNLOAD_PREFIX, dir=DOWNLOADS)
+        try:
+            archive = os.path.join(directory, "archive")
+            fetch(url, archive)
+            return put(root, version, cuda, sha256, archive)
+        except RefusalError as error:
+            refusal = error
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    raise refusal
+
+
+def fetch(url, path):
+    """Write what an address gives to a file; proxies and CA bundle are those of the environment."""
+    parts = urllib.parse.urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    # Of any scheme: the addresses are the inventory's own.
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310
+    if login:
+        words = urllib.parse.unquote(login).encode("utf-8")
+        # For this address alone, not for one that it leads to.
+        request.add_unredirected_header(
+            "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
+        )
+    try:
+        # One with inside the other: both in one want brackets, and Python 3.10.
+        with urllib.request.urlopen(request, timeout=SILENCE) as stream:  # noqa: S310, SIM117
+            with open(path, "xb") as target:
+                shutil.copyfileobj(stream, target, BLOCK)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise RefusalError("{}: {}".format(parts._replace(netloc=host).geturl(), error)) from error
 
 
 def explained(error, root):
@@ -598,6 +664,7 @@ COMMANDS = {
     "look": look,
     "check": check,
     "install": install,
+    "bring": bring,
     "switch": switch,
     "prune": prune,
     "remove": remove,
@@ -613,6 +680,7 @@ def main(arguments=None):
         ("look", ("root", "version", "cuda", "sha256")),
         ("check", ("archive", "sha256")),
         ("install", ("root", "version", "cuda", "sha256", "archive")),
+        ("bring", ("root", "version", "cuda", "sha256")),
         ("switch", ("root", "version", "cuda")),
         ("prune", ("root", "version", "cuda")),
         ("remove", ("root",)),
@@ -620,10 +688,15 @@ def main(arguments=None):
         sub = commands.add_parser(command)
         if command == "install":
             sub.add_argument("--again", action="store_true")
+        if command == "bring":
+            sub.add_argument("--file")
+            sub.add_argument("--download")
         for word in words:
             sub.add_argument(word)
     options = vars(parser.parse_args(arguments))
     command = options.pop("command")
+    # Who ends this from outside ends it as an error does: nothing half-done stays.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         result = COMMANDS[command](**options)
     except RefusalError as error:

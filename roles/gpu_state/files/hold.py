@@ -12,6 +12,8 @@ that hears none for a while says so in the file, and the next run may take its p
 A run that is cut off leaves its last step behind, an apt-get or a pip that nobody waits for any
 more; a second run would remove the venv that this pip still fills. So that step is ended first,
 found by the PROVISION_RUN that the playbook sets in the environment of its tasks and nowhere else.
+What roles have begun behind others (PROVISION_JOB) is ended with every run: one that failed before
+it asked for the result leaves it to nobody.
 dpkg is never ended: the lock stays until it is done, and the next run waits for it.
 
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
@@ -124,8 +126,8 @@ class Steps(object):
     was found once is known by its number and the time of its start, whoever adopts it.
     """
 
-    def __init__(self, run, proc="/proc"):
-        self._mark = b"PROVISION_RUN=" + run.encode("utf-8")
+    def __init__(self, run, proc="/proc", word="PROVISION_RUN"):
+        self._mark = "{0}={1}".format(word, run).encode("utf-8")
         self._proc = proc
         self._known = set()
         self._asked = set()
@@ -287,6 +289,7 @@ def hold(handle, request, output, watch=None):
             break
         if said is not None:
             if b"done" in said:
+                Steps(content["run"], word="PROVISION_JOB").end(GOODBYE)
                 break
             heard = time.monotonic()
         if silent != (time.monotonic() - heard > SILENCE):

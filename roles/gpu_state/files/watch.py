@@ -269,6 +269,7 @@ class Archive(object):
 
     def __init__(self, root, cudnn_root, total):
         self._homes = (os.path.join(root, "root"), os.path.join(root, "home"))
+        self._downloads = os.path.join(root, "var/tmp")
         self._cudnn = os.path.join(root, cudnn_root.lstrip("/"))
         self._total = total or None
         self._copied, self._unpacked = Moved(), Moved()
@@ -278,15 +279,13 @@ class Archive(object):
         if self._unpacked(unpacked) and unpacked:
             return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
         root, homes = self._homes
-        largest = max(
-            (
-                size
-                for home in [root, *directories(homes)]
-                for place in directories(os.path.join(home, ".ansible/tmp"))
-                for _name, size in entries(place)
-            ),
-            default=0,
-        )
+        # Where Ansible puts what it copies and fetches, and where the role fetches behind others.
+        places = [
+            place
+            for home in [root, *directories(homes)]
+            for place in directories(os.path.join(home, ".ansible/tmp"))
+        ] + directories(self._downloads, "provision-cudnn.*")
+        largest = max((size for place in places for _name, size in entries(place)), default=0)
         if self._copied(largest) and largest > LARGE:
             total = self._total if self._total and self._total >= largest else None
             words = "fetching the cuDNN archive"

@@ -74,8 +74,26 @@ def test_the_order_of_a_run() -> None:
     assert order[2:] == ["End", "Look", "End", "Preflight", "Apply", "Proof", "Receipt", "Verify"]
 
 
+def test_what_takes_long_and_waits_for_nothing_is_begun_before_the_others() -> None:
+    found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
+    words = [(t["ansible.builtin.include_role"].get("tasks_from", ""), *t["tags"]) for t in found]
+    first = [one for one in words if one[0]]
+    assert first == [("begin", "cudnn"), ("begin", "tensorflow")]
+    assert words.index(first[0]) < words.index(("", "nvidia_driver"))
+    # The driver may reboot, and puts apt in order.
+    assert words.index(("", "nvidia_driver")) < words.index(first[1]) < words.index(("", "cuda"))
+    for task in found:
+        begun = task["ansible.builtin.include_role"]
+        if "tasks_from" in begun:
+            assert begun["apply"]["tags"] == task["tags"]
+            assert f"'{begun['name']}' in gpu_plan.components" in task["when"]
+            # Nobody would end what a run that failed has left.
+            assert "__gpu_state_held.held | default(false)" in task["when"]
+
+
 def test_the_components_come_in_their_order_each_with_its_tag() -> None:
-    includes = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
+    found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
+    includes = [t for t in found if "tasks_from" not in t["ansible.builtin.include_role"]]
     assert [t["ansible.builtin.include_role"]["name"] for t in includes] == list(COMPONENTS)
     for task in includes:
         role = task["ansible.builtin.include_role"]

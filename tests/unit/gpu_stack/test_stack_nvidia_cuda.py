@@ -364,7 +364,6 @@ def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -
     environment.filters["from_json"] = lambda text: text
     url = nvidia_cuda.url(row, options)
     host = url.split("/")[2].split(":")[0]
-    local = row["source"] == "local"
     for path, text in nvidia_cuda.files(row, options).items():
         if text is None or path == nvidia_cuda.KEY:
             continue
@@ -374,7 +373,6 @@ def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -
             __cuda_in_the_way={"stdout": {"signed_by": None}},
             __cuda_key_path=nvidia_cuda.KEY,
             __cuda_driver_names=nvidia_cuda.DRIVERS,
-            __cuda_origin_pin="release l=NVIDIA CUDA" if local else f"origin {host}",
             __cuda_origin_host=host,
             __cuda_prefix=TREE,
             cuda_ca_bundle=options.get("cuda_ca_bundle", ""),

@@ -85,13 +85,12 @@ def _sources(row, options, signed_by):
     )
 
 
-def _low(row, options):
-    local = row.get("source") == "local"
-    origin = "release l=NVIDIA CUDA" if local else "origin {0}".format(_host(url(row, options)))
+def _low():
+    # As NVIDIA's own pin file names it: a mirror's host may hold the platform's packages too.
     return HEADER + (
         "# The file's name puts it behind those that pin a package at its version.\n"
         "\nPackage: {0}\nPin: {1}\nPin-Priority: -1\n\nPackage: *\nPin: {1}\nPin-Priority: 50\n"
-    ).format(DRIVERS, origin)
+    ).format(DRIVERS, "release l=NVIDIA CUDA")
 
 
 def _apt(row, options):
@@ -116,7 +115,7 @@ def files(row, options, signed_by=None):
     found = {
         KEY: key.strip() + "\n" if key else None,
         SOURCES: _sources(row, options, signed_by or KEY),
-        LOW: _low(row, options),
+        LOW: _low(),
         APT: _apt(row, options),
         LOADER: _loader(row),
     }

@@ -1,0 +1,97 @@
+"""files/background.sh of two roles: begun behind other tasks, taken up as if it ran there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROLES = Path(__file__).parents[2] / "roles"
+SCRIPT = ROLES / "tensorflow" / "files" / "background.sh"
+ENDED = 75
+
+
+def call(*words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """As the roles call it: the text in the command line, the command's input on its own."""
+    return subprocess.run(
+        ["/bin/sh", "-c", SCRIPT.read_text("utf-8"), "background", *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    return str(tmp_path / "run" / "provision" / "job")
+
+
+def test_both_roles_have_the_same() -> None:
+    """A role works alone, so each has its own."""
+    other = ROLES / "cudnn" / "files" / "background.sh"
+    assert other.read_text("utf-8") == SCRIPT.read_text("utf-8")
+
+
+def test_it_comes_back_at_once_and_who_waits_gets_all_of_it(job: str, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    command = f'read line < {gate}; cat; echo "$line $1"; echo warned >&2; exit 3'
+    begun = call("start", job, "/bin/sh", "-c", command, "sh", "a b", stdin="input\n")
+    assert (begun.returncode, begun.stdout, begun.stderr) == (0, "", "")
+    assert not (Path(job) / "code").exists()
+    gate.write_text("now\n")
+    found = call("wait", job)
+    assert (found.returncode, found.stdout, found.stderr) == (3, "input\nnow a b\n", "warned\n")
+    assert not Path(job).exists()
+
+
+def test_what_was_ended_from_outside_is_no_success(job: str, tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+    command = f"echo $$ $PPID > {number}.new; mv {number}.new {number}; exec sleep 60"
+    assert call("start", job, "/bin/sh", "-c", command).returncode == 0
+    deadline = time.monotonic() + 20
+    while not number.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    # The command and what waits for it there, as the holder of the host ends both.
+    for pid in reversed(number.read_text().split()):
+        os.kill(int(pid), signal.SIGTERM)
+    found = call("wait", job)
+    assert (found.returncode, found.stdout) == (ENDED, "")
+    assert "ended before it was done" in found.stderr
+
+
+def test_two_at_once_are_refused_and_one_after_the_other_is_not(job: str, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    assert call("start", job, "/bin/sh", "-c", f"read line < {gate}").returncode == 0
+    assert call("start", job, "true").returncode != 0
+    gate.write_text("now\n")
+    assert call("wait", job).returncode == 0
+    assert call("start", job, "false").returncode == 0
+    assert call("wait", job).returncode == 1
+
+
+def test_the_result_of_a_former_run_is_not_taken_for_this_ones(job: str) -> None:
+    assert call("start", job, "true").returncode == 0
+    while not (Path(job) / "code").exists():
+        time.sleep(0.02)
+    # Nobody has asked for it; another run begins the same, and is cut off.
+    assert call("start", job, "/bin/sh", "-c", "kill -9 $PPID").returncode == 0
+    assert call("wait", job).returncode == ENDED
+
+
+def test_where_nothing_was_begun_there_is_nothing_to_wait_for(job: str) -> None:
+    assert call("wait", job).returncode not in (0, ENDED)
+
+
+def test_it_bears_the_mark_of_its_run_and_only_root_reads_its_files(job: str) -> None:
+    call("start", job, "/bin/sh", "-c", "echo $PROVISION_JOB", PROVISION_RUN="run1")
+    assert Path(job).stat().st_mode & 0o777 == 0o700
+    assert call("wait", job).stdout == "run1\n"
