@@ -21,14 +21,11 @@ from bench import cold, rerun
 from provision import locallab
 from provision.locallab.machine import Podman
 from provision.render import site as rendered
-from tests.ground import Site, serve
+from tests.ground import Site, serve, told
 
 Say = Callable[[str], None]
 
-CA = "/etc/ssl/lab-ca.pem"
-SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 RECEIVED = "/sys/class/net/eth0/statistics/rx_bytes"
-SUITES = ("focal", "focal-updates", "focal-security")
 DRIVER = "470.256.02"
 
 # What each of our ways says beyond TensorFlow's release, the driver's branch and CUDA's.
@@ -86,16 +83,8 @@ class Ground:
         return lab
 
     def _prepare(self, lab: locallab.Lab) -> None:
-        key = "/usr/share/keyrings/lab-ubuntu.asc"
-        lines = "".join(
-            f"deb [signed-by={key}] {self.archive['url']} {suite} "
-            "main restricted universe multiverse\n"
-            for suite in SUITES
-        )
-        self._write(lab, CA, self.site.ca.read_text("utf-8"))
-        self._write(lab, key, str(self.archive["key"]))
-        self._write(lab, "/etc/apt/sources.list.d/lab-ubuntu.list", lines)
-        self._write(lab, "/etc/apt/apt.conf.d/50lab-ca", f'Acquire::https::CAInfo "{CA}";\n')
+        for path, text in told.host(self.site, self.archive).items():
+            self._write(lab, path, text)
         self._exec(lab, "sh", "-s", stdin=PREPARE)
 
     def _write(self, lab: locallab.Lab, path: str, text: str) -> None:
@@ -140,9 +129,9 @@ class Ground:
                 "gpu_platform": "ubuntu2004",
                 "gpu_stack": wish,
                 "cudnn_urls": [cudnn["url"]],
-                "cudnn_ca_bundle": CA,
-                "cuda_ca_bundle": CA,
-                "nvidia_driver_ca_bundle": CA,
+                "cudnn_ca_bundle": told.CA,
+                "cuda_ca_bundle": told.CA,
+                "nvidia_driver_ca_bundle": told.CA,
                 # As on a machine: a container's own default leaves the module out. The tutorials
                 # run no persistence daemon.
                 "nvidia_driver_scope": "full",
@@ -153,26 +142,10 @@ class Ground:
         return found
 
     def _lock_and_render(self, way: str, project: Path) -> None:
-        local = WISHES[way].get("cuda_source") == "local"
-        nvidia = self.site.old_key if local else self.site.key
         self.site.local_installer()
-        (project / "nvidia.asc").write_text(nvidia.armored, "ascii")
-        (project / "ubuntu.asc").write_text(str(self.archive["key"]), "ascii")
-        bundle = self.folder / "ca.pem"
-        bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
-        # The servers' port is another one each time: what is kept by its address is of no use.
-        cache = self.folder / "cache"
-        environment = {
-            "UV_CACHE_DIR": str(Path("~/.cache/uv").expanduser()),
-            **os.environ,
-            "SSL_CERT_FILE": str(bundle),
-            "XDG_CACHE_HOME": str(cache),
-        }
-        lock = [
-            *["lock", "--nvidia-mirror", self.site.url, "--nvidia-key", "nvidia.asc"],
-            *["--archive-mirror", f"ubuntu2004={self.archive['url']},{','.join(SUITES[1:])}"],
-            *["--archive-key", "ubuntu.asc"],
-        ]
+        local = WISHES[way].get("cuda_source") == "local"
+        lock = told.lock(self.site, self.archive, project, local=local)
+        environment = told.environment(self.site, self.folder)
         for arguments in (lock, ["render", "."]):
             done = subprocess.run(
                 [str(cold.BIN / "provision"), *arguments],
@@ -203,8 +176,8 @@ def tutorial(made: Ground, lab: locallab.Lab) -> dict[str, float]:
 def variables(site: Site, kernel: str) -> str:
     """What the script is told: where the files are that its reader would find at NVIDIA's."""
     installer = site.local_installer()
-    told = {
-        "ca": CA,
+    found = {
+        "ca": told.CA,
         "kernel": kernel,
         "driver_url": str(site.runfile("470")["url"]),
         "pin_url": f"{site.cuda_url}/cuda-ubuntu2004.pin",
@@ -218,7 +191,7 @@ def variables(site: Site, kernel: str) -> str:
         "devices": rendered.DEVICES_SCRIPT,
         "fit": rendered.FIT_SCRIPT,
     }
-    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in told.items())
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in found.items())
 
 
 def one(made: Ground, way: str, number: int, say: Say) -> dict[str, float]:

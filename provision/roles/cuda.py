@@ -157,4 +157,4 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     return found
 
 
-ROLE = Role("cuda", "CUDA", CudaOptions, variables)
+ROLE = Role("cuda", "CUDA", CudaOptions, variables, behind=("nvidia_driver",))

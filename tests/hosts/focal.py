@@ -79,7 +79,7 @@ class Focal(Ubuntu):
                 **settings,
             }
         )
-        self.locked(inventory, self.site.key)
+        self.locked(inventory)
 
     def apply(
         self, name: str, tags: str = "", **options: Any

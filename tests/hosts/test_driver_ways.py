@@ -20,13 +20,13 @@ import pytest
 import yaml
 
 from provision import locallab
-from tests.ground import Site, serve
+from tests.ground import Site, serve, told
 
 pytestmark = [pytest.mark.slow]
 
 ROLES = Path(__file__).parents[2] / "roles"
 GPU_STACK = ROLES / "gpu_state" / "module_utils"
-CA = "/etc/ssl/lab-ca.pem"
+CA = told.CA
 LIBCUDA = "basename $(readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1)"
 VERSIONS = {"470": "470.256.02", "535": "535.261.03"}
 

@@ -17,12 +17,10 @@ import yaml
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
-from tests.ground import Site
-from tests.ground.repository import Key
+from tests.ground import Site, told
 from tests.hosts.conftest import Project
 
-CA = "/etc/ssl/lab-ca.pem"
-SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
+CA = told.CA
 
 
 class Ubuntu(Project):
@@ -58,33 +56,20 @@ class Ubuntu(Project):
                 **(variables or {}),
             }
         )
-        local = stack.get("cuda_source") == "local"
-        self.locked(inventory, self.site.old_key if local else self.site.key)
+        self.locked(inventory, local=stack.get("cuda_source") == "local")
 
-    def locked(self, inventory: Mapping[str, Any], nvidia: Key) -> None:
-        """The inventory is written, locked from the site whose NVIDIA signs with this, rendered."""
+    def locked(self, inventory: Mapping[str, Any], *, local: bool = False) -> None:
+        """The inventory is written, locked from the site or its local installer, and rendered."""
         (self.path / "lab").mkdir(parents=True, exist_ok=True)
         (self.path / "lab/hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-        ubuntu = self.site.ubuntu()
-        for name, key in (("nvidia.asc", nvidia.armored), ("ubuntu.asc", str(ubuntu["key"]))):
-            (self.path / name).write_text(key, "ascii")
-        bundle = self.path / "ca.pem"
-        bundle.write_text(SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8"), "utf-8")
-        locked = self.controller(
-            bundle, "lock", "--nvidia-mirror", self.site.url, "--nvidia-key", "nvidia.asc",
-            "--archive-mirror", f"ubuntu2004={ubuntu['url']},focal-updates,focal-security",
-            "--archive-key", "ubuntu.asc",
-        )  # fmt: skip
-        assert locked.returncode == 0, locked.stdout + locked.stderr
-        rendered = self.controller(bundle, "render", ".")
-        assert rendered.returncode == 0, rendered.stdout + rendered.stderr
-
-    def controller(self, bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        program = Path(sys.executable).parent / "provision"
-        return subprocess.run(
-            [str(program), *arguments], cwd=self.path, text=True, check=False, timeout=600,
-            capture_output=True, env={**os.environ, "SSL_CERT_FILE": str(bundle)},
-        )  # fmt: skip
+        lock = told.lock(self.site, self.site.ubuntu(), self.path, local=local)
+        for arguments in (lock, ["render", "."]):
+            done = subprocess.run(
+                [str(Path(sys.executable).parent / "provision"), *arguments], cwd=self.path,
+                text=True, check=False, timeout=600, capture_output=True,
+                env=told.environment(self.site, self.path),
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -126,16 +111,8 @@ def bare_ubuntu(
     try:
         project = kind(directory, lab)
         project.site = site
-        project.root(f"cat > {CA}", stdin=site.ca.read_text("utf-8"))
-        archive = site.ubuntu()
-        project.root("cat > /usr/share/keyrings/lab-ubuntu.asc", stdin=str(archive["key"]))
-        lines = "".join(
-            f"deb [signed-by=/usr/share/keyrings/lab-ubuntu.asc] {archive['url']} {suite} "
-            "main restricted universe multiverse\n"
-            for suite in ("focal", "focal-updates", "focal-security")
-        )
-        project.root("cat > /etc/apt/sources.list.d/lab-ubuntu.list", stdin=lines)
-        project.root("cat > /etc/apt/apt.conf.d/50lab-ca", stdin=f'{trusts} "{CA}";\n')
+        for path, text in told.host(site, site.ubuntu(), trusts).items():
+            project.root(f"cat > {path}", stdin=text)
         yield project
     finally:
         lab.down()

@@ -1,4 +1,4 @@
-"""files/background.sh of two roles: begun behind other tasks, taken up as if it ran there."""
+"""files/background.sh of three roles: begun behind other tasks, taken up as if it ran there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from provision import roles as rendered
 
 ROLES = Path(__file__).parents[2] / "roles"
 SCRIPT = ROLES / "tensorflow" / "files" / "background.sh"
@@ -33,10 +35,11 @@ def job(tmp_path: Path) -> str:
     return str(tmp_path / "run" / "provision" / "job")
 
 
-def test_both_roles_have_the_same() -> None:
+def test_all_roles_have_the_same() -> None:
     """A role works alone, so each has its own."""
-    other = ROLES / "cudnn" / "files" / "background.sh"
-    assert other.read_text("utf-8") == SCRIPT.read_text("utf-8")
+    found = {one.parts[-3]: one.read_text("utf-8") for one in ROLES.glob("*/files/background.sh")}
+    assert found.keys() == {role.name for role in rendered.ROLES if role.behind}
+    assert set(found.values()) == {SCRIPT.read_text("utf-8")}
 
 
 def test_it_comes_back_at_once_and_who_waits_gets_all_of_it(job: str, tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def test_what_takes_long_and_waits_for_nothing_is_begun_before_the_others() -> N
     found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
     words = [(t["ansible.builtin.include_role"].get("tasks_from", ""), *t["tags"]) for t in found]
     first = [one for one in words if one[0]]
-    assert first == [("begin", "cudnn"), ("begin", "tensorflow")]
-    assert words.index(first[0]) < words.index(("", "nvidia_driver"))
+    assert first == [("begin", "cuda"), ("begin", "cudnn"), ("begin", "tensorflow")]
+    assert words.index(first[1]) < words.index(("", "nvidia_driver"))
     # The driver may reboot, and puts apt in order.
-    assert words.index(("", "nvidia_driver")) < words.index(first[1]) < words.index(("", "cuda"))
+    assert words.index(("", "nvidia_driver")) < words.index(first[2]) < words.index(("", "cuda"))
     for task in found:
         begun = task["ansible.builtin.include_role"]
         if "tasks_from" in begun:
