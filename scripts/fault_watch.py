@@ -59,7 +59,8 @@ def is_pip(argv):
 
 
 def is_cudnn(argv):
-    return os.path.basename(argv[0]).startswith("python") and argv[1:3] == ["-", "install"]
+    script = os.path.basename(argv[0]).startswith("python") and argv[1:2] == ["-"]
+    return script and argv[2:3] in (["install"], ["bring"])
 
 
 def downloading(found):

@@ -300,6 +300,7 @@ def command(text: str) -> list[str]:
             "/usr/bin/python3.9 - install /opt/nvidia/cudnn 8.5",
             "/usr/bin/python3 - look x",
         ),
+        ("cudnn", "/usr/bin/python3.9 - bring /opt/nvidia/cudnn 8.5", "/bin/sh -c x background x"),
         ("module", "/usr/bin/python3.9", "/usr/bin/python3.9 -m pip install"),
     ],
 )
