@@ -180,7 +180,8 @@ rm -rf /opt/away
 """
 # Nothing of these may be left by a fault and its cure.
 LEFTOVERS = r"""
-ps -eo args= | grep -E '^(/usr/bin/)?(apt-get|dpkg) |-m pip install|python[0-9.]* - (install|bring)' \
+ps -eo args= \
+    | grep -E '^(/usr/bin/)?(apt-get|dpkg) |-m pip install|python[0-9.]* - (install|bring)' \
     | grep -vE '^(bash|grep) ' || true
 find /var/tmp /tmp -maxdepth 1 \( -name 'provision-*' -o -name 'pip-*' \)
 find /opt/nvidia /opt/tensorflow -maxdepth 2 \( -name '.staging-*' -o -name '*.backup-*' \
