@@ -319,7 +319,18 @@ def test_a_sign_of_life_takes_the_silence_back(start: Callable[..., Holder], pat
     first.answer()
     wait_for(lambda: json.loads(path.read_text() or "{}").get("silent") is True)
     first.say(b"alive")
-    wait_for(lambda: json.loads(path.read_text() or "{}").get("silent") is False)
+    wait_for(lambda: not {"silent", "quiet"} & json.loads(path.read_text() or "{}").keys())
+
+
+def test_some_seconds_without_a_sign_are_called_quiet_before_they_are_silence(
+    start: Callable[..., Holder], path: Path
+) -> None:
+    first = start(QUIET=0.3, SILENCE=1.5)
+    first.answer()
+    wait_for(lambda: json.loads(path.read_text() or "{}").get("quiet") is True)
+    assert "silent" not in json.loads(path.read_text())
+    wait_for(lambda: json.loads(path.read_text() or "{}").get("silent") is True)
+    assert "quiet" not in json.loads(path.read_text())
 
 
 def test_a_number_in_the_file_that_is_somebody_elses_is_left_alone(

@@ -38,6 +38,9 @@ MARK = "PROVISION-HOLD "
 NAME = "holds this host"
 # A look tests the lock for an instant; nothing is refused for that.
 INSTANT = 2.0
+# Longer than between two signs of life: who looks then may well look at a run that is gone, and
+# waits until that is sure.
+QUIET = 8.0
 # As long as apt waits for its own lock in the roles.
 PATIENCE = 900.0
 # The run says every five seconds that it lives. After this long without a word it is taken to be
@@ -281,7 +284,7 @@ def hold(handle, request, output, watch=None):
     write(handle, content)
     output.say(held=os.getpid())
     heard = time.monotonic()
-    silent = False
+    doubt = {}
     while True:
         said = ended(TICK)
         if said == b"":
@@ -292,9 +295,11 @@ def hold(handle, request, output, watch=None):
                 Steps(content["run"], word="PROVISION_JOB").end(GOODBYE)
                 break
             heard = time.monotonic()
-        if silent != (time.monotonic() - heard > SILENCE):
-            silent = not silent
-            write(handle, dict(content, silent=silent))
+        since = time.monotonic() - heard
+        seen = {"silent": True} if since > SILENCE else {"quiet": True} if since > QUIET else {}
+        if doubt != seen:
+            doubt = seen
+            write(handle, dict(content, **doubt))
         try:
             told = watch() if watch is not None else None
         except Exception:  # what it sees is for the eye alone, and no reason to let go

@@ -79,6 +79,27 @@ def test_a_run_that_is_cut_off_while_one_looks_is_seen(tmp_path: Path) -> None:
     assert found == {**ADA, "ended": True}
 
 
+@pytest.mark.parametrize("later", [{"silent": True}, {"ended": True}, {}])
+def test_a_run_that_is_quiet_is_waited_for_until_it_is_sure(
+    tmp_path: Path, later: dict[str, bool]
+) -> None:
+    """The network was cut and is back, and somebody runs again: the holder is still in doubt."""
+    path = tmp_path / running.PATH.lstrip("/")
+    with held(tmp_path, json.dumps({**ADA, "quiet": True})):
+        change = threading.Timer(0.6, path.write_text, [json.dumps({**ADA, **later})])
+        change.start()
+        found = running.look(Context(root=str(tmp_path)), None, patience=0.1, doubt=60.0)
+        assert not change.is_alive()
+        change.join()
+    assert found == {**ADA, **later}
+
+
+def test_doubt_has_an_end(tmp_path: Path) -> None:
+    quiet = {**ADA, "quiet": True}
+    with held(tmp_path, json.dumps(quiet)):
+        assert running.look(Context(root=str(tmp_path)), None, patience=0.1, doubt=0.1) == quiet
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]"])
 def test_a_lock_without_words_is_still_a_lock(tmp_path: Path, content: str) -> None:
     with held(tmp_path, content):

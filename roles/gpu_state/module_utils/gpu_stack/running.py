@@ -13,9 +13,12 @@ PATH = "/var/lib/provision/run.lock"
 # A run that has just ended, or was cut off, may need a moment to let go or to say so on a host
 # under load; a run that is at work is waited for no longer.
 PATIENCE = 3.0
+# A holder that has not heard of its run for some seconds says that it is quiet, and after 20 that
+# it is silent. Where the network was cut, a person runs again before that; so it is waited for.
+DOUBT = 20.0
 
 
-def look(context, run=None, patience=None):
+def look(context, run=None, patience=None, doubt=DOUBT):
     """What the lock says of another run that holds this host; None where none does.
 
     `run`: this run's own id; it does not stand in its own way.
@@ -23,13 +26,17 @@ def look(context, run=None, patience=None):
     stream = context.open(PATH)
     if stream is None:
         return None
-    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+    begun = time.monotonic()
+    patience = PATIENCE if patience is None else patience
     with stream:
         while not _free(stream):
             found = _content(context.read(PATH))
             if run is not None and found.get("run") == run:
                 return None
-            if found.get("ended") or found.get("silent") or time.monotonic() >= deadline:
+            waited = time.monotonic() - begun
+            if found.get("ended") or found.get("silent"):
+                return found
+            if waited >= (patience + doubt if found.get("quiet") else patience):
                 return found
             time.sleep(0.05)
     return None
