@@ -486,12 +486,12 @@ def containers(seen: Seen) -> bool:
     containers,
 )
 def toolkit_packages(seen: Seen) -> Verdict:
-    wanted = (seen.row["nvidia_container_toolkit"].get("packages") or {}).get("toolkit")
+    wanted = seen.row["nvidia_container_toolkit"]["packages"]["toolkit"]
     verdict = judge_packages(seen, wanted)
     if verdict.result != "passed" or not seen.options.get("nvidia_container_toolkit_hold", True):
         return verdict
     # dpkg's first letter is what is wanted of a package: h, that it stays as it is.
-    loose = [n for n in sorted(wanted or {}) if seen.probe["packages"][n]["status"][0] != "h"]
+    loose = [name for name in wanted if seen.probe["packages"][name]["status"][0] != "h"]
     if loose:
         return failed(f"not held: {', '.join(loose)}: an upgrade could move them", AGAIN)
     return verdict

@@ -489,6 +489,12 @@ def docker_states() -> Iterator[State]:
     yield State(rule, "there is one of snap", {**snap, **required}, words, **here)
     yield State(rule, "it is not required", snap, **here)
     yield State(rule, "it is there", required, **here)
+    ours = {PRE + "unfinished": [["nvidia-container-toolkit", "half-installed"]]}
+    also = ("dpkg-interrupted",)
+    yield State("dpkg-broken", "one of the toolkit's is half installed", ours, also=also, **here)
+    words = ("interrupted (nvidia-container-toolkit)",)
+    only = ("nvidia_container_toolkit",)
+    yield State("dpkg-interrupted", "the toolkit finishes it", ours, words, only=only, **here)
     rule, count = "docker-containers", PRE + "docker/count"
     lost = "to find NVIDIA's runtime: running containers would be lost (1)"
     yield State(rule, "a container runs", {count: 1}, (lost, "systemctl reload docker"), **here)

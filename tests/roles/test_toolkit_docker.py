@@ -12,6 +12,9 @@ import pytest
 import yaml
 from gpu_stack import nvidia_container_toolkit as look
 from gpu_stack.context import Context, Result
+from packaging.version import Version
+
+from provision.catalog import load
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_container_toolkit"
 
@@ -49,6 +52,18 @@ def put(root: Path, path: str, text: str) -> Path:
 def run(root: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
     assert docker.main(list(argv)) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_what_the_role_knows_by_itself_is_the_catalogs() -> None:
+    """Without a lock: the newest version, the four names, the place and the key."""
+    (row,) = [one for one in load().nvidia_container_toolkit if one.architecture == "x86_64"]
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text("utf-8"))
+    names = yaml.safe_load((ROLE / "vars" / "main.yml").read_text("utf-8"))
+    assert defaults["nvidia_container_toolkit_version"] == max(row.versions, key=Version)
+    assert names["__nvidia_container_toolkit_names"] == sorted(row.packages)
+    place = names["__nvidia_container_toolkit_nvidias"]
+    assert (f"{place}/stable/deb/amd64", f"{place}/gpgkey") == (row.url, row.keyring.url)
+    assert str(row.signed_by) in names["__nvidia_container_toolkit_fingerprints"]
 
 
 # merging

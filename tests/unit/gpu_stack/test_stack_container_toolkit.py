@@ -252,8 +252,10 @@ class Docker(Host):
     def __init__(self, root: Path, answer: Result) -> None:
         super().__init__(root)
         self.answer = answer
+        self.asked = 0
 
     def run(self, argv: Sequence[str]) -> Result:
+        self.asked += "docker" in argv
         return self.answer if "docker" in argv else super().run(argv)
 
 
@@ -279,6 +281,21 @@ def test_containers_that_would_be_lost_stop_it(host: Host, answer: str, words: s
     found = blockers(host, answer)
     assert set(found) == ({"docker-containers"} if words else set())
     assert words in found.get("docker-containers", "")
+
+
+def test_docker_is_asked_only_where_it_runs_and_the_stack_has_the_toolkit(host: Host) -> None:
+    """A docker that hangs would hold the look."""
+    other = Docker(host.root, Result(0, "0 0 false\n", ""))
+    other.loader = host.loader
+    host.remove(toolkit.APT)
+    host.remove(made.LIB + "/libcusolver.so.11.1.0.152")
+    docker(host, FOREIGN, start=None)
+    assert other.plan(lock=lock())["components"] == ["cuda", toolkit.NAME]
+    docker(host, FOREIGN)
+    assert other.plan()["components"] == ["cuda"]
+    assert other.asked == 0
+    other.plan(lock=lock())
+    assert other.asked == 1
 
 
 def test_they_are_in_nobodys_way_where_nothing_is_restarted(host: Host) -> None:

@@ -988,7 +988,7 @@ def docker_containers(found, changes, _options, _row):
     if not any(one["item"] == nvidia_container_toolkit.RESTART for one in changes):
         return []
     seen = found["preflight"].get("docker")
-    if seen is None or seen["count"] == 0 or (seen["count"] and seen["live_restore"]):
+    if seen is None or seen["count"] == 0 or seen["live_restore"]:
         return []
     lost = "docker does not answer, so whether containers run can't be known"
     if seen["count"]:
