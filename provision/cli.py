@@ -402,8 +402,8 @@ def lock(
             metavar="URL",
             envvar="PROVISION_NVIDIA_MIRROR",
             show_envvar=True,
-            help="A mirror in place of developer.download.nvidia.com and us.download.nvidia.com, "
-            "with their paths; the lock has hosts install from it.",
+            help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
+            "nvidia.github.io, with their paths; the lock has hosts install from it.",
         ),
     ] = "",
     nvidia_key: Annotated[

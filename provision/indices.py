@@ -143,8 +143,15 @@ def release_field(text: str, name: str) -> str:
 
 
 def checksums(text: str) -> dict[str, tuple[str, int]]:
-    """Path -> (SHA-256, size) from a Release file."""
-    block = re.search(r"^SHA256:\n((?: .*\n?)+)", text, re.MULTILINE)
+    """Path -> (SHA-256, size) from a Release file; SHA-512 from one that has only these.
+
+    NVIDIA's repository of the container toolkit is such a one
+    (https://github.com/NVIDIA/libnvidia-container, stable/deb/amd64/InRelease).
+    """
+    blocks = (
+        re.search(rf"^{name}:\n((?: .*\n?)+)", text, re.MULTILINE) for name in ("SHA256", "SHA512")
+    )
+    block = next(filter(None, blocks), None)
     found = {}
     for line in (block.group(1) if block else "").splitlines():
         digest, size, path = line.split()
@@ -283,17 +290,25 @@ def unpacked(path: str, body: bytes) -> str:
         raise InputError("an index can't be read", where=path, got=str(error)) from None
 
 
+def digest_like(body: bytes, digest: str) -> str:
+    """The hash of a body by the algorithm of another one: SHA-256, or SHA-512 of 128 digits."""
+    algorithm = (
+        hashlib.sha512 if len(digest) == hashlib.sha512().digest_size * 2 else hashlib.sha256
+    )
+    return algorithm(body).hexdigest()
+
+
 def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
-    """The file of this SHA-256, from the cache or the network; a wrong one is never kept."""
+    """The file of this hash, from the cache or the network; a wrong one is never kept."""
     file = cache / "indices" / digest
     try:
         body = file.read_bytes()
-        if hashlib.sha256(body).hexdigest() == digest:
+        if digest_like(body, digest) == digest:
             return body
     except OSError:
         pass
     body = get(url)
-    found = hashlib.sha256(body).hexdigest()
+    found = digest_like(body, digest)
     if found != digest:
         raise InputError(
             "an index is not the one that was signed",

@@ -36,7 +36,7 @@ PLATFORM = "gpu_platform"
 MODELS = "gpu_models"
 WISH_KEYS = (
     "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "driver_source",
-    "driver_sha256", "gcc", "beside",
+    "driver_sha256", "gcc", "container_toolkit", "beside",
 )  # fmt: skip
 # What is the host's, a driver say, there is once; these there can be several of.
 BESIDE_KEYS = ("tensorflow", "python")
@@ -516,7 +516,10 @@ def parse_wish(value: Any, *, where: str) -> Wish:
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
-    words = ("cudnn", "cuda_source", "driver_source", "driver_sha256", "beside")
+    words = (
+        *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
+        *("container_toolkit", "beside"),
+    )
     plain = {key: _text(value[key], key, where) for key in value if key not in words}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
@@ -529,6 +532,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         driver_sha256=_driver_sha256(value, where),
         cudnn=cudnn,
         gcc=plain.get("gcc"),
+        container_toolkit=_container_toolkit(value, where),
         beside=_beside(value["beside"], where) if "beside" in value else (),
         literal=dict(value),
     )
@@ -605,6 +609,23 @@ def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
             hint="with another driver_source what is installed is known by its packages",
         )
     return found
+
+
+def _container_toolkit(wish: Mapping[str, Any], where: str) -> str | None:
+    """`true` is the newest (""), a version that one; None where nobody wished for it."""
+    if "container_toolkit" not in wish:
+        return None
+    value = wish["container_toolkit"]
+    if value is True:
+        return ""
+    if value is False:
+        raise InputError(
+            "container_toolkit: false wishes for nothing",
+            where=where,
+            expected='container_toolkit: true, or a version: container_toolkit: "1.17"',
+            hint="leave the word out",
+        )
+    return _text(value, "container_toolkit", where)
 
 
 def _sha256(value: Any, what: str, where: str) -> str:

@@ -26,7 +26,7 @@ from provision.resolve import Choice, Stack, resolve_fleet
 from provision.values import COMPONENTS
 
 # What of a stack is held, each only as far as what comes before it allows.
-HELD = ("nvidia_driver", "cuda", "cudnn", "tensorflow")
+HELD = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit", "tensorflow")
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,8 @@ def version_of(stack: Stack, component: str) -> str:
         return stack.driver.version
     if component == "tensorflow":
         return stack.tensorflow
+    if component == "nvidia_container_toolkit":
+        return stack.container_toolkit.version if stack.container_toolkit else ""
     if stack.cuda.origin == "wheels":
         return ""
     return stack.cuda.version if component == "cuda" else stack.cudnn.version
@@ -235,6 +237,13 @@ def narrowed_to(
     if component == "cudnn":
         cudnns = [r for r in facts.cudnn if r.version == version and r.sha256 == part["sha256"]]
         return facts.model_copy(update={"cudnn": cudnns}) if cudnns else None
+    if component == "nvidia_container_toolkit":
+        toolkits = [
+            row.model_copy(update={"versions": [version]})
+            for row in facts.nvidia_container_toolkit
+            if version in row.versions
+        ]
+        return facts.model_copy(update={component: toolkits}) if toolkits else None
     rows_ = [row for row in facts.tensorflow if version in row.patches]
     if not rows_ or part["python"] not in choice.platform.pythons:
         return None
@@ -432,7 +441,7 @@ def packages(
         if stack.id in kept:
             continue
         free: set[str] = set()
-        for component in ("nvidia_driver", "cuda"):
+        for component in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
             part = found.part.get(component)
             moved = part and part["version"] != version_of(stack, component)
             if part and (moved or upgrade.moves(component)):

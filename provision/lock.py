@@ -7,6 +7,7 @@ small, `gpu_lock_details` (hashes, sources, reasons) stays on the controller.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -27,12 +28,13 @@ from provision.packages import (
     Source,
     Universe,
     close,
+    compare,
     driver_packages,
     minus,
     upstream,
     without_kernels,
 )
-from provision.resolve import Choice, Stack
+from provision.resolve import Choice, ContainerToolkit, Stack
 from provision.values import HostFacts, plain
 from provision.yaml_c import Dumper, Loader
 
@@ -222,6 +224,7 @@ def _sources(stack: Stack, indices: Indices) -> list[Source]:
     found = list(indices.sources) if needs_archive(stack) else []
     urls = [cuda.source.url] if cuda.source is not None else []
     urls += [driver.url] if driver.origin == "network" else []
+    urls += [stack.container_toolkit.row.url] if stack.container_toolkit else []
     return found + [indices.repositories[url].source for url in dict.fromkeys(urls)]
 
 
@@ -258,7 +261,7 @@ def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
 
 
 def package_names(stack: Stack, indices: Indices) -> list[str]:
-    """The names of all packages of a stack, whatever its wheels."""
+    """The names of the packages of a driver and its CUDA."""
     driver = stack.driver
     branch = Branch(driver.version, frozenset(driver.branch_sources))
     row = stack.cuda.row
@@ -283,9 +286,18 @@ def _closed(
         "nvidia_driver": part,
         **cuda,
         "gpu_env": _gpu_env(stack),
-        "tensorflow": _tensorflow(stack, requirements),
     }
-    packages = {**driver, **toolkit}
+    containers: dict[str, Package] = {}
+    if stack.container_toolkit is not None:
+        repository = indices.repositories[stack.container_toolkit.row.url]
+        containers = _container_toolkit(stack.container_toolkit, repository, prefer, stack.id)
+        parts["nvidia_container_toolkit"] = {
+            "version": stack.container_toolkit.version,
+            "packages": {"toolkit": _versions(containers)},
+            "repository": _repository(repository),
+        }
+    parts["tensorflow"] = _tensorflow(stack, requirements)
+    packages = {**driver, **toolkit, **containers}
     return parts, {name: packages[name] for name in sorted(packages)}
 
 
@@ -337,6 +349,34 @@ def _check_version(
                 expected=f"{root} {version}-...",
                 hint="wish for a version that is there; an exact one is driver_branch's or cuda's",
             )
+
+
+def _container_toolkit(
+    toolkit: ContainerToolkit, repository: Repository, prefer: Mapping[str, str], where: str
+) -> dict[str, Package]:
+    """The toolkit's packages, all of the very version that was chosen.
+
+    They depend on each other in exactly their own version, and on nothing else of the repository.
+    """
+    found: dict[str, Package] = {}
+    for name in sorted(toolkit.row.packages):
+        offered = [one for one in repository.packages if one.name == name]
+        fit = [one for one in offered if upstream(one.version) == toolkit.version]
+        if not fit:
+            raise UnsatisfiableError(
+                f"NVIDIA's repository has no {name} of version {toolkit.version}",
+                where=where,
+                got=", ".join(sorted({one.version for one in offered})) or "none at all",
+                expected=f"{name} {toolkit.version}-...",
+                hint="wish for a version that is there: container_toolkit in gpu_stack",
+            )
+        kept = [one for one in fit if one.version == prefer.get(name)]
+        found[name] = (kept or sorted(fit, key=functools.cmp_to_key(_older_first)))[-1]
+    return found
+
+
+def _older_first(one: Package, other: Package) -> int:
+    return compare(one.version, other.version)
 
 
 def _repository(repository: Repository) -> dict[str, Any]:

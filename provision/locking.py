@@ -106,6 +106,11 @@ def _with_repositories(
     urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
     urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
     found = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
+    toolkits = (stack.container_toolkit.row for stack in stacks if stack.container_toolkit)
+    found |= {
+        row.url: reader.container_toolkit(row)
+        for row in {one.url: one for one in toolkits}.values()
+    }
     for one in found.values():
         known = reader.known.get(one.url, one.sha256)
         if one.sha256 != known:

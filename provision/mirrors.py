@@ -17,7 +17,11 @@ from provision import openpgp
 from provision.catalog import Catalog, PlatformRow
 from provision.errors import InputError
 
-NVIDIA = ("https://developer.download.nvidia.com", "https://us.download.nvidia.com")
+NVIDIA = (
+    "https://developer.download.nvidia.com",
+    "https://us.download.nvidia.com",
+    "https://nvidia.github.io",
+)
 
 
 @dataclass(frozen=True)

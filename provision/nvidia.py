@@ -19,7 +19,7 @@ from debian.arfile import ArError
 from debian.debfile import DebError, DebFile
 
 from provision import downloads, indices, openpgp
-from provision.catalog import Catalog, DriverRow, NvidiaSourceRow
+from provision.catalog import Catalog, ContainerToolkitRow, DriverRow, NvidiaSourceRow
 from provision.errors import InputError
 from provision.indices import Fetch, GoneError
 from provision.mirrors import Mirrors, key_fingerprints
@@ -27,6 +27,8 @@ from provision.packages import Package, Repository, Runfile, Source, parse
 
 _DEB = b"!<arch>\n"
 _SCRIPT = b"#!"
+# Where the packages come from, as the lock says it.
+TOOLKIT_LABEL = "nvidia-container-toolkit"
 # Larger than any index or key, smaller than what unpacks to fill a disk.
 _LARGEST = 1 << 28
 MIRROR_HINT = "`--nvidia-mirror URL` locks from a mirror, `--nvidia-key FILE` with a key of its own"
@@ -58,12 +60,24 @@ class Reader:
             )
         return Runfile(url, sha256)
 
+    def container_toolkit(self, row: ContainerToolkitRow) -> Repository:
+        """The repository of the container toolkit, whose key lies beside it."""
+        url, key = self.mirrors.at(row.url), self.mirrors.at(row.keyring.url)
+        places = dict.fromkeys(row.signed_by, key)
+        return self._fetched(url, TOOLKIT_LABEL, lambda: self._keys(places))
+
     def _network(self, row: NvidiaSourceRow) -> Repository:
         url = self.mirrors.at(row.url)
+        names = {key.fingerprint: key.file for key in self.catalog.nvidia_keys}
+        places = {one: f"{url}/{names[one]}" for one in row.signed_by or ()}
         label = f"cuda-{row.platform}-{row.architecture}"
+        return self._fetched(url, label, lambda: self._keys(places))
+
+    def _fetched(self, url: str, label: str, keys_of: Callable[[], dict[str, str]]) -> Repository:
+        """A flat repository; its keys are asked for only where it has a signed index."""
         self.progress(f"{label}: InRelease")
         files = self._signed_files(url)
-        keys = self._keys(row, url)
+        keys = keys_of()
         text, signers = self._verified(files, keys, url)
         path = self._index(text, url)
         digest, _size = indices.checksums(text)[path]
@@ -86,7 +100,8 @@ class Reader:
         text, signers = self._verified(files, keys, url)
         path = self._index(text, url)
         body = inside.get(path.removeprefix("./"), b"")
-        if hashlib.sha256(body).hexdigest() != indices.checksums(text)[path][0]:
+        digest = indices.checksums(text)[path][0]
+        if indices.digest_like(body, digest) != digest:
             raise InputError(
                 "an index is not the one that was signed", where=url, got=f"{directory}/{path}"
             )
@@ -145,12 +160,10 @@ class Reader:
             raise InputError("the repository has no index of packages", where=url, got="Packages")
         return path
 
-    def _keys(self, row: NvidiaSourceRow, url: str) -> dict[str, str]:
-        """Fingerprint -> armored key, of the pinned keys and of the mirror's own."""
+    def _keys(self, places: Mapping[str, str]) -> dict[str, str]:
+        """Fingerprint -> armored key, of the pinned keys (where they lie) and the mirror's own."""
         found = self._own_key()
-        for fingerprint in row.signed_by or ():
-            (key,) = (one for one in self.catalog.nvidia_keys if one.fingerprint == fingerprint)
-            at = f"{url}/{key.file}"
+        for fingerprint, at in places.items():
             try:
                 found[fingerprint] = _pinned(self.get(at), fingerprint, at)
             except (InputError, GoneError):

@@ -26,6 +26,7 @@ from packaging.version import InvalidVersion, Version
 
 from provision.catalog import (
     Catalog,
+    ContainerToolkitRow,
     CudaReleaseRow,
     CudaRow,
     DriverRow,
@@ -113,6 +114,14 @@ class Cudnn:
 
 
 @dataclass(frozen=True)
+class ContainerToolkit:
+    """A version of NVIDIA's container toolkit, and where it lies."""
+
+    version: str
+    row: ContainerToolkitRow = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Stack:
     """One consistent choice for one platform. Exact packages and wheels come with the lock."""
 
@@ -128,15 +137,17 @@ class Stack:
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
     row: TensorflowRow | None = field(default=None, compare=False)
+    container_toolkit: ContainerToolkit | None = None
 
     @property
     def id(self) -> str:
         """The name of the stack in lock, tree and receipt; says everything but the packages."""
         cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
         driver = self.driver.origin if self.driver.origin != "distribution" else ""
+        toolkit = f"-toolkit{self.container_toolkit.version}" if self.container_toolkit else ""
         return (
             f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{cuda}{self.cuda.version}"
-            f"-cudnn{self.cudnn.version}-driver{driver}{self.driver.version}"
+            f"-cudnn{self.cudnn.version}{toolkit}-driver{driver}{self.driver.version}"
         )
 
     @property
@@ -519,6 +530,9 @@ class Solver:
                 "cudnn": [*([own] if own else []), *self._cudnns],
                 "driver": self._drivers(wish),
                 "gcc": self._gccs,
+                "container_toolkit": self._toolkits
+                if wish.container_toolkit is not None
+                else [None],
             },
             RULES,
             {
@@ -544,6 +558,16 @@ class Solver:
         found |= {row.gcc_maximum for row in self.catalog.cuda_releases}
         # Last, none at all: nobody compiles on most hosts.
         return [*_newest(found), ""]
+
+    @functools.cached_property
+    def _toolkits(self) -> list[ContainerToolkit | None]:
+        """The newest first; last, none at all."""
+        found = [
+            ContainerToolkit(version, row)
+            for row in self.catalog.nvidia_container_toolkit
+            for version in row.versions
+        ]
+        return [*sorted(found, key=lambda one: Version(one.version), reverse=True), None]
 
     @functools.cached_property
     def _cudas(self) -> list[Cuda]:
@@ -758,6 +782,13 @@ class Solver:
             )  # fmt: skip
         if wish.gcc is not None:
             demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
+        if wish.container_toolkit is not None:
+            asked = wish.container_toolkit and _version(wish.container_toolkit, "container_toolkit")
+            demand(
+                "container_toolkit", "container_toolkit",
+                lambda t: t is not None and (not asked or _is(asked, t.version)),
+                f"container_toolkit: {json.dumps(plain(wish.literal.get('container_toolkit')))}",
+            )  # fmt: skip
         return found
 
     # the answer
@@ -787,6 +818,7 @@ class Solver:
             reasons=tuple(_reasons(found, wish)),
             warnings=tuple(_warnings(found)),
             row=row,
+            container_toolkit=found["container_toolkit"],
         )
 
     def in_the_way(
@@ -847,13 +879,15 @@ class Solver:
                 for d in problem.candidates["driver"]
             ],
             "gcc": [g for g in self._gccs if g],
+            "container_toolkit": [t.version for t in self._toolkits if t is not None],
         }
         word = clash[0].name
-        if word not in known:
+        if word not in known or not known[word] or getattr(wish, word) == "":
             return None
         titles = {
             "tensorflow": "TensorFlow", "python": "Python", "cuda": "CUDA", "cudnn": "cuDNN",
             "driver_branch": "driver branch", "gcc": "gcc",
+            "container_toolkit": "container toolkit",
         }  # fmt: skip
         asked = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
         near = nearest(_version(asked, word), known[word])
@@ -920,6 +954,7 @@ class Solver:
             "driver_branch": solution["driver"].branch,
             "driver_source": solution["driver"].origin,
             "gcc": solution["gcc"],
+            "container_toolkit": getattr(solution["container_toolkit"], "version", ""),
         }
         for one in dropped:
             if one.name in instead:
@@ -1027,6 +1062,11 @@ def _gcc_of_cuda(cuda: Cuda, gcc: str) -> bool:
     return gcc == "" or cuda.facts is None or int(gcc) <= int(cuda.facts.gcc_maximum)
 
 
+def _toolkit_of_platform(platform: PlatformRow, toolkit: ContainerToolkit | None) -> bool:
+    """Its repository serves every distribution that takes Debian packages, by architecture."""
+    return toolkit is None or toolkit.row.architecture == platform.architecture
+
+
 RULES = (
     Rule("python-wheels", ("tensorflow", "python"), _python_of_tensorflow),
     Rule("python-platform", ("platform", "python"), _python_of_platform),
@@ -1045,6 +1085,7 @@ RULES = (
     Rule("code-gpus", ("tensorflow", "gpus"), _code_for_gpus),
     Rule("gcc-platform", ("platform", "gcc"), _gcc_of_platform),
     Rule("gcc-cuda", ("cuda", "gcc"), _gcc_of_cuda),
+    Rule("toolkit-platform", ("platform", "container_toolkit"), _toolkit_of_platform),
 )
 
 
@@ -1160,6 +1201,15 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     else:
         text = "each venv finds its own libraries; nothing is set for others"
     yield Reason("gpu_env", text)
+    toolkit = found["container_toolkit"]
+    if toolkit is not None:
+        which = f"{toolkit.version} is the newest known"
+        if wish.container_toolkit == toolkit.version:
+            which = f"{toolkit.version} was wished"
+        elif wish.container_toolkit:
+            which = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
+        text = f"{which}; NVIDIA's repository is one for all platforms"
+        yield Reason("nvidia_container_toolkit", text)
     if wish.tensorflow is None:
         why = f"no TensorFlow was wished, {tensorflow.version} is what fits best"
     elif len(Version(wish.tensorflow).release) == 2:
@@ -1399,6 +1449,11 @@ def _tell_gcc_cuda(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -
     )
 
 
+def _tell_toolkit_platform(solver: Solver, _problem: Problem, _clash: Sequence[Demand]) -> str:
+    rows = [row.architecture for row in solver.catalog.nvidia_container_toolkit if row.versions]
+    return f"versions of NVIDIA's container toolkit are known for {_list(rows)}"
+
+
 FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
     "python-wheels": _tell_python_wheels,
     "python-platform": _tell_python_platform,
@@ -1417,6 +1472,7 @@ FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
     "code-gpus": _tell_code_gpus,
     "gcc-platform": _tell_gcc_platform,
     "gcc-cuda": _tell_gcc_cuda,
+    "toolkit-platform": _tell_toolkit_platform,
 }
 
 

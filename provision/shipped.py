@@ -12,7 +12,10 @@ from provision.errors import MachineError
 _PACKAGE = Path(__file__).parent
 _SKIP = {"__pycache__", ".pytest_cache", "molecule", "tests"}
 
-ROLE_NAMES = ("gpu_state", "nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+ROLE_NAMES = (
+    *("gpu_state", "nvidia_driver", "cuda", "cudnn", "gpu_env"),
+    *("nvidia_container_toolkit", "tensorflow"),
+)
 
 
 def roles_directory() -> Path:

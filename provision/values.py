@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # The order in which components are brought to their lock: each may need those before it.
-COMPONENTS = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+COMPONENTS = (
+    *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
+    *("nvidia_container_toolkit", "tensorflow"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Wish:
     driver_sha256: str | None = None
     cudnn: CudnnWish | None = None
     gcc: str | None = None
+    # A release or an exact version, "" for the newest; None: it is not wished for.
+    container_toolkit: str | None = None
     # Further TensorFlows for the same host, each in an environment of its own.
     beside: tuple[Wish, ...] = ()
     literal: Mapping[str, Any] = field(default_factory=dict, hash=False)

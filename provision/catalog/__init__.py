@@ -328,6 +328,48 @@ class NvidiaKeyRow(Row):
     refused_by: list[str]
 
 
+class KeyFile(BaseModel):
+    """Where a repository's key lies. It is believed by its fingerprint, not by this hash."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: str
+    sha256: Sha256
+
+
+class PackageFile(BaseModel):
+    """One package file, to know a repository again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    file: str
+    sha256: Sha256
+
+
+class ContainerToolkitRow(Row):
+    """NVIDIA's container toolkit for an architecture: one repository for all platforms.
+
+    All `packages` are of one version; `versions` are upstream's, oldest first.
+    """
+
+    architecture: str
+    url: str
+    suite: str
+    signed_by: list[Fingerprint] = Field(min_length=1)
+    keyring: KeyFile
+    packages: list[str]
+    versions: list[str]
+    newest: PackageFile | None
+
+
+class EngineRow(Row):
+    """The container engines in a platform's own archive, and what its security suite has."""
+
+    platform: str
+    packages: dict[str, str]
+    security: dict[str, str]
+
+
 class Catalog(BaseModel):
     """All rows. `CATALOG_FILES` says which file holds which."""
 
@@ -347,6 +389,8 @@ class Catalog(BaseModel):
     nvidia_packages: list[NvidiaPackagesRow]
     nvidia_driver_packages: list[NvidiaDriverPackagesRow]
     nvidia_keys: list[NvidiaKeyRow]
+    nvidia_container_toolkit: list[ContainerToolkitRow]
+    engines: list[EngineRow]
 
 
 CATALOG_FILES = (
@@ -359,6 +403,7 @@ CATALOG_FILES = (
     "cudnn",
     "tensorflow",
     "sources",
+    "container",
 )
 
 

@@ -32,6 +32,8 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "nvidia_packages": ("first",),
     "nvidia_driver_packages": ("distribution", "first"),
     "nvidia_keys": ("fingerprint",),
+    "nvidia_container_toolkit": ("architecture",),
+    "engines": ("platform",),
 }
 # (part, its field, the part that must have it, that one's field)
 NAMED: tuple[tuple[str, str, str, str], ...] = (
@@ -45,6 +47,7 @@ NAMED: tuple[tuple[str, str, str, str], ...] = (
     ("nvidia_sources", "platform", "platforms", "id"),
     ("nvidia_sources", "signed_by", "nvidia_keys", "fingerprint"),
     ("nvidia_sources", "drivers", "driver_branches", "branch"),
+    ("engines", "platform", "platforms", "id"),
 )
 # (part, the field that a version stands under, the field or fields with versions of it)
 UNDER: tuple[tuple[str, str, str], ...] = (

@@ -47,6 +47,8 @@ gpu_stack:
   # cuda_source: wheels
   # Or from NVIDIA itself: cuda_source network or local, driver_source network or runfile:
   # driver_source: runfile
+  # What lets docker give GPUs to containers, from NVIDIA:
+  # container_toolkit: true
   # Further TensorFlows on the same hosts, each in an environment of its own:
   # beside: [{tensorflow: "2.14"}]
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from provision.roles import cuda, cudnn, gpu_env, nvidia_driver, site, tensorflow
+from provision.roles import (
+    cuda,
+    cudnn,
+    gpu_env,
+    nvidia_container_toolkit,
+    nvidia_driver,
+    site,
+    tensorflow,
+)
 from provision.roles.base import Option, Role
 
 ROLES: tuple[Role, ...] = (
@@ -10,6 +18,7 @@ ROLES: tuple[Role, ...] = (
     cuda.ROLE,
     cudnn.ROLE,
     gpu_env.ROLE,
+    nvidia_container_toolkit.ROLE,
     tensorflow.ROLE,
 )
 SITE = site.ROLE

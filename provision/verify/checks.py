@@ -9,6 +9,7 @@ can't be judged because something before it failed is not applicable too: one ca
 from __future__ import annotations
 
 import collections
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -474,6 +475,53 @@ def environment_is_everywhere(seen: Seen) -> Verdict:
     return passed(f"{', '.join([*wanted, *paths])} in {', '.join(judged)}")
 
 
+def containers(seen: Seen) -> bool:
+    """Has the stack NVIDIA's container toolkit?"""
+    return bool(seen.row.get("nvidia_container_toolkit"))
+
+
+@check(
+    "nvidia_container_toolkit.packages",
+    "The container toolkit's packages are the locked version, and held",
+    containers,
+)
+def toolkit_packages(seen: Seen) -> Verdict:
+    wanted = seen.row["nvidia_container_toolkit"]["packages"]["toolkit"]
+    verdict = judge_packages(seen, wanted)
+    if verdict.result != "passed" or not seen.options.get("nvidia_container_toolkit_hold", True):
+        return verdict
+    # dpkg's first letter is what is wanted of a package: h, that it stays as it is.
+    loose = [name for name in wanted if seen.probe["packages"][name]["status"][0] != "h"]
+    if loose:
+        return failed(f"not held: {', '.join(loose)}: an upgrade could move them", AGAIN)
+    return verdict
+
+
+@check("nvidia_container_toolkit.docker", "docker info knows NVIDIA's runtime", containers)
+def docker_knows_the_runtime(seen: Seen) -> Verdict:
+    wish, docker = seen.options.get("nvidia_container_toolkit_docker"), seen.probe["docker"]
+    if wish == "none":
+        return not_applicable("docker was wished to be left alone")
+    if not docker["installed"]:
+        if wish == "required":
+            return failed("docker is not installed", "install docker.io or docker-ce")
+        return not_applicable("docker is not installed")
+    if not docker["running"]:
+        return not_applicable("docker does not run")
+    if not docker["allowed"]:
+        return not_applicable(f"the user {seen.probe.get('user')} may not ask docker")
+    known = runtimes(docker["runtimes"]["stdout"])
+    if "nvidia" in known:
+        return passed(f"runtimes {', '.join(known)}")
+    if known:
+        return failed(
+            f"docker knows the runtimes {', '.join(known)} alone",
+            f"{AGAIN}; where containers run it has to be allowed to restart docker",
+        )
+    said = diagnose.last_line(docker["runtimes"]["stderr"] or docker["runtimes"]["stdout"])
+    return failed(f"docker does not answer: {said}", "`journalctl -u docker` says why")
+
+
 @check("tensorflow.imports", "TensorFlow can be imported")
 def tensorflow_imports(seen: Seen) -> Verdict:
     found = seen.probe["tensorflow"]
@@ -648,6 +696,15 @@ def some_of(wrong: list[str]) -> str:
     """The first few of many faults, and how many more there are."""
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more
+
+
+def runtimes(output: str) -> list[str]:
+    """The names in docker's JSON of its runtimes; none of anything else."""
+    try:
+        found = json.loads(output)
+    except ValueError:
+        return []
+    return sorted(found) if isinstance(found, dict) else []
 
 
 def judge_nvcc(seen: Seen, where: str) -> Verdict:

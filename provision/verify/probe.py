@@ -411,6 +411,22 @@ def tensorflow(
     return found
 
 
+def docker(socket: str = "/var/run/docker.sock") -> dict[str, Any]:
+    """Is docker there, does it run, may this user ask it, and what does it say of its runtimes?"""
+    places = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
+    found: dict[str, Any] = {
+        "installed": any(os.path.exists(path) for path in places),
+        "running": os.path.exists(socket),
+        "allowed": os.access(socket, os.R_OK | os.W_OK),
+        "runtimes": None,
+    }
+    if found["allowed"]:
+        # In pieces, for Ansible would read double brackets as its own.
+        shape = "{" * 2 + "json .Runtimes" + "}" * 2
+        found["runtimes"] = run(["docker", "--host", f"unix://{socket}", "info", "--format", shape])
+    return found
+
+
 def receipt(path: str = "/var/lib/provision/receipt.json") -> dict[str, Any]:
     """The receipt's lock digest and stack, or why it can't be read."""
     content = read(path)
@@ -471,6 +487,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
         found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
         found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
+    if row.get("nvidia_container_toolkit"):
+        found["docker"] = docker()
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
         found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
@@ -178,23 +178,28 @@ def write_indices(place: Path, text: str) -> None:
     (place / "Packages.gz").write_bytes(packed)
 
 
-def release(top: Path, fields: Mapping[str, str]) -> str:
+SUMS = {"MD5Sum": "md5", "SHA1": "sha1", "SHA256": "sha256", "SHA512": "sha512"}
+# Those of most repositories.
+USUAL = ("MD5Sum", "SHA1", "SHA256")
+
+
+def release(top: Path, fields: Mapping[str, str], sums: Sequence[str] = USUAL) -> str:
     """A Release file over the indices below `top`; fields with an empty value are left out."""
     fields = {"Date": formatdate(usegmt=True), **fields}
     lines = [f"{name}: {value}" for name, value in fields.items() if value]
     files = sorted(path for path in top.rglob("Packages*") if path.is_file())
-    for title, algorithm in (("MD5Sum", "md5"), ("SHA1", "sha1"), ("SHA256", "sha256")):
+    for title in sums:
         lines.append(f"{title}:")
         for path in files:
             data = path.read_bytes()
-            digest = hashlib.new(algorithm, data).hexdigest()
+            digest = hashlib.new(SUMS[title], data).hexdigest()
             lines.append(f" {digest} {len(data):>16} {path.relative_to(top)}")
     return "\n".join(lines) + "\n"
 
 
-def sign(top: Path, fields: Mapping[str, str], signer: Key) -> None:
+def sign(top: Path, fields: Mapping[str, str], signer: Key, *, sums: Sequence[str] = USUAL) -> None:
     """Release, Release.gpg and InRelease."""
-    text = release(top, fields)
+    text = release(top, fields, sums)
     (top / "Release").write_text(text, "ascii")
     (top / "Release.gpg").write_bytes(signer.detached(text))
     (top / "InRelease").write_bytes(signer.clearsign(text))

@@ -28,8 +28,12 @@ LIB = "/usr/lib/x86_64-linux-gnu"
 SIMULATED = "/usr/local/lib/gpu-simulated"
 CUDNN = "/opt/nvidia/cudnn/current"
 SITE = "/opt/tensorflow/current/lib/python3.9/site-packages"
-# The last one is of stacks whose CUDA comes as wheels; the labs of these tests have Debian 11's.
-NOT_ON_A_LAB_HOST = {"nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"}
+# The last three are of stacks whose CUDA comes as wheels, or that have the container toolkit; the
+# labs of these tests have neither.
+NOT_ON_A_LAB_HOST = {
+    *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"),
+    *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
+}
 AWAY = "/var/tmp/away/"
 # Another CUDA's nvcc, as it stands in front of PATH after somebody's hurried installation.
 OLD_NVCC = (

@@ -27,7 +27,11 @@ BY_ID: dict[str, Check] = {check.id: check for check in CHECKS}
 # What the recorded host, a container with a simulated GPU, can't show.
 NOT_RECORDED = ("nvidia_driver.version", "nvidia_driver.module", "nvidia_driver.library")
 # What is asked of another kind of stack than the recorded host's.
-OTHER_STACK = ("tensorflow.cuda_wheels",)
+OTHER_STACK = (
+    "nvidia_container_toolkit.packages",
+    "nvidia_container_toolkit.docker",
+    "tensorflow.cuda_wheels",
+)
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 PROC_VERSION = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024
@@ -85,6 +89,37 @@ def wheels() -> dict[str, Any]:
         "rc": 0,
         "log": "",
         "libraries": {name: {"path": f"/venv/{name}", "error": None} for name in sonames},
+    }
+    return data
+
+
+TOOLKIT = dict.fromkeys(
+    [
+        *("libnvidia-container-tools", "libnvidia-container1"),
+        *("nvidia-container-toolkit", "nvidia-container-toolkit-base"),
+    ],
+    "1.20.1-1",
+)
+
+
+@fresh
+def containers() -> dict[str, Any]:
+    """The machine with the container toolkit and docker; made up, not recorded."""
+    data = machine()
+    row, probe = data["row"], data["probe"]
+    row["nvidia_container_toolkit"] = {"version": "1.20.1", "packages": {"toolkit": dict(TOOLKIT)}}
+    for name, version in TOOLKIT.items():
+        probe["packages"][name] = {"version": version, "status": "hi"}
+    known = {name: {"path": name} for name in ("nvidia", "runc")}
+    probe["docker"] = {
+        "installed": True,
+        "running": True,
+        "allowed": True,
+        "runtimes": said(json.dumps(known) + "\n"),
+    }
+    data["options"] |= {
+        "nvidia_container_toolkit_hold": True,
+        "nvidia_container_toolkit_docker": "required",
     }
     return data
 
@@ -853,6 +888,39 @@ def wheels_states() -> Iterator[State]:
         yield State(check, fact, changes, (words,), base=wheels, machine_only=True)
 
 
+def toolkit_states() -> Iterator[State]:
+    check, name = "nvidia_container_toolkit.packages", "libnvidia-container1"
+    package = f"probe/packages/{name}"
+    for fact, changes, words in (
+        ("one of the four was upgraded", {f"{package}/version": "1.21.0-1"}, "is 1.21.0-1"),
+        ("one of them is gone", {package: GONE}, f"{name} is not installed"),
+        ("it is half installed", {f"{package}/status": "hH"}, "is half installed (hH)"),
+        ("it is not held", {f"{package}/status": "ii"}, f"not held: {name}"),
+    ):
+        yield State(check, fact, changes, (words,), base=containers, machine_only=True)
+    check, docker = "nvidia_container_toolkit.docker", "probe/docker"
+    nothing = "Cannot connect to the Docker daemon. Is it running?"
+    for fact, changes, words in (
+        (
+            "docker was not restarted",
+            {f"{docker}/runtimes": said('{"runc": {}}')},
+            "docker knows the runtimes runc alone",
+        ),
+        (
+            "docker does not answer",
+            {f"{docker}/runtimes": said(stderr=nothing, rc=1)},
+            f"docker does not answer: {nothing}",
+        ),
+        (
+            "docker answers with something else",
+            {f"{docker}/runtimes": said("null\n")},
+            "docker does not answer: null",
+        ),
+        ("docker is required and gone", {f"{docker}/installed": False}, "docker is not installed"),
+    ):
+        yield State(check, fact, changes, (words,), base=containers, machine_only=True)
+
+
 def other_states() -> Iterator[State]:
     refused = "ssh: connect to host gpu01 port 22: Connection refused"
     everything = tuple(
@@ -902,6 +970,7 @@ def states() -> tuple[State, ...]:
         *cudnn_states(),
         *environment_states(),
         *tensorflow_states(),
+        *toolkit_states(),
         *wheels_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.check)))

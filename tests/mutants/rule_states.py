@@ -57,6 +57,26 @@ def machine() -> dict[str, Any]:
     return data
 
 
+@fresh
+def docked() -> dict[str, Any]:
+    """The machine, whose stack has the container toolkit, with a docker that runs; made up."""
+    data = machine()
+    data["row"]["nvidia_container_toolkit"] = {
+        "version": "1.20.1",
+        "packages": {"toolkit": {"nvidia-container-toolkit": "1.20.1-1"}},
+        "repository": {"url": "https://nvidia.example/deb", "suite": "/", "key": "KEY"},
+    }
+    data["found"]["state"]["nvidia_container_toolkit"] = {
+        "version": None, "packages": {}, "files": {}, "written": {}, "stale": [], "flaws": [],
+        "docker": {
+            "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
+            "fault": None,
+        },
+    }  # fmt: skip
+    data["found"]["preflight"]["docker"] = {"count": 0, "live_restore": False}
+    return data
+
+
 @dataclass(frozen=True)
 class State:
     """A host with one fact at a rule's boundary; `words` are in the reason where it trips."""
@@ -450,6 +470,42 @@ def other_states() -> Iterator[State]:
                 only=("cuda",))  # fmt: skip
 
 
+def docker_states() -> Iterator[State]:
+    seen, here = "found/state/nvidia_container_toolkit/docker/", {"base": docked}
+    none = {"options": {"nvidia_container_toolkit_docker": "none"}}
+    required = {"options": {"nvidia_container_toolkit_docker": "required"}}
+    rule, broken = "docker-config", {seen + "fault": "not JSON: line 3"}
+    words = ("daemon.json is not JSON: line 3; it is left", "python3 -m json.tool")
+    yield State(rule, "daemon.json is not JSON", broken, words, **here)
+    yield State(rule, "it is, and docker is left alone", {**broken, **none}, **here)
+    yield State(rule, "docker is not there", {**broken, seen + "installed": False}, **here)
+    yield State(rule, "daemon.json can be read", {}, **here)
+    yield State(rule, "the toolkit is not changed", broken, only=("cuda",), **here)
+    rule, gone = "docker-missing", {seen + "installed": False}
+    words = ("docker is required, and docker is not installed", "install docker.io or docker-ce")
+    yield State(rule, "docker is required and not there", {**gone, **required}, words, **here)
+    snap = {**gone, seen + "snap": True}
+    words = ("not installed but from snap",)
+    yield State(rule, "there is one of snap", {**snap, **required}, words, **here)
+    yield State(rule, "it is not required", snap, **here)
+    yield State(rule, "it is there", required, **here)
+    ours = {PRE + "unfinished": [["nvidia-container-toolkit", "half-installed"]]}
+    also = ("dpkg-interrupted",)
+    yield State("dpkg-broken", "one of the toolkit's is half installed", ours, also=also, **here)
+    words = ("interrupted (nvidia-container-toolkit)",)
+    only = ("nvidia_container_toolkit",)
+    yield State("dpkg-interrupted", "the toolkit finishes it", ours, words, only=only, **here)
+    rule, count = "docker-containers", PRE + "docker/count"
+    lost = "to find NVIDIA's runtime: running containers would be lost (1)"
+    yield State(rule, "a container runs", {count: 1}, (lost, "systemctl reload docker"), **here)
+    unknown = ("docker does not answer, so whether containers run can't be known",)
+    yield State(rule, "docker does not answer", {count: None}, unknown, **here)
+    yield State(rule, "none runs", {count: 0}, **here)
+    yield State(rule, "they live on", {count: 9, PRE + "docker/live_restore": True}, **here)
+    yield State(rule, "docker does not run", {count: 1, seen + "running": False}, **here)
+    yield State(rule, "docker is left alone", {count: 1, **none}, **here)
+
+
 def running_states() -> Iterator[State]:
     """Another run on this host: at work, cut off, or ended and still cleaning up."""
     running = PRE + "running"
@@ -526,7 +582,7 @@ def people_states() -> Iterator[State]:
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
-    found += people_states()
+    found += [*people_states(), *docker_states()]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 

@@ -11,6 +11,7 @@ from farm import Target
 GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
 WHEELS = "tests/unit/verify/test_checks_wheels.py"
 EDGES = "tests/unit/verify/test_checks_edges.py"
+TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
 TARGETS = (
@@ -21,6 +22,7 @@ TARGETS = (
             "tests/unit/verify/test_checks.py",
             "tests/unit/verify/test_checks_wheels.py",
             EDGES,
+            TOOLKIT,
             STATES,
         ),
     ),
@@ -39,6 +41,7 @@ TARGETS = (
             "tests/unit/gpu_stack/test_stack_people.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
+            "tests/unit/gpu_stack/test_stack_container_toolkit.py",
             STATES,
         ),
         # A bound between two generations is a round number that no card has.

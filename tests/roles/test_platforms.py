@@ -18,11 +18,14 @@ from tests.unit.generator import recorded
 REPOSITORY = Path(__file__).parents[2]
 ROLES = REPOSITORY / "roles"
 CATALOG = REPOSITORY / "provision" / "catalog"
-NAMES = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+NAMES = (
+    *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
+    *("nvidia_container_toolkit", "tensorflow"),
+)
 RELEASES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
 UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
 # On Ubuntu too. CUDA's packages are NVIDIA's there, of which one file tells for all platforms.
-ON_UBUNTU = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+ON_UBUNTU = NAMES
 
 spec = importlib.util.spec_from_file_location(
     "role_tables", REPOSITORY / "scripts" / "role_tables.py"

@@ -14,7 +14,10 @@ ROLES = Path(__file__).parents[2] / "roles"
 # gpu_state is no role to be used alone: it is one task around a module.
 NAMES = [
     name
-    for name in ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+    for name in (
+        *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
+        *("nvidia_container_toolkit", "tensorflow"),
+    )
     if (ROLES / name).is_dir()
 ]
 TASK_FILES = [path for name in NAMES for path in sorted((ROLES / name / "tasks").glob("*.yml"))]

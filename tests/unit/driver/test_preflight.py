@@ -14,6 +14,10 @@ from gpu_stack.context import Result
 from .trees import DRIVER, KERNEL, ROW, context, status, tree
 
 GB = 10**9
+DOCKER = {
+    "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
+    "fault": None,
+}  # fmt: skip
 GOOD: dict[str, Any] = {
     "platform": {"architecture": "x86_64", "distribution": "debian", "release": "11"},
     "container": False,
@@ -31,6 +35,7 @@ GOOD: dict[str, Any] = {
         },
         "cuda": {"version": None},
         "cudnn": {"version": None},
+        "nvidia_container_toolkit": {"version": None, "docker": DOCKER},
         "tensorflow": {"version": None},
     },
     "preflight": {
@@ -70,6 +75,7 @@ CHANGES = [
     change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
+    change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
 ]
 SHELL = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
 AT_A_LOADED_DRIVER = {"preflight.users": [SHELL], "state.nvidia_driver.loaded": "460.91.03"}
@@ -195,6 +201,24 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
     ),
     "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+    "docker-config": (
+        {"state.nvidia_container_toolkit.docker": {**DOCKER, "fault": "not JSON: line 3"}},
+        {
+            "state.nvidia_container_toolkit.docker": {**DOCKER, "fault": "not JSON: line 3"},
+            "options": {"nvidia_container_toolkit_docker": "none"},
+        },
+    ),
+    "docker-missing": (
+        {
+            "state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False, "snap": True},
+            "options": {"nvidia_container_toolkit_docker": "required"},
+        },
+        {"state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False, "snap": True}},
+    ),
+    "docker-containers": (
+        {"preflight.docker": {"count": 2, "live_restore": False}},
+        {"preflight.docker": {"count": 2, "live_restore": True}},
+    ),
 }
 RULES = {rule.id: rule for rule in preflight.RULES}
 

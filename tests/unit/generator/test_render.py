@@ -148,6 +148,8 @@ def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
     # A lock of the platform's own archive names no other source: the roles' defaults say so.
     absent = {f"cuda_{name}" for name in ("source", "prefix", "repository", "installer")}
     absent |= {f"nvidia_driver_{name}" for name in ("source", "repository", "runfile")}
+    # Nobody wished for containers.
+    absent |= {name for name in identity if name.startswith("nvidia_container_toolkit_")}
     assert set(variables) == identity - absent
     assert set(variables["cuda_checksums"]) == set(variables["cuda_packages"]["toolkit"])
 

@@ -78,7 +78,7 @@ def test_the_users_own_directory_and_variables_are_still_set() -> None:
 def test_the_receipt_tells_versions_of_what_is_there(tmp_path: Path) -> None:
     """The state has all components, so that a receipt can be compared with an older one."""
     state = made.make(tmp_path).plan(lock=lock())["state"]
-    assert set(state) == {"nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"}
+    assert list(state) == [component.NAME for component in gpu_stack.COMPONENTS]
 
 
 @pytest.mark.parametrize(("source", "free", "fits"), [

@@ -6,18 +6,28 @@ It is imported by the module, piped to the host's Python by the action plugin, a
 recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
-from . import cuda, cudnn, gpu_env, nvidia_driver, platform, receipt, tensorflow
+from . import (
+    cuda,
+    cudnn,
+    gpu_env,
+    nvidia_container_toolkit,
+    nvidia_driver,
+    platform,
+    receipt,
+    tensorflow,
+)
 from .change import blocker
 from .context import Context
 
 # In the order in which they are applied: each one may need what stands before it.
-COMPONENTS = [nvidia_driver, cuda, cudnn, gpu_env, tensorflow]
+COMPONENTS = [nvidia_driver, cuda, cudnn, gpu_env, nvidia_container_toolkit, tensorflow]
 
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
 SWITCHES = (
     *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
     *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
+    "nvidia_container_toolkit_hold",
 )
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes",)
 

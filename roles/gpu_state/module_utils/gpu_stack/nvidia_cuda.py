@@ -74,7 +74,8 @@ def url(row, options):
     return (mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
-def _host(address):
+def host_of(address):
+    """The host of a URL, without a port or a password."""
     return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
 
 
@@ -97,7 +98,7 @@ def _apt(row, options):
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("cuda_ca_bundle")
     if bundle and row.get("source") == "network":
-        text += 'Acquire::https::{0}::CaInfo "{1}";\n'.format(_host(url(row, options)), bundle)
+        text += 'Acquire::https::{0}::CaInfo "{1}";\n'.format(host_of(url(row, options)), bundle)
     return text
 
 

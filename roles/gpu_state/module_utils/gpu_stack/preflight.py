@@ -14,6 +14,7 @@ import re
 from . import (
     dpkg,
     driver_method,
+    nvidia_container_toolkit,
     nvidia_cuda,
     nvidia_driver,
     people,
@@ -368,7 +369,7 @@ def look(context, run=None):
     `run`: the id of the run that looks.
     """
     flags = re.findall(r"^flags\s*:(.*)$", _text(context, "/proc/cpuinfo"), re.M)
-    return {
+    found = {
         "avx": "avx" in flags[0].split() if flags else None,
         "disk": disk(context),
         "boot": boot(context),
@@ -392,6 +393,9 @@ def look(context, run=None):
         "users": people.users(context),
         "clock": people.clock(),
     }
+    if context.part(nvidia_container_toolkit.NAME) and nvidia_container_toolkit.running(context):
+        found["docker"] = nvidia_container_toolkit.containers(context)
+    return found
 
 
 # The way out of another way's driver that the run itself can take.
@@ -755,8 +759,9 @@ def kernel_compiler(found, _changes, options, row):
 def _locked(row):
     packages = nvidia_driver.all_packages(row["nvidia_driver"]) if row.get("nvidia_driver") else {}
     names = set(packages)
-    for sets in ((row.get("cuda") or {}).get("packages") or {}).values():
-        names.update(sets)
+    for name in ("cuda", nvidia_container_toolkit.NAME):
+        for sets in ((row.get(name) or {}).get("packages") or {}).values():
+            names.update(sets)
     return names
 
 
@@ -782,7 +787,8 @@ def dpkg_broken(found, _changes, _options, row):
 def dpkg_interrupted(found, changes, _options, _row):
     names = [name for name, _status in found["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
-    if not names or not {one["component"] for one in changes} & {"nvidia_driver", "cuda"}:
+    finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
+    if not names or not {one["component"] for one in changes} & finishing:
         return []
     return [
         (
@@ -943,6 +949,60 @@ def conda_first(found, _changes, _options, _row):
     ]
 
 
+def _docker(found, options):
+    """What the look found of the docker that is to be configured; None where none is."""
+    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
+    none = nvidia_container_toolkit.docker_wish(options) == "none"
+    return None if none or not seen["installed"] else seen
+
+
+def docker_config(found, _changes, options, _row):
+    seen = _docker(found, options)
+    if seen is None or seen["fault"] is None:
+        return []
+    return [
+        (
+            "{0} is {1}; it is left as it is".format(
+                nvidia_container_toolkit.CONFIG, seen["fault"]
+            ),
+            "repair it (python3 -m json.tool {0} shows where), or set "
+            "nvidia_container_toolkit_docker: none".format(nvidia_container_toolkit.CONFIG),
+        )
+    ]
+
+
+def docker_missing(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
+    if nvidia_container_toolkit.docker_wish(options) != "required" or seen["installed"]:
+        return []
+    snap = " but from snap, whose configuration is another file" if seen["snap"] else ""
+    return [
+        (
+            "nvidia_container_toolkit_docker is required, and docker is not installed" + snap,
+            "install docker.io or docker-ce, or set nvidia_container_toolkit_docker: auto",
+        )
+    ]
+
+
+def docker_containers(found, changes, _options, _row):
+    if not any(one["item"] == nvidia_container_toolkit.RESTART for one in changes):
+        return []
+    seen = found["preflight"].get("docker")
+    if seen is None or seen["count"] == 0 or seen["live_restore"]:
+        return []
+    lost = "docker does not answer, so whether containers run can't be known"
+    if seen["count"]:
+        lost = "running containers would be lost ({0})".format(seen["count"])
+    return [
+        (
+            "docker would be restarted to find NVIDIA's runtime: " + lost,
+            'stop them when their users agree, or set "live-restore": true in {0} and '
+            "`systemctl reload docker`, which restarts nothing; or leave docker alone with "
+            "nvidia_container_toolkit_docker: none".format(nvidia_container_toolkit.CONFIG),
+        )
+    ]
+
+
 def run_in_progress(found, _changes, _options, _row):
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
@@ -1000,6 +1060,9 @@ RULES = (
     Rule("driver-method", "nvidia_driver", True, other_method),
     Rule("unowned-cuda", "cuda", True, unowned_cuda),
     Rule("conda", "tensorflow", False, conda_first),
+    Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
+    Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
+    Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
 )
 
 

@@ -1,0 +1,86 @@
+"""nvidia_container_toolkit: what lets docker give GPUs to containers, from NVIDIA's repository."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from provision.roles.base import Options, Role, Row, option
+
+_WISH = "gpu_stack: {container_toolkit: true}"
+
+
+class ContainerToolkitOptions(Options):
+    """Public variables of the role."""
+
+    nvidia_container_toolkit_version: str = option(
+        "1.20.1",
+        "Exact version of the toolkit.",
+        identity=True,
+        wish='gpu_stack: {container_toolkit: "1.20.1"}',
+    )
+    nvidia_container_toolkit_packages: dict[str, str] = option(
+        {},
+        "Exact packages as {name: version}. Empty: the toolkit's four, each in this version.",
+        identity=True,
+        wish=_WISH,
+    )
+    nvidia_container_toolkit_repository: dict[str, Any] = option(
+        {},
+        "NVIDIA's package repository as {url, suite, key, fingerprints}; key is the armored text. "
+        "What is absent is NVIDIA's own, and its key then comes from there and is used only where "
+        "its fingerprint is the right one (gpg looks).",
+        identity=True,
+        wish=_WISH,
+    )
+    nvidia_container_toolkit_checksums: dict[str, str] = option(
+        {},
+        "SHA-256 of each package file, as {name: 64 hex digits}. Names without one are covered by "
+        "apt's signed index alone.",
+        identity=True,
+    )
+    nvidia_container_toolkit_hold: bool = option(
+        True, "Hold the packages at their versions.", looked_at=True
+    )
+    nvidia_container_toolkit_repository_url: str = option(
+        "",
+        "A mirror of NVIDIA's repository. Empty: what nvidia_container_toolkit_repository says.",
+        looked_at=True,
+        example="https://mirror.example.org/libnvidia-container/stable/deb/amd64",
+    )
+    nvidia_container_toolkit_ca_bundle: str = option(
+        "",
+        "CA bundle on the host, for the repository. Empty: the host's own.",
+        looked_at=True,
+        example="/etc/ssl/private-mirror.pem",
+    )
+    nvidia_container_toolkit_docker: Literal["auto", "required", "none"] = option(
+        "auto",
+        "Docker's configuration. auto: make the runtime known to docker where it is installed. "
+        "required: refuse a host without docker. none: leave docker alone.",
+        looked_at=True,
+    )
+    nvidia_container_toolkit_reinstall: list[str] = option(
+        [],
+        "Packages to install again though their version is right; the plan fills it where files "
+        "of a package are gone or changed.",
+        repair=True,
+    )
+    nvidia_container_toolkit_conffiles: list[str] = option(
+        [],
+        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
+        "Only a deep look asks for it.",
+        repair=True,
+    )
+
+
+def variables(_stack: str, row: Row) -> dict[str, Any]:
+    """Identity of the toolkit in one stack."""
+    part = row["nvidia_container_toolkit"]
+    return {
+        "nvidia_container_toolkit_version": part["version"],
+        "nvidia_container_toolkit_packages": part["packages"]["toolkit"],
+        "nvidia_container_toolkit_repository": part["repository"],
+    }
+
+
+ROLE = Role("nvidia_container_toolkit", "Container toolkit", ContainerToolkitOptions, variables)

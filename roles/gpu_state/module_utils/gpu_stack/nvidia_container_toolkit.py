@@ -1,0 +1,223 @@
+"""NVIDIA's container toolkit: exact packages, their source, and docker that knows the runtime.
+
+A list of yesterday makes apt refuse all work, an upgrade of one of the four packages breaks the
+others, and a docker that was started before the hook was installed has no driver for `--gpus`.
+daemon.json is the administrator's: of it one entry is looked at, and a file that docker could not
+read is told and left alone. The role's templates are the files' home; `files` says the same text,
+and a test renders both.
+"""
+
+import json
+import re
+
+from . import dpkg, nvidia_cuda, written
+from .change import change
+
+NAME = "nvidia_container_toolkit"
+TITLE = "nvidia-container-toolkit"
+KEY = "/usr/share/keyrings/provision-nvidia-container-toolkit.asc"
+SOURCES = "/etc/apt/sources.list.d/provision-nvidia-container-toolkit.sources"
+PREFERENCES = "/etc/apt/preferences.d/provision-nvidia-container-toolkit"
+APT = "/etc/apt/apt.conf.d/90provision-nvidia-container-toolkit"
+HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
+
+# As roles/nvidia_container_toolkit/files has them.
+NVIDIA = re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/")
+CONFIG = "/etc/docker/daemon.json"
+DOCKERDS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
+SNAP = "/snap/bin/docker"
+PIDFILE = "/run/docker.pid"
+OWED = "/run/provision/docker-restart"
+RUNTIME = "nvidia-container-runtime"
+RESTART = "docker daemon"
+# A docker that does not answer must not hold the look for ever.
+PATIENCE = "20"
+
+
+def wanted(row):
+    """{package: exact version}."""
+    return (row.get("packages") or {}).get("toolkit") or {}
+
+
+def docker_wish(options):
+    return options.get("nvidia_container_toolkit_docker") or "auto"
+
+
+def url(row, options):
+    """Where apt takes the packages from."""
+    mirror = options.get("nvidia_container_toolkit_repository_url")
+    return (mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
+
+
+def _sources(row, options):
+    return HEADER + "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(
+        url(row, options), (row.get("repository") or {}).get("suite") or "/", KEY
+    )
+
+
+def _preferences(row):
+    text = HEADER + (
+        "# These versions and no others: a priority above 1000 also undoes an accidental upgrade.\n"
+    )
+    for name in sorted(wanted(row)):
+        text += "\nPackage: {0}\nPin: version {1}\nPin-Priority: 1001\n".format(
+            name, wanted(row)[name]
+        )
+    return text
+
+
+def _apt(row, options):
+    text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
+    bundle = options.get("nvidia_container_toolkit_ca_bundle")
+    if bundle:
+        host = nvidia_cuda.host_of(url(row, options))
+        text += 'Acquire::https::{0}::CaInfo "{1}";\n'.format(host, bundle)
+    return text
+
+
+def files(row, options):
+    """{path: text} of what the role writes whole."""
+    return {
+        KEY: ((row.get("repository") or {}).get("key") or "").strip() + "\n",
+        SOURCES: _sources(row, options),
+        PREFERENCES: _preferences(row),
+        APT: _apt(row, options),
+    }
+
+
+# the look
+
+
+def stale(context, address):
+    """Files that name NVIDIA's repository beside ours, in apt's order."""
+    found = []
+    for entry in context.apt_entries:
+        path = entry["file"]
+        if path in found or path.rsplit("/", 1)[-1].startswith("provision-"):
+            continue
+        if any(NVIDIA.match(uri) or uri.rstrip("/") == address for uri in entry["uris"]):
+            found.append(path)
+    return found
+
+
+def running(context):
+    """ "PID START" of the dockerd that runs, as the role notes it; None without one."""
+    pid = (context.read(PIDFILE) or "").strip()
+    text = context.read("/proc/{0}/stat".format(pid)) if pid.isdigit() else None
+    # The name stands in brackets and may hold blanks; the start is the 22nd field (proc(5)).
+    if text is None or "(dockerd)" not in text:
+        return None
+    return "{0} {1}".format(pid, text.rpartition(")")[2].split()[19])
+
+
+def configured(text):
+    """(the program of the runtime nvidia, why daemon.json can't be used) of daemon.json's text."""
+    if text is None or not text.strip():
+        return None, None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        return None, "not JSON: {0}".format(error)
+    if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
+        return None, "no mapping, or its runtimes are none"
+    entry = found.get("runtimes", {}).get("nvidia")
+    path = str(entry.get("path") or "") if isinstance(entry, dict) else ""
+    return (RUNTIME if path == "/usr/bin/" + RUNTIME else path or None), None
+
+
+def docker(context):
+    """{"installed", "snap", "running", "owed", "runtime", "fault"}."""
+    now = running(context)
+    runtime, fault = configured(context.read(CONFIG))
+    return {
+        "installed": any(context.exists(path) for path in DOCKERDS),
+        "snap": context.lstat(SNAP) is not None,
+        "running": now is not None,
+        "owed": now is not None and (context.read(OWED) or "").strip() == now,
+        "runtime": runtime,
+        "fault": fault,
+    }
+
+
+def look(context):
+    """{version, packages, files, written, stale, flaws, docker}; of a stack without it the version.
+
+    That one is asked of dpkg, whose status is read anyway.
+    """
+    row = context.part(NAME)
+    installed = context.packages.get(TITLE)
+    version = None if installed is None else installed["version"].rsplit("-", 1)[0]
+    if not row:
+        return {"version": version}
+    paths = sorted(files(row, context.options))
+    return {
+        "version": version,
+        "packages": dpkg.select(context, sorted(wanted(row))),
+        "files": {path: context.read(path) for path in paths},
+        "written": written.faults(context, paths),
+        "stale": stale(context, url(row, context.options)),
+        "flaws": dpkg.flaws(context, wanted(row)),
+        "docker": docker(context),
+    }
+
+
+def containers(context):
+    """{"count", "live_restore"} of the docker that runs; {"count": None} where it does not answer.
+
+    A container that is paused is lost as one that runs.
+    """
+    shape = "{{.ContainersRunning}} {{.ContainersPaused}} {{.LiveRestoreEnabled}}"
+    socket = "unix:///var/run/docker.sock"
+    ask = ["timeout", PATIENCE, "docker", "--host", socket, "info", "--format", shape]
+    words = context.run(ask).out.split()
+    if len(words) != 3 or not words[0].isdigit() or not words[1].isdigit():
+        return {"count": None, "live_restore": False}
+    return {"count": int(words[0]) + int(words[1]), "live_restore": words[2] == "true"}
+
+
+# the differences
+
+_REASONS = {
+    KEY: "apt trusts NVIDIA's repository by it",
+    SOURCES: "apt takes the toolkit's packages from there",
+    PREFERENCES: "apt could move the packages away from the lock",
+    APT: "apt reads it before it goes to NVIDIA's repository",
+}
+
+
+def _docker_changes(found, options):
+    """The runtime's entry, and the restart that makes docker see it."""
+    seen = found["docker"]
+    if docker_wish(options) == "none" or not seen["installed"]:
+        return []
+    changes = []
+    if seen["fault"] is not None or seen["runtime"] != RUNTIME:
+        item = "{0} runtimes.nvidia".format(CONFIG)
+        old = seen["fault"] or seen["runtime"]
+        reason = "docker gives GPUs to containers by it; all else in the file stays"
+        changes.append(change(NAME, item, old, RUNTIME, reason))
+    new = TITLE not in found["packages"]
+    if seen["running"] and (changes or new or seen["owed"]):
+        reason = "docker looks for the runtime and its hook when it starts, and at no other time"
+        changes.append(change(NAME, RESTART, "started before them", "restarted", reason))
+    return changes
+
+
+def differ(row, found, options):
+    """Changes for the source, the packages and docker's configuration."""
+    changes = []
+    for path in found["stale"]:
+        reason = "names NVIDIA's repository beside ours; kept as {0}{1}".format(
+            path, nvidia_cuda.SAVED
+        )
+        changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
+    texts = files(row, options)
+    for path in sorted(texts):
+        old = written.complaint(found["files"].get(path), texts[path], found["written"].get(path))
+        if old is not None:
+            changes.append(change(NAME, path, old, "as wished", _REASONS[path]))
+    hold = options.get("nvidia_container_toolkit_hold", True)
+    changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
+    changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))
+    changes.extend(_docker_changes(found, options))
+    return changes

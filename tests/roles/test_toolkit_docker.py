@@ -1,0 +1,300 @@
+"""roles/nvidia_container_toolkit/files: daemon.json merged as data, and apt's entries put aside."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpu_stack import nvidia_container_toolkit as look
+from gpu_stack.context import Context, Result
+from packaging.version import Version
+
+from provision.catalog import load
+
+ROLE = Path(__file__).parents[2] / "roles" / "nvidia_container_toolkit"
+
+
+def loaded(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROLE / "files" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+docker = loaded("docker")
+sources = loaded("toolkit_sources")
+STAT = "7 (dockerd) S 1 7 7 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 9 0 5000 1 2 3\n"
+FOREIGN = '{\n  "log-driver": "journald",\n  "dns": ["10.0.0.1"],\n  "über": 1.0\n}\n'
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(docker, "ROOT", str(tmp_path))
+    monkeypatch.setattr(sources, "ROOT", str(tmp_path))
+    monkeypatch.setattr(docker, "ask", lambda _arguments: "")
+    return tmp_path
+
+
+def put(root: Path, path: str, text: str) -> Path:
+    target = root / path.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, "utf-8")
+    return target
+
+
+def run(root: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
+    assert docker.main(list(argv)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_the_role_knows_by_itself_is_the_catalogs() -> None:
+    """Without a lock: the newest version, the four names, the place and the key."""
+    (row,) = [one for one in load().nvidia_container_toolkit if one.architecture == "x86_64"]
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text("utf-8"))
+    names = yaml.safe_load((ROLE / "vars" / "main.yml").read_text("utf-8"))
+    assert defaults["nvidia_container_toolkit_version"] == max(row.versions, key=Version)
+    assert names["__nvidia_container_toolkit_names"] == sorted(row.packages)
+    place = names["__nvidia_container_toolkit_nvidias"]
+    assert (f"{place}/stable/deb/amd64", f"{place}/gpgkey") == (row.url, row.keyring.url)
+    assert str(row.signed_by) in names["__nvidia_container_toolkit_fingerprints"]
+
+
+# merging
+
+
+def test_the_runtime_is_merged_and_every_other_key_stays(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = put(root, docker.CONFIG, FOREIGN)
+    file.chmod(0o640)
+    answer = run(root, capsys, "write")
+    found = json.loads(file.read_text("utf-8"))
+    runtimes = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
+    assert found == {**json.loads(FOREIGN), "runtimes": runtimes}
+    assert list(found)[:3] == ["log-driver", "dns", "über"]
+    assert file.stat().st_mode & 0o7777 == 0o640
+    kept = root / "etc/docker/daemon.json.provision-saved"
+    assert answer == {"changed": True, "saved": str(kept)}
+    assert kept.read_text("utf-8") == FOREIGN
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name, kept.name]
+
+
+def test_a_second_time_nothing_is_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = put(root, docker.CONFIG, FOREIGN)
+    run(root, capsys, "write")
+    before = file.stat()
+    assert run(root, capsys, "write") == {"changed": False, "saved": None}
+    assert file.stat().st_ino == before.st_ino
+    assert len(list(file.parent.iterdir())) == 2
+
+
+def test_other_runtimes_and_arguments_stay(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {"runtimes": {"kata": {"path": "/k"}, "nvidia": {"path": "/old", "args": ["-d"]}}}
+    file = put(root, docker.CONFIG, json.dumps(before))
+    run(root, capsys, "write")
+    assert json.loads(file.read_text())["runtimes"] == {
+        "kata": {"path": "/k"},
+        "nvidia": {"path": "nvidia-container-runtime", "args": ["-d"]},
+    }
+
+
+@pytest.mark.parametrize("text", [None, "", " \n"])
+def test_without_a_configuration_one_is_made(
+    root: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    if text is not None:
+        put(root, docker.CONFIG, text)
+    run(root, capsys, "write")
+    file = root / docker.CONFIG.lstrip("/")
+    assert list(json.loads(file.read_text())) == ["runtimes"]
+    assert file.stat().st_mode & 0o7777 == (0o644 if text is None else file.stat().st_mode & 0o7777)
+
+
+@pytest.mark.parametrize("text", ["{broken", "[]", '{"runtimes": ["x"]}', "null"])
+def test_what_is_no_configuration_is_refused_and_left(
+    root: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    file = put(root, docker.CONFIG, text)
+    assert docker.main(["write"]) == 1
+    assert docker.CONFIG in capsys.readouterr().err
+    assert file.read_text() == text
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_link_stays_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real = put(root, "/srv/daemon.json", FOREIGN)
+    link = root / docker.CONFIG.lstrip("/")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    run(root, capsys, "write")
+    assert link.is_symlink()
+    assert "nvidia" in json.loads(real.read_text("utf-8"))["runtimes"]
+
+
+def test_what_is_kept_is_never_overwritten(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ('{"a": 1}', '{"a": 2}'):
+        put(root, docker.CONFIG, text)
+        run(root, capsys, "write")
+    kept = sorted((root / "etc/docker").glob("daemon.json.provision-saved*"))
+    assert [json.loads(path.read_text()) for path in kept] == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize("text", [None, FOREIGN])
+def test_what_was_there_before_can_be_put_back(
+    root: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    file = root / docker.CONFIG.lstrip("/")
+    if text is not None:
+        put(root, docker.CONFIG, text)
+    saved = run(root, capsys, "write")["saved"]
+    run(root, capsys, "restore", saved or "")
+    assert (file.read_text("utf-8") if file.exists() else None) == text
+
+
+# the restart that is owed
+
+
+def test_a_write_owes_a_running_docker_its_restart(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, docker.CONFIG, FOREIGN)
+    put(root, docker.PIDFILE, "7")
+    stat = put(root, "/proc/7/stat", STAT)
+    assert run(root, capsys, "look")["owed"] is False
+    run(root, capsys, "write")
+    assert run(root, capsys, "look")["owed"] is True
+    # Whoever has restarted it since: it is another process.
+    stat.write_text(STAT.replace("5000", "6000"))
+    assert run(root, capsys, "look")["owed"] is False
+
+
+def test_nobody_owes_one_to_a_docker_that_does_not_run(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(root, capsys, "owe") == {"owed": False}
+    assert not (root / docker.OWED.lstrip("/")).exists()
+
+
+def test_docker_is_asked_for_the_runtime(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for answer, rc in (
+        ('{"nvidia": {}, "runc": {}}', 0),
+        ('{"runc": {}}', 1),
+        ("", 1),
+        ("null", 1),
+    ):
+        monkeypatch.setattr(docker, "ask", lambda _arguments, answer=answer: answer)
+        assert docker.main(["proof"]) == rc, answer
+    assert "runc alone" in capsys.readouterr().err
+
+
+# as the look sees it
+
+CASES: list[dict[str, str]] = [
+    {},
+    {"/usr/bin/dockerd": "x"},
+    {"/usr/sbin/dockerd": "x", docker.CONFIG: FOREIGN},
+    {docker.CONFIG: "{broken"},
+    {docker.CONFIG: "[]"},
+    {docker.CONFIG: '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}'},
+    {docker.CONFIG: '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'},
+    {docker.CONFIG: '{"runtimes": {"nvidia": "x"}}'},
+    {docker.PIDFILE: "7\n", "/proc/7/stat": STAT},
+    {docker.PIDFILE: "7", "/proc/7/stat": STAT, docker.OWED: "7 5000\n"},
+    {docker.PIDFILE: "7", "/proc/7/stat": STAT.replace("dockerd", "sh"), docker.OWED: "7 5000"},
+    {docker.PIDFILE: "x", docker.OWED: ""},
+    {docker.SNAP: "x"},
+]
+
+
+@pytest.mark.parametrize("files", CASES, ids=range(len(CASES)))
+def test_the_look_and_the_script_see_the_same(
+    root: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str]
+) -> None:
+    for path, text in files.items():
+        put(root, path, text)
+    told = run(root, capsys, "look")
+    seen = look.docker(Context(root=str(root), runner=lambda _argv: Result(1, "", "")))
+    assert {**seen, "fault": bool(seen["fault"])} == {
+        **{key: told[key] for key in seen}, "fault": bool(told["fault"])
+    }  # fmt: skip
+
+
+# apt's entries
+
+NVIDIA = "https://nvidia.github.io/libnvidia-container/stable"
+URL = f"{NVIDIA}/deb/amd64"
+STANZA = f"Types: deb\nURIs: {URL}\nSuites: /\n"
+MIRROR = "https://mirror.example.org/nct"
+LISTS = "/etc/apt/sources.list.d/"
+DEBIAN = "deb http://deb.debian.org/debian bullseye main\n"
+ENTRIES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "nothing": ({"/etc/apt/sources.list": DEBIAN}, []),
+    "ours": ({LISTS + "provision-x.sources": STANZA}, []),
+    "the tutorial's": ({LISTS + "n.list": f"deb [signed-by=/k.gpg] {URL} /\n"}, [LISTS + "n.list"]),
+    "a distribution's path": (
+        {LISTS + "l.list": f"deb {NVIDIA}/ubuntu18.04/amd64 /\n"},
+        [LISTS + "l.list"],
+    ),
+    "the mirror's": ({LISTS + "m.list": f"deb {MIRROR}/ /\n"}, [LISTS + "m.list"]),
+    "deb822": ({LISTS + "d.sources": STANZA}, [LISTS + "d.sources"]),
+    "switched off": (
+        {LISTS + "d.sources": f"Enabled: no\n{STANZA}"}, [],
+    ),
+    "the older ones": (
+        {LISTS + "o.list": "deb https://nvidia.github.io/nvidia-docker/ubuntu18.04/amd64 /\n"}, [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENTRIES)
+def test_the_role_and_the_look_find_the_same_entries(root: Path, case: str) -> None:
+    files, expected = ENTRIES[case]
+    for path, text in files.items():
+        put(root, path, text)
+    assert [path for path, _ in sources.stale(MIRROR)] == expected
+    assert look.stale(Context(root=str(root)), MIRROR) == expected
+
+
+def test_an_entry_among_others_goes_and_a_copy_is_kept(root: Path) -> None:
+    text = f"{DEBIAN}deb {URL} /\n"
+    file = put(root, "/etc/apt/sources.list", text)
+    alone = put(root, LISTS + "n.list", f"deb {URL} /\n")
+    sources.main(["save", URL])
+    assert file.read_text() == DEBIAN
+    assert (file.parent / "sources.list.provision-saved").read_text() == text
+    assert not alone.exists()
+    assert alone.with_name("n.list.provision-saved").exists()
+    assert sources.stale(URL) == []
+
+
+@pytest.mark.parametrize("name", ["docker.py", "toolkit_sources.py"])
+def test_the_scripts_run_on_the_oldest_python(name: str) -> None:
+    text = (ROLE / "files" / name).read_text("utf-8")
+    ast.parse(text, feature_version=(3, 7))
+    # They travel through Ansible's templating, which must find nothing to do in them.
+    assert "{{" not in text
+    assert "{%" not in text
+
+
+def test_docker_is_asked_before_anything_is_touched_and_again_before_its_restart() -> None:
+    names = [
+        task["name"]
+        for file in ("main", "docker")
+        for task in yaml.safe_load((ROLE / "tasks" / f"{file}.yml").read_text("utf-8"))
+    ]
+    first = names.index("Stop where docker could not be configured, before anything is touched")
+    assert first < names.index("Finish what an interrupted dpkg left")
+    again, refuse = (
+        names.index("docker | Look at docker again"),
+        "docker | Refuse to lose containers",
+    )
+    assert again < names.index(refuse) < names.index("docker | Restart it")
