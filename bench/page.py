@@ -180,17 +180,23 @@ def _cold(part: Mapping[str, Any]) -> str:
              f"{ratio:.2f}" if ratio else "-"]
         )  # fmt: skip
     text = figures.table(["", "ours", "by hand", "ours / by hand"], rows)
+    return text + _modules(part)
+
+
+def _modules(part: Mapping[str, Any]) -> str:
+    """Where our time goes, and what the record says of itself."""
+    text = ""
     told = [run for run in part["ours"] if "steps" in run]
     if told:
         steps, long, installed = (
             figures.median([run[name] for run in told]) for name in ("steps", "long", "installed")
         )
-        text += (
+        text = (
             f"\nThe distance is Ansible's: {steps:.0f} modules, each sent to the host, started and "
             f"answered. Those of a second and more (apt, the archive, the wheels) took "
             f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
         )
-    return text
+    return text + (f"\n{part['note']}\n" if "note" in part else "")
 
 
 def _ubuntu(part: Mapping[str, Any]) -> str:
@@ -211,7 +217,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
             f"{less:.2f}" if less and way != "tutorial" else "",
         ]
         rows.append(row)
-    return figures.table(
+    text = figures.table(
         [
             "",
             "seconds until installed",
@@ -223,6 +229,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         ],
         rows,
     )  # fmt: skip
+    return text + _modules(part)
 
 
 def _rerun(part: Mapping[str, Any]) -> str:
