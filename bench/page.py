@@ -180,10 +180,10 @@ def _cold(part: Mapping[str, Any]) -> str:
              f"{ratio:.2f}" if ratio else "-"]
         )  # fmt: skip
     text = figures.table(["", "ours", "by hand", "ours / by hand"], rows)
-    return text + _modules(part)
+    return text + _modules(part, "The distance")
 
 
-def _modules(part: Mapping[str, Any]) -> str:
+def _modules(part: Mapping[str, Any], what: str) -> str:
     """Where our time goes, and what the record says of itself."""
     text = ""
     told = [run for run in part["ours"] if "steps" in run]
@@ -192,7 +192,7 @@ def _modules(part: Mapping[str, Any]) -> str:
             figures.median([run[name] for run in told]) for name in ("steps", "long", "installed")
         )
         text = (
-            f"\nThe distance is Ansible's: {steps:.0f} modules, each sent to the host, started and "
+            f"\n{what} is Ansible's: {steps:.0f} modules, each sent to the host, started and "
             f"answered. Those of a second and more (apt, the archive, the wheels) took "
             f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
         )
@@ -229,7 +229,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         ],
         rows,
     )  # fmt: skip
-    return text + _modules(part)
+    return text + _modules(part, "Part of the distance")
 
 
 def _rerun(part: Mapping[str, Any]) -> str:
