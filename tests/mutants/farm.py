@@ -147,7 +147,22 @@ def options(temporary: str) -> list[str]:
     ]
 
 
-def long_way(target: Target, mutant: mutator.Mutant, temporary: str) -> tuple[int, str]:
+class Order:
+    """Tests that noticed the faults before come first: most likely they notice the next one too."""
+
+    def __init__(self, noticed: collections.Counter[str]) -> None:
+        self.noticed = noticed
+
+    def sorted(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        return sorted(items, key=lambda item: -self.noticed[item.nodeid])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = self.sorted(items)
+
+
+def long_way(
+    target: Target, mutant: mutator.Mutant, temporary: str, order: Order
+) -> tuple[int, str]:
     """Imports the faulty file and collects the tests, all in this process."""
     folders = (str(ROOT / "tests"), *(str((ROOT / test).parent) for test in target.tests))
     package = target.module.split(".")[0]
@@ -162,7 +177,7 @@ def long_way(target: Target, mutant: mutator.Mutant, temporary: str) -> tuple[in
         return BROKEN, "it can't be compiled"
     sys.meta_path.insert(0, Swap(target, code))
     first = FirstFailure()
-    status = pytest.main([*options(temporary), *target.tests], plugins=[first])
+    status = pytest.main([*options(temporary), *target.tests], plugins=[first, order])
     if status == pytest.ExitCode.OK:
         return ALIVE, ""
     if status == pytest.ExitCode.TESTS_FAILED:
@@ -185,6 +200,7 @@ class Farm:
         self.target, self.mutants, self.jobs, self.told = target, mutants, jobs, told
         self.temporary = tempfile.mkdtemp(prefix="provision-mutants-")
         self.noticed: collections.Counter[str] = collections.Counter()
+        self.order = Order(self.noticed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -246,7 +262,7 @@ class Farm:
         self, session: pytest.Session, mutant: mutator.Mutant | None, quick: bool, temporary: str
     ) -> tuple[int, str]:
         if mutant is not None and not quick:
-            return long_way(self.target, mutant, temporary)
+            return long_way(self.target, mutant, temporary, self.order)
         if mutant is not None and not put_in(self.target, mutant):
             return ALIVE, ""  # the long way will tell
         # The forks would clear each other's directory: pytest empties the one of the session.
@@ -254,8 +270,7 @@ class Farm:
         factory._basetemp = Path(temporary)
         first = FirstFailure()
         session.config.pluginmanager.register(first)
-        # Those that noticed the faults before this one will most likely notice it too.
-        items = sorted(session.items, key=lambda item: -self.noticed[item.nodeid])
+        items = self.order.sorted(session.items)
         for at, item in enumerate(items):
             following = items[at + 1] if at + 1 < len(items) else None
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

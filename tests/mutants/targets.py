@@ -37,12 +37,13 @@ TARGETS = (
         (
             "tests/unit/driver/test_preflight.py",
             "tests/unit/driver/test_preflight_edges.py",
-            "tests/unit/gpu_stack/test_stack_running.py",
-            "tests/unit/gpu_stack/test_stack_people.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             "tests/unit/gpu_stack/test_stack_container_toolkit.py",
             STATES,
+            # These wait for processes that they start.
+            "tests/unit/gpu_stack/test_stack_people.py",
+            "tests/unit/gpu_stack/test_stack_running.py",
         ),
         # A bound between two generations is a round number that no card has.
         without_numbers=("GENERATIONS",),
