@@ -131,6 +131,7 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
     script = [run["proven"] for run in ubuntu.get("tutorial", [])]
     for way, text in (
         ("ours", "Ubuntu, cold rebuild: ours / the tutorials' commands"),
+        ("network", "the same, the driver built by DKMS from NVIDIA's repository"),
         ("sources", "the same from the tutorials' own sources"),
     ):
         walls = [run["proven"] for run in ubuntu.get(way, [])]

@@ -5,11 +5,14 @@ NVIDIA's and Canonical's servers are the proving ground's (tests/ground), on thi
 
 from __future__ import annotations
 
+import base64
 import functools
+import io
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +24,18 @@ from bench import cold, rerun
 from provision import locallab
 from provision.locallab.machine import Podman
 from provision.render import site as rendered
-from tests.ground import Site, serve, told
+from tests.ground import Site, drivers, serve, told
 
 Say = Callable[[str], None]
 
 RECEIVED = "/sys/class/net/eth0/statistics/rx_bytes"
 DRIVER = "470.256.02"
+BRANCH = "470"
 
-# What each of our ways says beyond TensorFlow's release, the driver's branch and CUDA's.
+# What each of our ways says beyond TensorFlow's release; "ours" says no source of anything.
 WISHES: dict[str, dict[str, str]] = {
-    "ours": {"driver_source": "network", "driver_branch": "470", "cuda": "11.2"},
+    "ours": {"driver_branch": BRANCH, "cuda": "11.2"},
+    "network": {"driver_source": "network", "driver_branch": BRANCH, "cuda": "11.2"},
     "sources": {
         "driver_source": "runfile",
         "driver_branch": DRIVER,
@@ -38,7 +43,7 @@ WISHES: dict[str, dict[str, str]] = {
         "cuda": "11.2.2",
     },
 }
-WAYS = ("ours", "tutorial", "sources")
+WAYS = ("ours", "tutorial", "network", "sources")
 
 # What a server of Ubuntu has before anybody comes, and the lab's image has not: a kernel, wget, and
 # gpg for apt-key. Then the lab's cache is filled for all that follow, and apt's lists go.
@@ -50,6 +55,18 @@ apt-get -q -y install linux-image-generic initramfs-tools gnupg wget
 apt-get -q -y --download-only install build-essential dkms linux-headers-generic python3.9-venv
 apt-get clean
 rm -rf /var/lib/apt/lists/*
+"""
+
+# What Canonical has done before anybody comes: the modules are built for the kernel of all hosts.
+BUILD = """\
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+{{
+    apt-get -q update
+    apt-get -q -y install build-essential linux-headers-generic nvidia-dkms-{branch}-server
+    modinfo -k {kernel} nvidia || dkms install -m nvidia -v {driver} -k {kernel}
+}} >&2
+tar -C /lib/modules/{kernel}/updates/dkms -c . | base64
 """
 
 
@@ -64,11 +81,28 @@ class Ground:
     @functools.cached_property
     def archive(self) -> dict[str, object]:
         """Canonical's: its indices are those of the lock, so they are made once."""
-        return self.site.ubuntu()
+        lab = self._host("modules", self.site.ubuntu())
+        try:
+            kernel = self.kernel(lab)
+            script = BUILD.format(branch=BRANCH, driver=DRIVER, kernel=kernel)
+            built = base64.b64decode(self._exec(lab, "sh", "-s", stdin=script))
+        finally:
+            lab.down()
+        with tarfile.open(fileobj=io.BytesIO(built)) as packed:
+            files = {
+                Path(one.name).name: file.read()
+                for one in packed
+                if (file := packed.extractfile(one)) is not None
+            }
+        return self.site.ubuntu(modules=[drivers.modules(self.folder, BRANCH, kernel, files)])
 
     def host(self, name: str, say: Say) -> locallab.Lab:
         """A fresh bare host that trusts the servers, knows Canonical's archive and has a kernel."""
+        archive = self.archive  # the first time it is built on a host of its own
         say(f"a bare host: {name}")
+        return self._host(name, archive)
+
+    def _host(self, name: str, archive: Mapping[str, object]) -> locallab.Lab:
         lab = locallab.up(
             f"bench-{name}-{os.getpid()}",
             platform="ubuntu2004",
@@ -76,16 +110,13 @@ class Ground:
             hosts=["focal1"],
         )
         try:
-            self._prepare(lab)
+            for path, text in told.host(self.site, archive).items():
+                self._write(lab, path, text)
+            self._exec(lab, "sh", "-s", stdin=PREPARE)
         except BaseException:
             lab.down()
             raise
         return lab
-
-    def _prepare(self, lab: locallab.Lab) -> None:
-        for path, text in told.host(self.site, self.archive).items():
-            self._write(lab, path, text)
-        self._exec(lab, "sh", "-s", stdin=PREPARE)
 
     def _write(self, lab: locallab.Lab, path: str, text: str) -> None:
         self._exec(lab, "sh", "-c", f"cat >{shlex.quote(path)}", stdin=text)
@@ -122,7 +153,7 @@ class Ground:
         wish: dict[str, Any] = {"tensorflow": "2.9", "python": "3.9", **WISHES[way]}
         wish["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256")}
         if wish.get("driver_source") == "runfile":
-            wish["driver_sha256"] = str(self.site.runfile("470")["sha256"])
+            wish["driver_sha256"] = str(self.site.runfile(BRANCH)["sha256"])
         found = lab.inventory("gpu_hosts")
         found["gpu_hosts"].setdefault("vars", {}).update(
             {
@@ -179,7 +210,7 @@ def variables(site: Site, kernel: str) -> str:
     found = {
         "ca": told.CA,
         "kernel": kernel,
-        "driver_url": str(site.runfile("470")["url"]),
+        "driver_url": str(site.runfile(BRANCH)["url"]),
         "pin_url": f"{site.cuda_url}/cuda-ubuntu2004.pin",
         "cuda_url": str(installer["url"]),
         "cuda_directory": str(installer["directory"]),

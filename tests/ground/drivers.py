@@ -2,8 +2,8 @@
 
 What a container can use is real: nvidia-smi, libcuda, NVML, the PTX compiler, the persistence
 daemon and the module's source with its dkms.conf. Left out: everything of a desktop (those
-packages are there, and empty), Canonical's built modules, and the fabric manager, which Debian
-has not.
+packages are there, and empty), and the fabric manager, which Debian has not. The packages of
+Canonical's built modules hold nothing, until `modules` makes one of what a host has built.
 """
 
 from __future__ import annotations
@@ -329,25 +329,43 @@ def _modprobe(one: Set) -> None:
     made.close()
 
 
+# The kernel that Canonical's modules are for, by its name; what its metapackages bring is Debian's.
+KERNEL = "5.4.0-216"
+ABI = f"{KERNEL}.236"
+
+
+def modules(place: Path, branch: str, kernel: str, files: Mapping[str, bytes]) -> Path:
+    """Canonical's package of built modules, with these for `kernel` (a name under /lib/modules).
+
+    `files` are modules by their names; nobody has signed them, for that is Canonical's alone.
+    """
+    made = _modules(Set(place, branch, "-server"), {"postinst": f"#!/bin/sh\ndepmod {kernel}\n"})
+    for name, data in sorted(files.items()):
+        made.file(f"lib/modules/{kernel}/kernel/nvidia-{branch}srv/{name}", data)
+    return made.close()
+
+
+def _modules(one: Set, scripts: Mapping[str, str] | None = None) -> deb.Writer:
+    name = f"linux-modules-nvidia-{one.row.branch}-server-{KERNEL}-generic"
+    return one.open(name, version=ABI, scripts=scripts)
+
+
 def _canonical(place: Path) -> None:
     """What only Ubuntu's archive has: modules by kernel flavour, and the kernel's metapackages.
 
-    The modules hold nothing, since nobody but Canonical can sign theirs; the kernel metapackages
-    bring Debian's kernel and headers, so that DKMS has something to build for.
+    The modules hold nothing; the kernel metapackages bring Debian's kernel and headers, so that
+    DKMS has something to build for.
     """
     for branch in BRANCHES:
         one = Set(place, branch, "-server")
         one.build()
-        kernel = "5.4.0-216"
-        modules = f"linux-modules-nvidia-{branch}-server"
-        abi = f"{kernel}.236"
+        built = f"linux-modules-nvidia-{branch}-server"
         one.open(
-            f"{modules}-generic",
-            f"{modules}-{kernel}-generic (= {abi}), "
-            + one.same("nvidia-kernel-common"),
-            version=abi,
-        ).close()  # fmt: skip
-        one.open(f"{modules}-{kernel}-generic", version=abi).close()
+            f"{built}-generic",
+            f"{built}-{KERNEL}-generic (= {ABI}), " + one.same("nvidia-kernel-common"),
+            version=ABI,
+        ).close()
+        _modules(one).close()
         _fabric(one, f"nvidia-fabricmanager-{branch}", f"{one.row.version}-0ubuntu0.20.04.1")
     one.open("linux-headers-generic", "linux-headers-amd64", version="5.4.0.216.208").close()
     one.open("linux-image-generic", "linux-image-amd64", version="5.4.0.216.208").close()

@@ -87,13 +87,15 @@ class Site:
         url = self._serve(f"compute/redist/cudnn/v{short}/{made.path.name}", made.path)
         return {"url": url, "sha256": made.sha256, "version": made.version, "cuda": made.cuda}
 
-    def ubuntu(self, extra: Iterable[Path] = ()) -> dict[str, object]:
+    def ubuntu(self, extra: Iterable[Path] = (), modules: Iterable[Path] = ()) -> dict[str, object]:
         """Canonical's archive: focal, focal-updates and focal-security with the -server packages.
 
-        `extra` packages go into universe. URL, key and fingerprints, as a repository's.
+        `extra` packages go into universe; `modules` (of `drivers.modules`) take the places of those
+        that hold nothing. URL, key and fingerprints, as a repository's.
         """
         signer = repository.key("ubuntu", "Ubuntu Archive <ftpmaster@ubuntu.test>")
-        packages = repository.packages_of(drivers.build("canonical"))
+        named = {path.name: path for path in repository.packages_of(drivers.build("canonical"))}
+        packages = list((named | {path.name: path for path in modules}).values())
         kernel = [path for path in packages if path.name.startswith(("linux-h", "linux-i"))]
         components: dict[str, Iterable[Path]] = {
             "main": kernel,

@@ -69,6 +69,10 @@ RESULTS: dict[str, Any] = {
             {"installed": 90.0, "proven": 100.0, "received": 2_000_000_000, "cpu": 60.0},
             {"installed": 60.0, "proven": 70.0, "received": 2_000_000_000, "cpu": 60.0},
         ],
+        "network": [
+            {"installed": 110.0, "proven": 120.0, "received": 2_000_000_000, "cpu": 80.0},
+            {"installed": 70.0, "proven": 80.0, "received": 2_000_000_000, "cpu": 80.0},
+        ],
         "sources": [
             {"installed": 150.0, "proven": 190.0, "received": 3_000_000_000, "cpu": 90.0},
             {"installed": 120.0, "proven": 130.0, "received": 3_000_000_000, "cpu": 90.0},
@@ -355,7 +359,7 @@ def test_the_tutorials_are_told_all_that_their_script_names() -> None:
     assert "kernel=5.4.0-1-generic\n" in told
 
 
-def test_both_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:
+def test_all_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:
     """All alike but the sources: the releases, the kernel's module, where cuDNN comes from."""
 
     class Lab:
@@ -370,8 +374,9 @@ def test_both_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:
         assert said["nvidia_driver_persistence"] is False
         assert said["cudnn_urls"] == ["https://192.0.2.1:8443/cudnn.tgz"]
         wishes.append(said["gpu_stack"])
-    network, sources = wishes
+    ours, network, sources = wishes
     assert {wish["tensorflow"] for wish in wishes} == {"2.9"}
+    assert not [word for word in ours if word.endswith("_source")]
     assert network["driver_source"] == "network"
     assert "driver_sha256" not in network
     assert (sources["driver_source"], sources["cuda_source"]) == ("runfile", "local")
@@ -403,7 +408,10 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
             return tmp_path / way
 
     def playbook(project: Path, _folder: Path) -> dict[str, float]:
-        return {"installed": 1.0, "proven": {"ours": 2.0, "sources": 3.0}[project.name]}
+        return {
+            "installed": 1.0,
+            "proven": {"ours": 2.0, "network": 2.5, "sources": 3.0}[project.name],
+        }
 
     def tutorial(_made: Any, _lab: Any) -> dict[str, float]:
         return {"installed": 3.0, "proven": 4.0}
@@ -412,7 +420,8 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(ubuntu, "tutorial", tutorial)
     made = Ground(None, tmp_path, None)  # type: ignore[arg-type]
     found = ubuntu.measure(made, rounds=2, say=lambda _text: None)
-    assert calls[::2] == ["ours1", "tutorial1", "sources1", "sources2", "tutorial2", "ours2"]
+    first = ["ours1", "tutorial1", "network1", "sources1"]
+    assert calls[::2] == [*first, "sources2", "network2", "tutorial2", "ours2"]
     assert set(calls[1::2]) == {"down"}
     assert found["ours"] == [{"installed": 1.0, "proven": 2.0, "received": 500, "cpu": 7}] * 2
     assert found["tutorial"] == [{"installed": 3.0, "proven": 4.0, "received": 500, "cpu": 7}] * 2
