@@ -739,7 +739,11 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
 
 
 # What a component does not work without; the plan on the host says the same.
-NEEDS = {"cuda": ("nvidia_driver",), "tensorflow": ("nvidia_driver", "cuda", "cudnn")}
+NEEDS = {
+    "cuda": ("nvidia_driver",),
+    "nvidia_container_toolkit": ("nvidia_driver",),
+    "tensorflow": ("nvidia_driver", "cuda", "cudnn"),
+}
 
 
 def _check_absent(

@@ -12,6 +12,12 @@ _WISH = "gpu_stack: {container_toolkit: true}"
 class ContainerToolkitOptions(Options):
     """Public variables of the role."""
 
+    nvidia_container_toolkit_state: Literal["present", "absent"] = option(
+        "present",
+        "absent: take the runtime out of docker's configuration, remove the packages and this "
+        "role's files, and leave what was there before.",
+        looked_at=True,
+    )
     nvidia_container_toolkit_version: str = option(
         "1.20.1",
         "Exact version of the toolkit.",

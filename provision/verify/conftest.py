@@ -34,6 +34,7 @@ OPTIONS = {
     "cudnn_state": "present",
     "gpu_env_state": "present",
     "tensorflow_state": "present",
+    "nvidia_container_toolkit_state": "present",
     "nvidia_container_toolkit_hold": True,
     "nvidia_container_toolkit_docker": "auto",
     "nvidia_driver_profile": "compute",

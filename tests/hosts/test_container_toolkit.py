@@ -2,7 +2,8 @@
 
 dockerd runs for real inside the host, which is a privileged container for that. The toolkit's
 packages are stand-ins (tests/ground/toolkit.py), so what is shown is the way to docker, and no GPU.
-The tests build upon each other: the first ones are refused, the last one takes a newer version.
+The tests build upon each other: the first ones are refused, then there is the toolkit, then a newer
+version of it, and at the end none.
 """
 
 from __future__ import annotations
@@ -47,6 +48,16 @@ here.platform = {"architecture": "x86_64"}
 found = nvidia_container_toolkit.differ(row, nvidia_container_toolkit.look(here), options)
 print(json.dumps([one["item"] for one in found]))
 """
+REMAINS = """\
+import json, sys
+sys.path.insert(0, "/root/look")
+from gpu_stack import removal
+from gpu_stack.context import Context
+row = json.loads(sys.argv[1])
+here = Context(row={"nvidia_container_toolkit": row})
+ours = {"ours": sorted(row["packages"]["toolkit"])}
+print(json.dumps([item for item, _ in removal.look(here, "nvidia_container_toolkit", ours)]))
+"""
 
 
 @dataclass
@@ -75,7 +86,9 @@ class Host:
             "repository": self.site.repository(),
         }
 
-    def play(self, version: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    def play(
+        self, version: str, *arguments: str, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
         row = self.row(version)
         checksums = {
             name: toolkit_sha256(self.site, name, version) for name in row["packages"]["toolkit"]
@@ -91,7 +104,7 @@ class Host:
         return subprocess.run(
             [
                 str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml",
-                "toolkit.yml", "-e", json.dumps(given),
+                "toolkit.yml", "-e", json.dumps(given), *arguments,
             ],
             cwd=self.directory, capture_output=True, text=True, check=False,
             env={**os.environ, "ANSIBLE_CONFIG": str(self.directory / "ansible.cfg")},
@@ -105,6 +118,16 @@ class Host:
         said = " ".join(done.stdout.replace("\\n", " ").split())
         assert [word for word in words if word not in said] == [], said[-3000:]
         assert self.root(PICTURE) == before
+
+    def plan_without(self, version: str) -> Any:
+        """What is left of it, as the plan of an absence names it; the ledger says all is ours."""
+        one = self.lab.hosts[0].container
+        asked = json.dumps(self.row(version))
+        return json.loads(
+            self.lab.podman.call(
+                "exec", "--interactive", one, "python3", "-", asked, stdin=REMAINS.encode()
+            )
+        )
 
     def becomes(self, version: str) -> None:
         """One run, one that changes nothing, and an empty plan."""
@@ -237,3 +260,49 @@ def test_a_newer_version_restarts_nobody(host: Host) -> None:
     assert host.root("cat /run/docker.pid") == before
     shown = host.root("dpkg-query -W -f '${Version} ${db:Status-Want}\\n' " + " ".join(NAMES))
     assert set(shown.splitlines()) == {"1.20.1-1 hold"}
+
+
+GONE = {"nvidia_container_toolkit_state": "absent"}
+LAST = "1.20.1"
+
+
+def test_a_container_with_gpus_keeps_the_toolkit(host: Host) -> None:
+    host.root("docker run --detach --gpus all --name training tiny /bin/busybox sleep 100000")
+    host.refused("given GPUs by the toolkit", "training", version=LAST, **GONE)
+    host.root("docker rm --force training")
+
+
+def test_dockers_default_runtime_keeps_it_too(host: Host) -> None:
+    config = host.config()
+    host.put(CONFIG, json.dumps({**config, "default-runtime": "nvidia"}))
+    host.refused("names nvidia as its default-runtime", version=LAST, **GONE)
+    host.put(CONFIG, json.dumps(config, indent=4))
+
+
+def test_it_goes_and_no_container_notices(host: Host) -> None:
+    """The container that lives since the beginning has no GPUs; dockerd is the same one."""
+    remains = host.plan_without(LAST)
+    assert set(NAMES) < set(remains)
+    assert f"{CONFIG} runtimes.nvidia" in remains
+    job = host.root("docker inspect --format '{{.State.Pid}}' job")
+    before = host.root("cat /run/docker.pid")
+    dry = host.play(LAST, "--check", **GONE)
+    assert dry.returncode == 0, dry.stdout[-6000:]
+    assert host.plan_without(LAST) == remains
+    done = host.play(LAST, **GONE)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr
+    assert host.config() == {**FOREIGN, "live-restore": True}
+    assert host.plan_without(LAST) == []
+    assert "nvidia" not in host.root("docker info --format '{{json .Runtimes}}'")
+    assert host.root("docker inspect --format '{{.State.Pid}}' job") == job
+    assert host.root("cat /run/docker.pid") == before
+    shown = host.root("dpkg-query -W -f '${db:Status-Status}\\n' " + " ".join(NAMES) + " || true")
+    assert "installed" not in shown.split()
+    assert host.root("apt-mark showhold") == ""
+    again = host.play(LAST, **GONE)
+    assert again.returncode == 0, again.stdout[-6000:]
+    assert "changed=0" in again.stdout, again.stdout[-6000:]
+
+
+def test_and_it_comes_back(host: Host) -> None:
+    host.becomes(LAST)

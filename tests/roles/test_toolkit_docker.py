@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +230,121 @@ def test_the_look_and_the_script_see_the_same(
     }  # fmt: skip
 
 
+# the removal
+
+
+def test_the_entry_goes_and_all_else_stays(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = put(root, docker.CONFIG, FOREIGN)
+    config.chmod(0o640)
+    run(root, capsys, "write")
+    assert run(root, capsys, "parting")["entry"] is True
+    told = run(root, capsys, "take")
+    assert json.loads(config.read_text("utf-8")) == json.loads(FOREIGN)
+    assert config.stat().st_mode & 0o7777 == 0o640
+    assert "nvidia" in Path(told["saved"]).read_text("utf-8")
+    assert run(root, capsys, "take") == {"changed": False, "saved": None}
+    assert run(root, capsys, "parting")["entry"] is False
+
+
+def test_other_runtimes_stay_and_a_file_of_ours_alone_goes(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kata = {"kata": {"path": "/opt/kata"}}
+    config = put(root, docker.CONFIG, json.dumps({"runtimes": kata}))
+    run(root, capsys, "write")
+    run(root, capsys, "take")
+    assert json.loads(config.read_text("utf-8")) == {"runtimes": kata}
+    config.unlink()
+    run(root, capsys, "write")
+    told = run(root, capsys, "take")
+    assert not config.exists()
+    assert docker.RUNTIME in Path(told["saved"]).read_text("utf-8")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'])
+def test_an_entry_that_leads_elsewhere_stays(
+    root: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    config = put(root, docker.CONFIG, text)
+    assert run(root, capsys, "take") == {"changed": False, "saved": None}
+    assert config.read_text("utf-8") == text
+    assert [path.name for path in config.parent.iterdir()] == [config.name]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"default-runtime": "nvidia"}, "default-runtime"),
+        ("{broken", "is not JSON"),
+    ],
+)
+def test_a_docker_that_would_not_start_keeps_it(
+    root: Path, capsys: pytest.CaptureFixture[str], config: Any, said: str
+) -> None:
+    entry = {"runtimes": {"nvidia": {"path": docker.RUNTIME}}}
+    text = config if isinstance(config, str) else json.dumps({**entry, **config})
+    target = put(root, docker.CONFIG, text)
+    found = run(root, capsys, "parting")
+    assert (found["default"], bool(found["fault"])) == (said == "default-runtime", said[0] == "i")
+    assert docker.main(["take"]) == 1
+    assert said in capsys.readouterr().err
+    assert target.read_text("utf-8") == text
+
+
+def test_a_docker_that_runs_reads_its_configuration_anew(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(docker.os, "kill", lambda pid, number: told.append((pid, number)))
+    put(root, docker.CONFIG, FOREIGN)
+    run(root, capsys, "write")
+    run(root, capsys, "take")
+    assert told == []
+    run(root, capsys, "write")
+    put(root, docker.PIDFILE, "7")
+    put(root, "/proc/7/stat", STAT)
+    run(root, capsys, "take")
+    assert told == [(7, signal.SIGHUP)]
+    run(root, capsys, "take")
+    assert len(told) == 1
+
+
+WORKERS = {
+    "a": "/plain runc null",
+    "b": "/old-job nvidia null",
+    "c": '/job runc [{"Driver":"","Count":-1,"Capabilities":[["compute","gpu"]]}]',
+    "d": '/named runc [{"Driver":"nvidia","Capabilities":null}]',
+    "e": '/other runc [{"Driver":"cdi","Capabilities":null}]',
+    "f": "",  # it has ended meanwhile
+}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_look_and_the_script_find_the_same_containers(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, answers: bool, runs: bool
+) -> None:
+    if runs:
+        put(root, docker.PIDFILE, "7")
+        put(root, "/proc/7/stat", STAT)
+
+    def ask(arguments: Sequence[str]) -> str:
+        if not answers:
+            return ""
+        if arguments[0] == "info":
+            return "6 0 false\n"
+        return "\n".join(WORKERS) if arguments[0] == "ps" else WORKERS[arguments[-1]]
+
+    monkeypatch.setattr(docker, "ask", ask)
+
+    def program(argv: Sequence[str]) -> Result:
+        return Result(0 if answers else 1, ask(argv[argv.index("--host") + 2 :]), "")
+
+    seen = look.users(Context(root=str(root), runner=program))
+    assert seen == docker.users()
+    assert seen == ([] if not runs else ["job", "named", "old-job"] if answers else None)
+
+
 # apt's entries
 
 NVIDIA = "https://nvidia.github.io/libnvidia-container/stable"
@@ -285,16 +402,35 @@ def test_the_scripts_run_on_the_oldest_python(name: str) -> None:
     assert "{%" not in text
 
 
-def test_docker_is_asked_before_anything_is_touched_and_again_before_its_restart() -> None:
-    names = [
+def tasks(*files: str) -> list[str]:
+    """Names of the tasks in these files."""
+    return [
         task["name"]
-        for file in ("main", "docker")
+        for file in files
         for task in yaml.safe_load((ROLE / "tasks" / f"{file}.yml").read_text("utf-8"))
     ]
-    first = names.index("Stop where docker could not be configured, before anything is touched")
-    assert first < names.index("Finish what an interrupted dpkg left")
+
+
+def test_docker_is_asked_before_anything_is_touched_and_again_before_its_restart() -> None:
+    names = tasks("present", "docker")
+    first = names.index(
+        "present | Stop where docker could not be configured, before anything is touched"
+    )
+    assert first < names.index("present | Finish what an interrupted dpkg left")
     again, refuse = (
         names.index("docker | Look at docker again"),
         "docker | Refuse to lose containers",
     )
     assert again < names.index(refuse) < names.index("docker | Restart it")
+
+
+def test_docker_forgets_the_runtime_before_its_program_goes() -> None:
+    names = tasks("absent")
+    order = [
+        "absent | Stop where somebody needs it, before anything is touched",
+        "absent | Find the packages that are this program's",
+        "absent | Make docker forget the runtime",
+        "absent | Remove the packages",
+        "absent | Remove the files",
+    ]
+    assert [name for name in names if name in order] == order

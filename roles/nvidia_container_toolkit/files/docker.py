@@ -7,14 +7,19 @@ looks for NVIDIA's hook when it starts and at no other time
 once; that a running dockerd still owes it is noted under /run with that process's own start, and
 settled by whoever restarts it.
 
+Taking the entry away needs no restart: at SIGHUP dockerd reads `runtimes` anew
+(https://docs.docker.com/reference/cli/dockerd/#configuration-reload-behavior), and no container is
+lost by that.
+
 Runs on the host, from standard input: `python3 - ACTION`, where ACTION is look, owe, write,
-restore or proof. Prints JSON; ends with 1 and a sentence where nothing can be done. Standard
-library, Python 3.7.
+restore, proof, parting or take. Prints JSON; ends with 1 and a sentence where nothing can be
+done. Standard library, Python 3.7.
 """
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -189,6 +194,23 @@ def free_name(path):
     return name
 
 
+def kept(path):
+    """(where a copy of the file is now, the file's status); (None, None) where there is none."""
+    if not os.path.exists(path):
+        return None, None
+    like = os.stat(path)
+    saved = free_name(path)
+    shutil.copy2(path, saved)
+    os.chown(saved, like.st_uid, like.st_gid)
+    return saved, like
+
+
+def put(path, config, like):
+    """daemon.json with this content, with the mode and the owner that it had."""
+    content = json.dumps(config, indent=4, ensure_ascii=False) + "\n"
+    replace(path, content, 0o644 if like is None else like.st_mode & 0o7777, like)
+
+
 def write():
     """Merge the runtime into daemon.json; what was there is kept beside it."""
     config = read()
@@ -197,16 +219,84 @@ def write():
     # A link of the administrator's stays one.
     path = os.path.realpath(inside(CONFIG))
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    saved, mode, like = None, 0o644, None
-    if os.path.exists(path):
-        like = os.stat(path)
-        mode = like.st_mode & 0o7777
-        saved = free_name(path)
-        shutil.copy2(path, saved)
-        os.chown(saved, like.st_uid, like.st_gid)
+    saved, like = kept(path)
     owe()
-    content = json.dumps(merged(config), indent=4, ensure_ascii=False) + "\n"
-    replace(path, content, mode, like)
+    put(path, merged(config), like)
+    return {"changed": True, "saved": saved}
+
+
+def users():
+    """Names of the containers at work that were given GPUs by the toolkit; None where unknown."""
+    if daemon() is None:
+        return []
+    if containers()[0] is None:
+        return None
+    listed = ask(["ps", "--quiet", "--no-trunc"]).split()
+    if not listed:
+        return []
+    opened, closed = "{" * 2, "}" * 2
+    shape = " ".join(
+        opened + word + closed
+        for word in (".Name", ".HostConfig.Runtime", "json .HostConfig.DeviceRequests")
+    )
+    # One that has ended meanwhile makes docker fail; what it says of the others is whole.
+    found = []
+    for one in listed:
+        words = ask(["inspect", "--format", shape, one]).strip().split(" ", 2)
+        if len(words) == 3 and (words[1] == "nvidia" or asks_for_gpus(words[2])):
+            found.append(words[0].lstrip("/"))
+    return sorted(found)
+
+
+def asks_for_gpus(text):
+    """Does a container's list of device requests (docker's JSON) name GPUs? `--gpus` does."""
+    try:
+        requests = json.loads(text) or []
+    except ValueError:
+        return False
+    for one in requests:
+        words = [word for group in one.get("Capabilities") or [] for word in group]
+        if one.get("Driver") == "nvidia" or "gpu" in words:
+            return True
+    return False
+
+
+def parting():
+    """What stands in the way of taking the toolkit away."""
+    found = {"entry": False, "default": False, "fault": None, "users": users()}
+    try:
+        config = read()
+    except RefusedError as error:
+        return dict(found, fault=str(error))
+    found["entry"] = runtime(config) == RUNTIME
+    found["default"] = config.get("default-runtime") == "nvidia"
+    return found
+
+
+def take():
+    """Take the runtime out of daemon.json; a copy of what was there is kept beside it.
+
+    A file in which nothing else stands goes. An entry that leads elsewhere is somebody else's. A
+    dockerd that runs reads the file anew.
+    """
+    config = read()
+    if runtime(config) != RUNTIME:
+        return {"changed": False, "saved": None}
+    if config.get("default-runtime") == "nvidia":
+        raise RefusedError("{0} names nvidia as default-runtime".format(CONFIG))
+    runtimes = {name: one for name, one in config["runtimes"].items() if name != "nvidia"}
+    left = {name: value for name, value in config.items() if name != "runtimes"}
+    if runtimes:
+        left["runtimes"] = runtimes
+    path = os.path.realpath(inside(CONFIG))
+    saved, like = kept(path)
+    if left:
+        put(path, left, like)
+    else:
+        os.unlink(path)
+    running = daemon()
+    if running is not None:
+        os.kill(int(running.split()[0]), signal.SIGHUP)
     return {"changed": True, "saved": saved}
 
 
@@ -239,7 +329,15 @@ def proof():
 
 def main(argv):
     """The program."""
-    actions = {"look": look, "owe": owe, "write": write, "restore": restore, "proof": proof}
+    actions = {
+        "look": look,
+        "owe": owe,
+        "write": write,
+        "restore": restore,
+        "proof": proof,
+        "parting": parting,
+        "take": take,
+    }
     try:
         answer = actions[argv[0]](*argv[1:])
     except RefusedError as error:

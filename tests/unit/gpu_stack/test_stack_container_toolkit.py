@@ -13,6 +13,7 @@ import jinja2
 import pytest
 from converged_host import ELF, Host
 from gpu_stack import nvidia_container_toolkit as toolkit
+from gpu_stack import receipt, removal
 from gpu_stack.context import Result
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
@@ -70,9 +71,12 @@ def host(tmp_path: Path) -> Host:
 
 
 def items(host: Host, **options: Any) -> list[tuple[str, str | None, str | None]]:
+    """What changes of the toolkit, beside the receipt's own of a wish for absence."""
     changes = host.plan(lock=lock(), options=options)["changes"]
-    assert {one["component"] for one in changes} <= {toolkit.NAME}
-    return [(one["item"], one["from"], one["to"]) for one in changes]
+    others = {receipt.NAME} if "nvidia_container_toolkit_state" in options else set()
+    assert {one["component"] for one in changes} <= {toolkit.NAME, *others}
+    mine = [one for one in changes if one["component"] == toolkit.NAME]
+    return [(one["item"], one["from"], one["to"]) for one in mine]
 
 
 ENTRY = f"{toolkit.CONFIG} runtimes.nvidia"
@@ -360,3 +364,110 @@ def test_the_roles_templates_say_the_same_text(bundle: str) -> None:
     for path, text in toolkit.files(ROW, options).items():
         if path != toolkit.KEY:
             assert environment.get_template(path[1:] + ".j2").render(names) == text
+
+
+# its removal
+
+GONE = {"nvidia_container_toolkit_state": "absent"}
+RUNC = "/plain runc null"
+BY_RUNTIME = "/old-job nvidia null"
+BY_GPUS = '/job runc [{"Driver":"","Count":-1,"Capabilities":[["gpu"]]}]'
+
+
+class Containers(Host):
+    """The host with a docker that has these containers at work; None: it does not answer."""
+
+    shown: list[str] | None = None
+
+    def run(self, argv: Sequence[str]) -> Result:
+        if "docker" not in argv:
+            return super().run(argv)
+        if self.shown is None:
+            return Result(1, "", "")
+        if "info" in argv:
+            return Result(0, f"{len(self.shown)} 0 false\n", "")
+        if "ps" in argv:
+            return Result(0, "".join(f"{at}\n" for at in range(len(self.shown))), "")
+        return Result(0, self.shown[int(argv[-1])] + "\n", "")
+
+
+def test_what_the_role_put_there_goes(host: Host) -> None:
+    docker(host, CONFIGURED)
+    told = {"lock_digest": made.LOCK["digest"], "after": {toolkit.NAME: "1.20.1"}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(told))
+    files = [toolkit.KEY, toolkit.SOURCES, toolkit.PREFERENCES, toolkit.APT]
+    expected = [(name, "1.20.1-1", "absent") for name in NAMES]
+    expected += [(path, "present", "absent") for path in files]
+    expected += [(ENTRY, toolkit.RUNTIME, "absent")]
+    assert items(host, **GONE) == expected
+    assert host.plan(lock=lock(), options=GONE)["removals"] == [toolkit.NAME]
+
+
+@pytest.mark.parametrize(
+    ("config", "docker_wish"),
+    [
+        (CONFIGURED, "none"),
+        (FOREIGN, "auto"),
+        ({"runtimes": {"nvidia": {"path": "/opt/old/nvidia"}}}, "auto"),
+    ],
+)
+def test_an_entry_that_is_not_the_roles_stays(
+    host: Host, config: dict[str, Any], docker_wish: str
+) -> None:
+    docker(host, config)
+    said = items(host, **GONE, nvidia_container_toolkit_docker=docker_wish)
+    assert ENTRY not in [item for item, _, _ in said]
+
+
+def test_a_host_without_it_has_nothing_to_lose(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    docker(host, FOREIGN)
+    assert items(host, **GONE) == []
+
+
+def test_packages_that_were_there_before_stay(host: Host) -> None:
+    theirs = dict.fromkeys(NAMES, "1.20.1-1")
+    told = {"lock_digest": made.LOCK["digest"], "packages": {toolkit.NAME: {"theirs": theirs}}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(told))
+    changes = host.plan(lock=lock(), options=GONE)["changes"]
+    assert not {one["item"] for one in changes} & set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ([], ""),
+        ([RUNC], ""),
+        ([RUNC, BY_RUNTIME, BY_GPUS], "wished away: job, old-job"),
+        (None, "docker runs and does not answer"),
+    ],
+)
+def test_containers_that_use_it_keep_it(host: Host, shown: list[str] | None, words: str) -> None:
+    docker(host, CONFIGURED)
+    other = Containers(host.root)
+    other.shown = shown
+    plan = other.plan(lock=lock(), options=GONE)
+    found = {one["id"]: one["message"] for one in plan["blockers"]}
+    assert set(found) == ({"docker-containers"} if words else set())
+    assert words in found.get("docker-containers", "")
+
+
+def test_dockers_default_runtime_keeps_it(host: Host) -> None:
+    """dockerd does not start with a default that is no runtime."""
+    docker(host, {**CONFIGURED, "default-runtime": "nvidia"}, start=None)
+    assert set(blockers(host, **GONE)) == {"docker-config"}
+    docker(host, {**CONFIGURED, "default-runtime": "runc"}, start=None)
+    assert blockers(host, **GONE) == {}
+
+
+def test_a_configuration_that_cannot_be_read_keeps_it(host: Host) -> None:
+    docker(host, "{broken", start=None)
+    assert "can't be read: not JSON" in blockers(host, **GONE)["docker-config"]
+    assert blockers(host, **GONE, nvidia_container_toolkit_docker="none") == {}
+
+
+def test_it_needs_the_driver() -> None:
+    row = {"nvidia_driver": {}, toolkit.NAME: {}}
+    (found,) = removal.contradictions(row, {"nvidia_driver_state": "absent"})
+    assert (found["id"], found["component"]) == ("needed-by-another", toolkit.NAME)
+    assert removal.contradictions(row, {"nvidia_driver_state": "absent", **GONE}) == []

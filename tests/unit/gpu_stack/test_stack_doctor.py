@@ -275,6 +275,13 @@ def containers_lose_gpus(host: Patient) -> None:
     host.installed("nvidia-container-toolkit", "1.14.6-1")
 
 
+def container_runtime(host: Patient) -> None:
+    """Somebody has edited daemon.json."""
+    host.write("/usr/bin/dockerd", made.ELF)
+    host.installed("nvidia-container-toolkit", "1.20.1-1")
+    host.write("/etc/docker/daemon.json", '{"log-driver": "journald",}')
+
+
 # {case: (what brings a host into it, a part of the evidence, a part of a command)}
 BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "driver-mismatch": (driver_mismatch, "module is 460.73.01", "reboot"),
@@ -308,6 +315,7 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "protobuf": (protobuf, "protobuf 4.21.1", "'protobuf<3.20'"),
     "ptx-jit": (ptx_jit, "no code for a Hopper GPU", "--gpu 'Hopper'"),
     "containers-lose-gpus": (containers_lose_gpus, "/dev/char/195:0", "create-dev-char"),
+    "container-runtime": (container_runtime, "daemon.json is not JSON", "nvidia-ctk runtime"),
 }
 # What a case brings with it, rightly.
 BESIDE = {"cudnn-older": {"cuda-libraries"}}
@@ -533,6 +541,64 @@ def test_containers_that_keep_their_gpus(
     host.installed("nvidia-container-toolkit", toolkit)
     host.write("/etc/docker/daemon.json", daemon)
     assert host.found() == {}
+
+
+TOOLKIT: dict[str, Any] = copy.deepcopy(LOCK)
+TOOLKIT["stacks"]["debian11-small"]["nvidia_container_toolkit"] = {
+    "version": "1.20.1",
+    "packages": {"toolkit": {"nvidia-container-toolkit": "1.20.1-1"}},
+    "repository": {
+        "url": "https://nvidia.example/deb",
+        "suite": "/",
+        "key": "",
+        "fingerprints": [],
+    },
+}
+NVIDIAS = '{"runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}}}'
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "daemon", "options", "evidence"),
+    [
+        (None, None, {}, "the lock's container toolkit is not"),
+        ("1.20.1-1", None, {}, "names no runtime nvidia"),
+        ("1.20.1-1", "{broken", {}, "daemon.json is not JSON"),
+        ("1.20.1-1", NVIDIAS, {}, ""),
+        ("1.20.1-1", '{"runtimes": {"nvidia": {"path": "/opt/old"}}}', {}, ""),
+        (None, None, {"nvidia_container_toolkit_docker": "none"}, ""),
+        (None, None, {"nvidia_container_toolkit_state": "absent"}, ""),
+    ],
+)
+def test_a_docker_without_the_locks_runtime_is_told(
+    toolkit: str | None, daemon: str | None, options: dict[str, Any], evidence: str, host: Patient
+) -> None:
+    host.write("/usr/bin/dockerd", made.ELF)
+    if toolkit:
+        host.installed("nvidia-container-toolkit", toolkit)
+    if daemon:
+        host.write("/etc/docker/daemon.json", daemon)
+    result = host.ask(lock=TOOLKIT, options=options)
+    found = {one["id"]: one for one in result["findings"]}
+    assert set(found) == ({"container-runtime"} if evidence else set())
+    if evidence:
+        assert evidence in "\n".join(found["container-runtime"]["evidence"])
+        assert result["fixes"]["components"] == ["nvidia_container_toolkit"]
+
+
+def test_a_toolkit_that_no_lock_wishes_for_needs_no_entry(host: Patient) -> None:
+    container_runtime(host)
+    host.write("/etc/docker/daemon.json", '{"log-driver": "journald"}')
+    assert host.found() == {}
+
+
+def test_a_docker_that_was_started_before_the_hook_is_told(host: Patient) -> None:
+    container_runtime(host)
+    host.write("/etc/docker/daemon.json", NVIDIAS)
+    host.write("/run/docker.pid", "812")
+    host.write("/proc/812/stat", "812 (dockerd) S" + " 1" * 18 + " 5000 1 2\n")
+    assert host.found() == {}
+    host.write("/run/provision/docker-restart", "812 5000\n")
+    assert "not since then" in "\n".join(host.found()["container-runtime"]["evidence"])
 
 
 def test_a_build_log_of_a_module_that_is_there_says_nothing(host: Patient) -> None:

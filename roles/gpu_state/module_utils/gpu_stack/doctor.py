@@ -8,7 +8,15 @@ already is asked there and not decided a second time.
 
 import re
 
-from . import doctor_keys, doctor_look, dpkg, preflight, running, tensorflow
+from . import (
+    doctor_keys,
+    doctor_look,
+    dpkg,
+    nvidia_container_toolkit,
+    preflight,
+    running,
+    tensorflow,
+)
 from .doctor_cases import BY_ID, CASES
 
 # A person reads it: of many alike the first few tell.
@@ -417,6 +425,33 @@ def containers_lose_gpus(facts):
     ]
 
 
+def container_runtime(facts):
+    """Of a host that has the toolkit or should have it, where docker is not left alone.
+
+    `--gpus` needs no entry in daemon.json, so only a lock tells that one is missed.
+    """
+    row = (facts["row"] or {}).get(nvidia_container_toolkit.NAME)
+    version, docker, options = facts["toolkit"], facts["docker"], facts["options"]
+    gone = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
+    left = nvidia_container_toolkit.docker_wish(options) == "none"
+    if not docker["installed"] or left or gone or not (row or version):
+        return []
+    if version is None:
+        return [clue("docker is installed, and the lock's container toolkit is not")]
+    config, clues = nvidia_container_toolkit.CONFIG, []
+    if docker["fault"] is not None:
+        clues.append(clue("{0} is {1}".format(config, docker["fault"])))
+    elif row and docker["runtime"] is None:
+        clues.append(
+            clue("{0} names no runtime nvidia, and container toolkit {1} is there".format(
+                config, version
+            ))
+        )  # fmt: skip
+    if docker["owed"]:
+        clues.append(clue("docker was started before the container toolkit, and not since then"))
+    return clues
+
+
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
 CHECKS = {
     "driver-mismatch": driver_mismatch,
@@ -450,6 +485,7 @@ CHECKS = {
     "protobuf": protobuf,
     "ptx-jit": ptx_jit,
     "containers-lose-gpus": containers_lose_gpus,
+    "container-runtime": container_runtime,
 }
 
 
@@ -507,6 +543,7 @@ FIXES = {
     "numpy-2": _run("tensorflow"),
     "protobuf": _run("tensorflow"),
     "containers-lose-gpus": lambda facts, _clues: {"links": facts["unlinked"]},
+    "container-runtime": _run("nvidia_container_toolkit"),
 }
 
 

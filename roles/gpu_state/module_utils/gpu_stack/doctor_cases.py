@@ -497,7 +497,7 @@ CASES = (
             r"could not select device driver \S* with capabilities: \[\[gpu\]\]",
             r"[Uu]nknown or invalid runtime name: nvidia",
         ),
-        "",
+        "a run of the components concerned where the lock has the container toolkit",
     ),
 )
 

@@ -9,7 +9,7 @@ import re
 import stat
 import struct
 
-from . import doctor_keys, dpkg, nvidia_driver, platform, preflight
+from . import doctor_keys, dpkg, nvidia_container_toolkit, nvidia_driver, platform, preflight
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -391,6 +391,7 @@ def look(context, found, logs=()):
         "pages": pages(context),
         "unlinked": unlinked(context),
         "toolkit": toolkit(context),
+        "docker": nvidia_container_toolkit.docker(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"
         in (context.read("/etc/docker/daemon.json") or ""),
         "distribution": platform.identity(found["platform"]),

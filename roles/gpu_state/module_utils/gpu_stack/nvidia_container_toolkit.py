@@ -27,9 +27,11 @@ CONFIG = "/etc/docker/daemon.json"
 DOCKERDS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
 SNAP = "/snap/bin/docker"
 PIDFILE = "/run/docker.pid"
+SOCKET = "unix:///var/run/docker.sock"
 OWED = "/run/provision/docker-restart"
 RUNTIME = "nvidia-container-runtime"
 RESTART = "docker daemon"
+ENTRY = CONFIG + " runtimes.nvidia"
 # A docker that does not answer must not hold the look for ever.
 PATIENCE = "20"
 
@@ -167,12 +169,57 @@ def containers(context):
     A container that is paused is lost as one that runs.
     """
     shape = "{{.ContainersRunning}} {{.ContainersPaused}} {{.LiveRestoreEnabled}}"
-    socket = "unix:///var/run/docker.sock"
-    ask = ["timeout", PATIENCE, "docker", "--host", socket, "info", "--format", shape]
-    words = context.run(ask).out.split()
+    words = _ask(context, "info", "--format", shape).split()
     if len(words) != 3 or not words[0].isdigit() or not words[1].isdigit():
         return {"count": None, "live_restore": False}
     return {"count": int(words[0]) + int(words[1]), "live_restore": words[2] == "true"}
+
+
+def _ask(context, *arguments):
+    """What the docker of this host answers; "" where it does not."""
+    command = ["timeout", PATIENCE, "docker", "--host", SOCKET, *arguments]
+    answer = context.run(command)
+    return answer.out if answer.rc == 0 else ""
+
+
+def users(context):
+    """Names of the containers at work that were given GPUs by the toolkit; None where unknown."""
+    if running(context) is None:
+        return []
+    if containers(context)["count"] is None:
+        return None
+    shape = "{{.Name}} {{.HostConfig.Runtime}} {{json .HostConfig.DeviceRequests}}"
+    found = []
+    for one in _ask(context, "ps", "--quiet", "--no-trunc").split():
+        words = _ask(context, "inspect", "--format", shape, one).strip().split(" ", 2)
+        if len(words) == 3 and (words[1] == "nvidia" or _asks_for_gpus(words[2])):
+            found.append(words[0].lstrip("/"))
+    return sorted(found)
+
+
+def _asks_for_gpus(text):
+    """Does a container's list of device requests (docker's JSON) name GPUs? `--gpus` does."""
+    try:
+        requests = json.loads(text) or []
+    except ValueError:
+        return False
+    for one in requests:
+        words = [word for group in one.get("Capabilities") or [] for word in group]
+        if one.get("Driver") == "nvidia" or "gpu" in words:
+            return True
+    return False
+
+
+def parting(context):
+    """What may stand in the way of taking the toolkit away: {"users", "default", "fault"}."""
+    text = context.read(CONFIG)
+    fault = configured(text)[1]
+    config = json.loads(text) if fault is None and text and text.strip() else {}
+    return {
+        "users": users(context),
+        "default": config.get("default-runtime") == "nvidia",
+        "fault": None if docker_wish(context.options) == "none" else fault,
+    }
 
 
 # the differences
@@ -192,7 +239,7 @@ def _docker_changes(found, options):
         return []
     changes = []
     if seen["fault"] is not None or seen["runtime"] != RUNTIME:
-        item = "{0} runtimes.nvidia".format(CONFIG)
+        item = ENTRY
         old = seen["fault"] or seen["runtime"]
         reason = "docker gives GPUs to containers by it; all else in the file stays"
         changes.append(change(NAME, item, old, RUNTIME, reason))

@@ -15,6 +15,7 @@ from . import (
     dpkg,
     driver_method,
     gpu_env,
+    nvidia_container_toolkit,
     nvidia_cuda,
     nvidia_driver,
     preflight,
@@ -24,14 +25,20 @@ from . import (
 from .change import blocker, change
 
 # Brought in this order, taken away in the opposite one.
-ORDER = ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow")
+TOOLKIT = nvidia_container_toolkit.NAME
+ORDER = ("nvidia_driver", "cuda", "cudnn", "gpu_env", TOOLKIT, "tensorflow")
 # What a component does not work without, where the stack has it.
-NEEDS = {"cuda": ("nvidia_driver",), "tensorflow": ("nvidia_driver", "cuda", "cudnn")}
+NEEDS = {
+    "cuda": ("nvidia_driver",),
+    TOOLKIT: ("nvidia_driver",),
+    "tensorflow": ("nvidia_driver", "cuda", "cudnn"),
+}
 TITLES = {
     "nvidia_driver": "the NVIDIA driver",
     "cuda": "CUDA",
     "cudnn": "cuDNN",
     "gpu_env": "the environment",
+    TOOLKIT: "the container toolkit",
     "tensorflow": "TensorFlow",
 }
 
@@ -63,6 +70,12 @@ FILES = {
     "cuda": (cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER),
     "cudnn": (cudnn.LOADER_FILE,),
     "gpu_env": (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER),
+    TOOLKIT: (
+        nvidia_container_toolkit.KEY,
+        nvidia_container_toolkit.SOURCES,
+        nvidia_container_toolkit.PREFERENCES,
+        nvidia_container_toolkit.APT,
+    ),
     "tensorflow": (),
 }
 
@@ -94,6 +107,8 @@ def _locked(name, row, options, container):
         return []
     if name == "cuda":
         return list(cuda.wanted(row[name], options))
+    if name == TOOLKIT:
+        return list(nvidia_container_toolkit.wanted(row[name]))
     scope = nvidia_driver.resolve_scope(options, container)
     return list(nvidia_driver.wanted_packages(row[name], scope, options))
 
@@ -106,7 +121,7 @@ def ledger(context, row, told):
     """
     known = (told or {}).get("packages") or {}
     found = {}
-    for name in ("nvidia_driver", "cuda"):
+    for name in ("nvidia_driver", "cuda", TOOLKIT):
         names = _locked(name, row or {}, context.options, context.container)
         entry = known.get(name)
         if entry is None and not names:
@@ -153,6 +168,7 @@ def look(context, name, owned):
         "cuda": _tools,
         "cudnn": _trees,
         "gpu_env": _blocks,
+        TOOLKIT: _runtime,
         "tensorflow": _environments,
     }
     return found + more[name](context)
@@ -210,6 +226,16 @@ def _blocks(context):
     return found
 
 
+def _runtime(context):
+    """Docker's entry for the runtime, where docker's configuration is ours to write."""
+    if nvidia_container_toolkit.docker_wish(context.options) == "none":
+        return []
+    text = context.read(nvidia_container_toolkit.CONFIG)
+    if nvidia_container_toolkit.configured(text)[0] != nvidia_container_toolkit.RUNTIME:
+        return []
+    return [[nvidia_container_toolkit.ENTRY, nvidia_container_toolkit.RUNTIME]]
+
+
 def differ(name, remains):
     """One change for everything that is left of it."""
     reason = "{0}_state is absent".format(name)
@@ -245,6 +271,9 @@ def preflight_look(context, changes, gone):
     return {
         "dependents": dependents(context, packages) if packages else [],
         "using": _using(context, {one["component"] for one in ours}),
+        "docker": nvidia_container_toolkit.parting(context)
+        if any(one["component"] == TOOLKIT for one in ours)
+        else None,
     }
 
 
@@ -324,12 +353,40 @@ def blockers(found, changes, options, row, gone):
             for message, hint in rule(found, driver, options, row):
                 message = message.replace("would be changed", "would be taken away")
                 reasons.append(blocker(identifier, "nvidia_driver", message, hint))
+    reasons += _docker_reasons(seen.get("docker"))
     for one in seen.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
             one["pid"], one["user"], TITLES[one["component"]], one["command"]
         )
         hint = "run again when it has ended; none is ever ended for you"
         reasons.append(blocker("in-use", one["component"], message, hint))
+    return reasons
+
+
+def _docker_reasons(seen):
+    """Why docker can't do without the toolkit now; `seen` is None where that is not asked."""
+    reasons = []
+    if seen is None:
+        return reasons
+    if seen["users"] is None:
+        message = "docker runs and does not answer, so whether containers use it cannot be known"
+        hint = "`systemctl status docker` and journalctl -u docker say why"
+        reasons.append(blocker("docker-containers", TOOLKIT, message, hint))
+    elif seen["users"]:
+        message = "containers at work were given GPUs by the container toolkit, wished away: "
+        message += ", ".join(seen["users"])
+        hint = "stop them when their users agree, then run again; none is ever stopped for you"
+        reasons.append(blocker("docker-containers", TOOLKIT, message, hint))
+    if seen["fault"] is not None:
+        message = "{0} can't be read: {1}".format(nvidia_container_toolkit.CONFIG, seen["fault"])
+        hint = "repair it, or set nvidia_container_toolkit_docker to none"
+        reasons.append(blocker("docker-config", TOOLKIT, message, hint))
+    if seen["default"]:
+        message = "{0} names nvidia as its default-runtime, and docker would not start".format(
+            nvidia_container_toolkit.CONFIG
+        )
+        hint = "take default-runtime out of it and `systemctl reload docker`"
+        reasons.append(blocker("docker-config", TOOLKIT, message, hint))
     return reasons
 
 
