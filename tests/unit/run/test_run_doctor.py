@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +267,17 @@ def test_what_is_no_log_is_refused(arguments: list[str], words: str) -> None:
 
 def test_the_rules_of_a_log_are_the_roles_own() -> None:
     assert {case.id for case in doctor.cases()} >= {"numpy-2", "signed-by-conflict"}
+
+
+@pytest.mark.parametrize(("book", "hears"), [("doctor.yml", True), ("site.yml", False)])
+def test_the_doctors_plugin_is_told_of_its_own_playbook_alone(book: str, *, hears: bool) -> None:
+    """Ansible copies every result for every plugin that is not disabled."""
+    path = PROVISION / "render/files/callback_plugins/provision_doctor.py"
+    spec = importlib.util.spec_from_file_location("provision_doctor", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    plugin = module.CallbackModule()
+    plugin.v2_playbook_on_start(types.SimpleNamespace(_file_name=f"/somewhere/{book}"))
+    assert plugin.disabled is not hears

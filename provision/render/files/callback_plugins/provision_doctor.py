@@ -97,10 +97,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._active = os.path.basename(str(getattr(playbook, "_file_name", ""))) == PLAYBOOK
+        # Ansible's own word for a plugin that hears nothing: it makes a copy of each result for
+        # each one that does, and a run over many hosts has many results.
+        self.disabled = not self._active
 
     def v2_runner_on_ok(self, result: Any) -> None:
+        if not self._active:
+            return
         data = result._result
-        if not self._active or "findings" not in data:
+        if "findings" not in data:
             return
         answer = json.loads(json.dumps(data, default=str))
         now = [one["id"] for one in answer["findings"]]
