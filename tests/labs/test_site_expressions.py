@@ -6,6 +6,7 @@ let the right answer pass.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from provision.render import site
+from provision.roles import ROLES
 
 PLAN: dict[str, Any] = {
     "stack": "s",
@@ -230,6 +232,26 @@ def test_a_stack_with_cuda_of_wheels_is_not(tmp_path: Path) -> None:
     assert asked(tmp_path, stack) == [True, []]
     own = asked(tmp_path, stack, gpu_env_xla_cuda_data_dir="/opt/cuda")
     assert own == [True, ["XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda"]]
+
+
+def test_a_run_and_pytest_alone_ask_for_the_same_options() -> None:
+    """A state that one of them did not know would be a failed check of what was wished away."""
+    root = Path(site.__file__).parents[2]
+    prove = (root / "provision/verify/prove.yml").read_text("utf-8")
+    (options,) = {
+        tuple(task["vars"]["__verify_options"])
+        for task in yaml.safe_load(prove)
+        if "__verify_options" in task.get("vars", {})
+    }
+    tree = ast.parse((root / "provision/verify/conftest.py").read_text("utf-8"))
+    (known,) = [
+        ast.literal_eval(one.value)
+        for one in tree.body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "OPTIONS"
+    ]
+    assert list(options) == list(known)
+    states = {name for name in known if name.endswith("_state")}
+    assert states == {f"{role.name}_state" for role in ROLES}
 
 
 def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Path) -> None:

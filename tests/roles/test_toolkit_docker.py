@@ -294,9 +294,17 @@ def test_a_docker_that_would_not_start_keeps_it(
 def test_a_docker_that_runs_reads_its_configuration_anew(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, int]] = []
-    monkeypatch.setattr(docker.os, "kill", lambda pid, number: told.append((pid, number)))
-    put(root, docker.CONFIG, FOREIGN)
+    """dockerd reads `runtimes` anew only where the file has the word; then it goes too."""
+    told: list[tuple[int, int, Any]] = []
+    config = put(root, docker.CONFIG, FOREIGN)
+    answers = iter(['{"runc": {}, "nvidia": {}}', '{"runc": {}}'])
+
+    def kill(pid: int, number: int) -> None:
+        told.append((pid, number, json.loads(config.read_text("utf-8"))))
+        monkeypatch.setattr(docker, "ask", lambda _arguments: next(answers))
+
+    monkeypatch.setattr(docker.os, "kill", kill)
+    monkeypatch.setattr(docker.time, "sleep", lambda _seconds: None)
     run(root, capsys, "write")
     run(root, capsys, "take")
     assert told == []
@@ -304,7 +312,9 @@ def test_a_docker_that_runs_reads_its_configuration_anew(
     put(root, docker.PIDFILE, "7")
     put(root, "/proc/7/stat", STAT)
     run(root, capsys, "take")
-    assert told == [(7, signal.SIGHUP)]
+    assert told == [(7, signal.SIGHUP, {**json.loads(FOREIGN), "runtimes": {}})]
+    assert next(answers, None) is None
+    assert json.loads(config.read_text("utf-8")) == json.loads(FOREIGN)
     run(root, capsys, "take")
     assert len(told) == 1
 

@@ -9,7 +9,8 @@ settled by whoever restarts it.
 
 Taking the entry away needs no restart: at SIGHUP dockerd reads `runtimes` anew
 (https://docs.docker.com/reference/cli/dockerd/#configuration-reload-behavior), and no container is
-lost by that.
+lost by that. It does so only where the file has the word
+(https://github.com/moby/moby/blob/v24.0.0/daemon/reload_unix.go, `reloadPlatform`).
 
 Runs on the host, from standard input: `python3 - ACTION`, where ACTION is look, owe, write,
 restore, proof, parting or take. Prints JSON; ends with 1 and a sentence where nothing can be
@@ -23,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = "/"
 CONFIG = "/etc/docker/daemon.json"
@@ -290,14 +292,31 @@ def take():
         left["runtimes"] = runtimes
     path = os.path.realpath(inside(CONFIG))
     saved, like = kept(path)
+    running = daemon()
+    if running is not None:
+        put(path, dict(left, runtimes=runtimes), like)
+        os.kill(int(running.split()[0]), signal.SIGHUP)
+        forgotten()
     if left:
         put(path, left, like)
     else:
         os.unlink(path)
-    running = daemon()
-    if running is not None:
-        os.kill(int(running.split()[0]), signal.SIGHUP)
     return {"changed": True, "saved": saved}
+
+
+def forgotten():
+    """Wait until docker knows the runtime no more; one that does not answer is not waited for."""
+    for _ in range(50):
+        if '"nvidia"' not in known():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def known():
+    """Docker's own list of its runtimes, as JSON; "" where it does not answer."""
+    opened, closed = "{" * 2, "}" * 2
+    return ask(["info", "--format", opened + "json .Runtimes" + closed])
 
 
 def restore(saved):
@@ -314,17 +333,15 @@ def restore(saved):
 
 def proof():
     """What docker knows of the runtime now. RefusedError where it does not know it."""
-    opened, closed = "{" * 2, "}" * 2
-    answer = ask(["info", "--format", opened + "json .Runtimes" + closed])
     try:
-        known = json.loads(answer)
+        found = json.loads(known())
     except ValueError:
-        known = None
-    if not isinstance(known, dict):
+        found = None
+    if not isinstance(found, dict):
         raise RefusedError("docker runs and does not answer")
-    if "nvidia" not in known:
-        raise RefusedError("docker knows the runtimes {0} alone".format(", ".join(sorted(known))))
-    return {"runtimes": sorted(known)}
+    if "nvidia" not in found:
+        raise RefusedError("docker knows the runtimes {0} alone".format(", ".join(sorted(found))))
+    return {"runtimes": sorted(found)}
 
 
 def main(argv):
