@@ -183,6 +183,7 @@ def _beside(role: Role) -> dict[str, Any]:
             "tensorflow_python": f"{{{{ {part}.python }}}}",
             "tensorflow_requirements": DIRECTORY + "/{{ __gpu_beside.stack }}.requirements.txt",
             "tensorflow_requirements_sha256": f"{{{{ {part}.requirements_sha256 }}}}",
+            "tensorflow_cuda_prefix": "",
             "tensorflow_switch": False,
             "tensorflow_reinstall": "{{ __gpu_beside.directory in (gpu_plan.repairs.tensorflow"
             " | default({})).tensorflow_reinstall_beside | default([]) }}",

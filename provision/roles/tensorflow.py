@@ -36,6 +36,13 @@ class TensorflowOptions(Options):
     tensorflow_requirements_sha256: str = option(
         REQUIREMENTS_SHA256, "SHA-256 of that file; names the environment.", identity=True
     )
+    tensorflow_cuda_prefix: str = option(
+        "",
+        "Directory of the CUDA that `bin/activate` of the environment puts first, with its "
+        "libraries and for XLA. Empty: activating it changes nothing of CUDA's.",
+        identity=True,
+        path=True,
+    )
     tensorflow_root: str = option(
         "/opt/tensorflow",
         "Directory of all environments; `current` in it points to the one in use.",
@@ -81,6 +88,8 @@ def variables(stack: str, row: Row) -> dict[str, Any]:
         + stack
         + ".requirements.txt",
         "tensorflow_requirements_sha256": tensorflow["requirements_sha256"],
+        # A tree of NVIDIA's, of which a host may have several; other CUDA lies where all look.
+        "tensorflow_cuda_prefix": row.get("cuda", {}).get("prefix", ""),
     }
 
 

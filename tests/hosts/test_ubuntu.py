@@ -6,6 +6,7 @@ Debian's packages. The roles see addresses, as a lab with mirrors of its own wou
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,10 +30,40 @@ def ubuntu(tmp_path: Path, site: Site) -> Iterator[Ubuntu]:
         yield project
 
 
+# Where another tree is the host's own, an environment that is activated has its CUDA all the same.
+ACTIVATED = """\
+before=$(env | grep -E '^(PATH|LD_|XLA_)' | sort)
+PATH=/usr/local/cuda-12.9/bin:$PATH
+. /opt/tensorflow/current/bin/activate
+command -v nvcc
+python -c 'import tensorflow as tf; print(len(tf.config.list_physical_devices("GPU")), "GPUs")'
+tr '\\0' '\\n' </proc/self/environ | grep '^XLA_FLAGS='
+deactivate
+PATH=${PATH#*:}
+[ "$before" = "$(env | grep -E '^(PATH|LD_|XLA_)' | sort)" ] && echo as before
+"""
+
+
 def test_nvidias_network_repository(ubuntu: Ubuntu) -> None:
     ubuntu.wish(driver_source="network", driver_branch="470", cuda_source="network", cuda="11.2")
     ubuntu.proven()
     assert "release 11.2" in ubuntu.ssh("focal1", "/usr/local/cuda/bin/nvcc --version")
+    ubuntu.root("mkdir -p /usr/local/cuda-12.9/bin && cp /bin/false /usr/local/cuda-12.9/bin/nvcc")
+    said = ubuntu.ssh("focal1", f"bash -lc {shlex.quote(ACTIVATED)}").splitlines()
+    assert said == [
+        "/usr/local/cuda-11.2/bin/nvcc",
+        "2 GPUs",
+        "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda-11.2",
+        "as before",
+    ], said
+    ubuntu.root("rm -r /usr/local/cuda-12.9")
+    activate = "/opt/tensorflow/current/bin/activate"
+    ubuntu.root(f"sed -i '/^_PROVISION_CUDA=/s/11.2/10.1/' {activate}")
+    planned = ubuntu.provision("plan", "-i", "lab")
+    assert planned.returncode == 5, planned.stdout
+    assert "bin/activate: another CUDA" in planned.stdout
+    assert list(ubuntu.proven()["components"]) == ["tensorflow"]
+    assert "11.2" in ubuntu.root(f"grep ^_PROVISION_CUDA= {activate}")
 
 
 def test_the_tutorials_way(ubuntu: Ubuntu) -> None:

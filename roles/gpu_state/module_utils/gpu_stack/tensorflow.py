@@ -21,6 +21,33 @@ MARKER = ".provision.json"
 # More flaws than this of one wheel are one item: a person reads the plan.
 MANY = 5
 
+# As roles/tensorflow/files/activate_cuda.py has them.
+BEGIN = "# BEGIN provision: the CUDA of this environment"
+END = "# END provision"
+FUNCTION = "deactivate () {"
+LEAVE = """\
+    if [ -n "${_PROVISION_CUDA:-}" ] ; then
+        unset LD_LIBRARY_PATH XLA_FLAGS _PROVISION_CUDA
+        if [ -n "${_OLD_LD_LIBRARY_PATH+x}" ] ; then
+            export LD_LIBRARY_PATH="$_OLD_LD_LIBRARY_PATH"
+            unset _OLD_LD_LIBRARY_PATH
+        fi
+        if [ -n "${_OLD_XLA_FLAGS+x}" ] ; then
+            export XLA_FLAGS="$_OLD_XLA_FLAGS"
+            unset _OLD_XLA_FLAGS
+        fi
+    fi
+"""
+ENTER = """\
+_PROVISION_CUDA={prefix}
+[ -z "${{LD_LIBRARY_PATH+x}}" ] || _OLD_LD_LIBRARY_PATH="$LD_LIBRARY_PATH"
+[ -z "${{XLA_FLAGS+x}}" ] || _OLD_XLA_FLAGS="$XLA_FLAGS"
+export PATH="$VIRTUAL_ENV/bin:$_PROVISION_CUDA/bin:$_OLD_VIRTUAL_PATH"
+export LD_LIBRARY_PATH="$_PROVISION_CUDA/lib64:$_PROVISION_CUDA/extras/CUPTI/lib64\
+${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+export XLA_FLAGS="--xla_gpu_cuda_data_dir=$_PROVISION_CUDA"
+"""
+
 
 def root_of(options):
     return (options.get("tensorflow_root") or "/opt/tensorflow").rstrip("/")
@@ -180,19 +207,55 @@ def _closed(context, paths):
     return found
 
 
+def without(text):
+    """The text without our blocks."""
+    lines, inside = [], False
+    for line in text.splitlines(True):
+        inside = inside or line.strip() == BEGIN
+        if not inside:
+            lines.append(line)
+        inside = inside and line.strip() != END
+    return "".join(lines)
+
+
+def wanted(text, prefix):
+    """What the file is to say: with the blocks of this tree, or with none."""
+    plain = without(text)
+    if not prefix:
+        return plain
+    head, found, rest = plain.partition(FUNCTION + "\n")
+    leave = "    {0}\n{1}    {2}\n".format(BEGIN, LEAVE, END) if found else ""
+    enter = "{0}\n{1}{2}\n".format(
+        BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
+    )
+    return head + found + leave + rest + ("" if rest.endswith("\n") else "\n") + enter
+
+
+def activation(context, venv, cuda):
+    """What is wrong with what `bin/activate` says of CUDA; None where nothing is."""
+    prefix = (cuda.get("prefix") or "") if cuda.get("source") in ("network", "local") else ""
+    text = context.read(venv + "/bin/activate")
+    if not text or text == wanted(text, prefix):
+        return None
+    if text == without(text):
+        return "no CUDA"
+    return "another CUDA" if prefix else "a CUDA"
+
+
 def look(context):
     """What the venv is: version, current, marker, python, isolated, interpreter, wheels,
-    requirements, closed and flaws. `isolated` is False where pyvenv.cfg lets the system's packages
-    in. `beside` has the same of each venv that is wished for beside it, by its directory.
+    requirements, activation, closed and flaws. `isolated` is False where pyvenv.cfg lets the
+    system's packages in. `beside` has the same of each venv that is wished for beside it, by its
+    directory.
     """
-    found = _look(context, context.part(NAME))
+    found = _look(context, context.part(NAME), context.part("cuda"))
     beside = (context.row or {}).get("beside") or []
     if beside:
-        found["beside"] = {directory(row): _look(context, row) for row in beside}
+        found["beside"] = {directory(row): _look(context, row, {}) for row in beside}
     return found
 
 
-def _look(context, row):
+def _look(context, row, cuda):
     root = root_of(context.options)
     current = context.readlink(root + "/current")
     venv = "{0}/{1}".format(root, directory(row)) if row else root + "/current"
@@ -215,6 +278,7 @@ def _look(context, row):
         "interpreter": context.resolve(venv + "/bin/python"),
         "wheels": wheels(names),
         "requirements": dpkg.digest(context, venv + "/requirements.txt", "sha256"),
+        "activation": activation(context, venv, cuda) if row else None,
         "closed": _closed(context, ways),
         "links": _links(context, site, row) if site else [],
         "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
@@ -317,6 +381,9 @@ def _differ(row, found, options, old):
         )
         return [change(NAME, "tensorflow", old, to, reason)]
     changes = _content_changes(row, found)
+    if found.get("activation") is not None:
+        reason = "it names the environment's own tree of CUDA, or none"
+        changes.append(change(NAME, "bin/activate", found["activation"], "as locked", reason))
     for path in found.get("closed") or []:
         reason = "users could not run what is in it"
         changes.append(change(NAME, path, "closed", "readable by all", reason))

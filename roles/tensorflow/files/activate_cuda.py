@@ -1,0 +1,102 @@
+"""What an environment's `bin/activate` says of its own CUDA, for hosts with several trees.
+
+`. bin/activate` puts the programs and libraries of the environment's tree first and tells XLA of
+it; `deactivate` brings back what was there. Two marked blocks in a file that `venv` writes, for
+shells that read it (bash, zsh, dash): the first begins the function `deactivate`, the second ends
+the file. PATH needs no undoing, for `deactivate` brings back the one from before.
+
+Runs on the host, from standard input: `python3 - look|write FILE PREFIX`, where PREFIX is the tree
+or "" for none. Prints {"changed": whether something is to be done, or was}; a file that is not
+there is left so. Standard library, Python 3.7.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+BEGIN = "# BEGIN provision: the CUDA of this environment"
+END = "# END provision"
+FUNCTION = "deactivate () {"
+LEAVE = """\
+    if [ -n "${_PROVISION_CUDA:-}" ] ; then
+        unset LD_LIBRARY_PATH XLA_FLAGS _PROVISION_CUDA
+        if [ -n "${_OLD_LD_LIBRARY_PATH+x}" ] ; then
+            export LD_LIBRARY_PATH="$_OLD_LD_LIBRARY_PATH"
+            unset _OLD_LD_LIBRARY_PATH
+        fi
+        if [ -n "${_OLD_XLA_FLAGS+x}" ] ; then
+            export XLA_FLAGS="$_OLD_XLA_FLAGS"
+            unset _OLD_XLA_FLAGS
+        fi
+    fi
+"""
+ENTER = """\
+_PROVISION_CUDA={prefix}
+[ -z "${{LD_LIBRARY_PATH+x}}" ] || _OLD_LD_LIBRARY_PATH="$LD_LIBRARY_PATH"
+[ -z "${{XLA_FLAGS+x}}" ] || _OLD_XLA_FLAGS="$XLA_FLAGS"
+export PATH="$VIRTUAL_ENV/bin:$_PROVISION_CUDA/bin:$_OLD_VIRTUAL_PATH"
+export LD_LIBRARY_PATH="$_PROVISION_CUDA/lib64:$_PROVISION_CUDA/extras/CUPTI/lib64\
+${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+export XLA_FLAGS="--xla_gpu_cuda_data_dir=$_PROVISION_CUDA"
+"""
+
+
+def without(text):
+    """The text without our blocks."""
+    lines, inside = [], False
+    for line in text.splitlines(True):
+        inside = inside or line.strip() == BEGIN
+        if not inside:
+            lines.append(line)
+        inside = inside and line.strip() != END
+    return "".join(lines)
+
+
+def wanted(text, prefix):
+    """What the file is to say: with the blocks of this tree, or with none."""
+    plain = without(text)
+    if not prefix:
+        return plain
+    head, found, rest = plain.partition(FUNCTION + "\n")
+    leave = "    {0}\n{1}    {2}\n".format(BEGIN, LEAVE, END) if found else ""
+    enter = "{0}\n{1}{2}\n".format(
+        BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
+    )
+    return head + found + leave + rest + ("" if rest.endswith("\n") else "\n") + enter
+
+
+def write(path, text):
+    """The whole file or the old one, with its mode and owner."""
+    like = os.stat(path)
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".provision-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(new, like.st_mode & 0o7777)
+        os.chown(new, like.st_uid, like.st_gid)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def main(argv):
+    """The program."""
+    action, path, prefix = argv
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    new = wanted(text, prefix) if text else text
+    if action == "write" and new != text:
+        write(path, new)
+    sys.stdout.write(json.dumps({"changed": new != text}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

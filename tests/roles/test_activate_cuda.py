@@ -1,0 +1,141 @@
+"""roles/tensorflow: what `bin/activate` of an environment says of its own tree of CUDA."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack import tensorflow as look
+from gpu_stack.context import Context
+
+FILE = Path(__file__).parents[2] / "roles" / "tensorflow" / "files" / "activate_cuda.py"
+CUDA = "/usr/local/cuda-11.2"
+SHOW = 'echo "$PATH|${LD_LIBRARY_PATH-unset}|${XLA_FLAGS-unset}|${VIRTUAL_ENV-unset}"'
+
+
+def loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("activate_cuda", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+script = loaded()
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("venv") / "tf"
+    venv.create(place)
+    return place / "bin" / "activate"
+
+
+@pytest.fixture
+def activate(pristine: Path) -> Any:
+    before = pristine.read_text("utf-8")
+    yield pristine
+    pristine.write_text(before, "utf-8")
+
+
+def run(capsys: pytest.CaptureFixture[str], action: str, path: Path, prefix: str) -> bool:
+    assert script.main([action, str(path), prefix]) == 0
+    return bool(json.loads(capsys.readouterr().out)["changed"])
+
+
+def shell(program: str, text: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [program, "-ec", text], capture_output=True, text=True, check=True,
+        env={"PATH": os.environ["PATH"], **environment},
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("program", ["sh", "bash"])
+@pytest.mark.parametrize(
+    "before", [{}, {"LD_LIBRARY_PATH": "/mine", "XLA_FLAGS": "--x"}, {"LD_LIBRARY_PATH": ""}]
+)
+def test_it_is_first_while_active_and_nothing_is_left_of_it(
+    capsys: pytest.CaptureFixture[str], activate: Path, program: str, before: dict[str, str]
+) -> None:
+    assert run(capsys, "write", activate, CUDA)
+    kept = 'echo "${_PROVISION_CUDA-}${_OLD_LD_LIBRARY_PATH-}${_OLD_XLA_FLAGS-}"'
+    text = f"{SHOW}; . {activate}; {SHOW}; deactivate; {SHOW}; {kept}"
+    first, active, after, left = shell(program, text, **before)
+    home = activate.parents[1]
+    path, libraries, flags, own = active.split("|")
+    assert path == f"{home}/bin:{CUDA}/bin:{os.environ['PATH']}"
+    old = f":{before['LD_LIBRARY_PATH']}" if before.get("LD_LIBRARY_PATH") else ""
+    assert libraries == f"{CUDA}/lib64:{CUDA}/extras/CUPTI/lib64{old}"
+    assert (flags, own) == (f"--xla_gpu_cuda_data_dir={CUDA}", str(home))
+    assert after == first
+    assert left == ""
+
+
+def test_one_environment_after_another(capsys: pytest.CaptureFixture[str], activate: Path) -> None:
+    """`activate` leaves what is active before it goes on."""
+    run(capsys, "write", activate, CUDA)
+    once, twice = shell("bash", f". {activate}; {SHOW}; . {activate}; {SHOW}")
+    assert twice == once
+
+
+def test_a_second_time_nothing_is_written_and_without_a_tree_it_is_as_it_was(
+    capsys: pytest.CaptureFixture[str], activate: Path
+) -> None:
+    before = activate.read_text("utf-8")
+    assert not run(capsys, "write", activate, "")
+    assert run(capsys, "look", activate, CUDA)
+    assert activate.read_text("utf-8") == before
+    activate.chmod(0o640)
+    assert run(capsys, "write", activate, CUDA)
+    assert activate.stat().st_mode & 0o7777 == 0o640
+    assert not run(capsys, "write", activate, CUDA)
+    assert run(capsys, "write", activate, "/opt/it's cuda")
+    assert shell("sh", f". {activate}; {SHOW}")[0].count("/opt/it's cuda/bin") == 1
+    assert run(capsys, "write", activate, "")
+    assert activate.read_text("utf-8") == before
+    activate.chmod(0o644)
+
+
+def test_a_file_that_is_not_there_stays_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert not run(capsys, "write", tmp_path / "activate", CUDA)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("prefix", ["", CUDA, "/opt/it's cuda"])
+def test_the_look_has_the_same_text(activate: Path, prefix: str) -> None:
+    text = activate.read_text("utf-8")
+    for one in (text, script.wanted(text, "/old"), text.replace(script.FUNCTION, "f () {"), "x"):
+        assert look.wanted(one, prefix) == script.wanted(one, prefix)
+        assert look.without(script.wanted(one, prefix)).rstrip("\n") == look.without(one).rstrip(
+            "\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("there", "cuda", "said"),
+    [
+        ("", {}, None),
+        ("", {"prefix": CUDA, "source": "network"}, "no CUDA"),
+        (CUDA, {"prefix": CUDA, "source": "local"}, None),
+        ("/usr/local/cuda-11.8", {"prefix": CUDA, "source": "network"}, "another CUDA"),
+        (CUDA, {}, "a CUDA"),
+        (CUDA, {"prefix": CUDA}, "a CUDA"),
+    ],
+)
+def test_the_look_tells_what_is_wrong(
+    activate: Path, there: str, cuda: dict[str, str], said: str | None
+) -> None:
+    activate.write_text(script.wanted(activate.read_text("utf-8"), there), "utf-8")
+    context = Context()
+    assert look.activation(context, str(activate.parents[1]), cuda) == said
+    assert look.activation(context, "/nowhere", cuda) is None
