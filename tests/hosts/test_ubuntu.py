@@ -37,7 +37,7 @@ PATH=/usr/local/cuda-12.9/bin:$PATH
 . /opt/tensorflow/current/bin/activate
 command -v nvcc
 python -c 'import tensorflow as tf; print(len(tf.config.list_physical_devices("GPU")), "GPUs")'
-tr '\\0' '\\n' </proc/self/environ | grep '^XLA_FLAGS='
+env | grep '^XLA_FLAGS='
 deactivate
 PATH=${PATH#*:}
 [ "$before" = "$(env | grep -E '^(PATH|LD_|XLA_)' | sort)" ] && echo as before
