@@ -233,9 +233,6 @@ def users():
         return []
     if containers()[0] is None:
         return None
-    listed = ask(["ps", "--quiet", "--no-trunc"]).split()
-    if not listed:
-        return []
     opened, closed = "{" * 2, "}" * 2
     shape = " ".join(
         opened + word + closed
@@ -243,7 +240,7 @@ def users():
     )
     # One that has ended meanwhile makes docker fail; what it says of the others is whole.
     found = []
-    for one in listed:
+    for one in ask(["ps", "--quiet", "--no-trunc"]).split():
         words = ask(["inspect", "--format", shape, one]).strip().split(" ", 2)
         if len(words) == 3 and (words[1] == "nvidia" or asks_for_gpus(words[2])):
             found.append(words[0].lstrip("/"))
@@ -308,9 +305,8 @@ def forgotten():
     """Wait until docker knows the runtime no more; one that does not answer is not waited for."""
     for _ in range(50):
         if '"nvidia"' not in known():
-            return True
+            return
         time.sleep(0.2)
-    return False
 
 
 def known():

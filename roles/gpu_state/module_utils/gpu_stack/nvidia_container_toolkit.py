@@ -239,10 +239,9 @@ def _docker_changes(found, options):
         return []
     changes = []
     if seen["fault"] is not None or seen["runtime"] != RUNTIME:
-        item = ENTRY
         old = seen["fault"] or seen["runtime"]
         reason = "docker gives GPUs to containers by it; all else in the file stays"
-        changes.append(change(NAME, item, old, RUNTIME, reason))
+        changes.append(change(NAME, ENTRY, old, RUNTIME, reason))
     new = TITLE not in found["packages"]
     if seen["running"] and (changes or new or seen["owed"]):
         reason = "docker looks for the runtime and its hook when it starts, and at no other time"
