@@ -3,23 +3,21 @@
 The states are those of the threads, made as they came about there: a library copied under an old
 name, an entry whose key was never fetched, a driver that unattended-upgrades moved, packages of one
 name and another version. `--fix` cures what it promises to; what is left is cured by the commands
-that the doctor prints. TensorFlow is left out: its gigabytes are installed by other tests, and what
-a run does about its wheels is shown in test_damage.py.
+that the doctor prints. Last comes TensorFlow, whose own words are asked there.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from asked import Found, cure
+from asked import doctor as ask
+from asked import package as script_of
 from focal import NETWORK, Focal, focal
-from gpu_stack import tensorflow
 
 from tests.ground import serve
 
@@ -46,28 +44,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Focal]:
         yield made
 
 
-def doctor(host: Focal, *arguments: str) -> tuple[int, dict[str, dict[str, Any]], str]:
-    """Exit code, the findings by their case, and all that was printed."""
-    done = host.provision("doctor", "-i", "lab", "--limit", NETWORK, *arguments)
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said, said
-    report = json.loads((host.path / "report" / "doctor.json").read_text("utf-8"))
-    found = report["hosts"][NETWORK]["findings"]
-    return done.returncode, {one["id"]: one for one in found}, said
+def doctor(host: Focal, *arguments: str) -> tuple[int, Found, str]:
+    return ask(host, NETWORK, *arguments)
 
 
 def package(host: Focal, name: str, version: str, *fields: str) -> None:
-    """An installed package of this name and version that holds nothing."""
-    control = "\n".join(
-        (f"Package: {name}", f"Version: {version}", "Architecture: amd64",
-         "Maintainer: nobody <n@localhost>", *fields, "Description: holds nothing", "")
-    )  # fmt: skip
-    host.root(
-        "rm -rf /root/made && mkdir -p /root/made/DEBIAN && cat > /root/made/DEBIAN/control && "
-        "dpkg-deb --build /root/made /root/made.deb >/dev/null && "
-        "dpkg --force-downgrade --force-hold --install /root/made.deb >/dev/null 2>&1",
-        stdin=control,
-    )
+    host.root(script_of(name, version, *fields))
 
 
 def library(directory: Path, soname: str) -> bytes:
@@ -167,32 +149,24 @@ def test_each_is_named_and_fixed(host: Focal, tmp_path: Path) -> None:
     assert (code, found) == (0, {}), said
 
 
-def test_an_environment_of_numpy_2_and_protobuf_4(host: Focal) -> None:
-    """What `pip install -U numpy protobuf` leaves in the environment, as its metadata says it."""
-    lock = yaml.safe_load((host.path / "lock.yml").read_text("utf-8"))
-    stacks = lock.get("gpu_lock", lock)["stacks"].values()
-    (name,) = {tensorflow.directory(stack["tensorflow"]) for stack in stacks}
-    place = f"/opt/tensorflow/{name}"
-    wheels = "tensorflow-2.9.3 numpy-2.0.2 protobuf-4.25.8"
+ROTATED = "/etc/apt/sources.list.d/cuda.list"
+
+
+def test_the_key_that_was_rotated(host: Focal) -> None:
+    """The tutorials of before April 2022: NVIDIA's real 7fa2af80, given to apt-key."""
     host.root(
-        f"mkdir -p /opt/tensorflow && python3 -m venv --without-pip {place} && "
-        f"ln -s {name} /opt/tensorflow/current && cd {place}/lib/python3.9/site-packages && "
-        f"for one in {wheels}; do mkdir $one.dist-info; done"
+        "apt-get -qq install gnupg >/dev/null && apt-key add - >/dev/null 2>&1 && echo 'deb "
+        "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2004/x86_64/ /' "
+        f"> {ROTATED}",
+        stdin=(Path(__file__).parent / "data" / "7fa2af80.pub").read_text("ascii"),
     )
     code, found, said = doctor(host)
-    assert (code, set(found)) == (5, {"numpy-2", "protobuf"}), said
-    assert "the current environment has TensorFlow 2.9.3 and numpy 2.0.2" in said
-    assert "the current environment has TensorFlow 2.9.3 and protobuf 4.25.8" in said
-    assert found["numpy-2"]["fix"]["components"] == ["tensorflow"]
-    host.root("rm -r /opt/tensorflow")
-    assert doctor(host)[:2] == (0, {})
-
-
-def cure(host: Focal, found: dict[str, Any], begins: str) -> None:
-    """The command of a finding that begins so, as a person would give it on the host."""
-    (command,) = [one for one in found["commands"] if one.startswith(begins)]
-    plain = command.removeprefix("sudo ").replace("apt-get install", "apt-get install -y")
-    host.root(f"DEBIAN_FRONTEND=noninteractive {plain} </dev/null >/dev/null 2>&1")
+    assert (code, set(found)) == (5, {"key-rotated"}), said
+    assert "is signed by A4B469963BF863CC; /etc/apt/trusted.gpg" in said
+    code, found, said = doctor(host, "--fix")
+    assert (code, found) == (0, {}), said
+    kept = host.root("ls /etc/apt/sources.list.d").split()
+    assert f"{ROTATED.rsplit('/', 1)[1]}.provision-saved" in kept
 
 
 def test_what_a_person_cures(host: Focal) -> None:
@@ -202,7 +176,7 @@ def test_what_a_person_cures(host: Focal) -> None:
     code, found, said = doctor(host)
     assert (code, set(found)) == (5, {"fabric-manager"}), said
     assert "nvidia-fabricmanager-470 is 470.239.06, the driver is 470.256.02" in said
-    cure(host, found["fabric-manager"], "sudo apt-get install 'nvidia-fabricmanager-470=470.256.02")
+    cure(host.root, found["fabric-manager"], "sudo apt-get install 'nvidia-fabricmanager-470=")
     assert doctor(host)[:2] == (0, {})
 
     # Everything is on hold, so that no security update comes.
@@ -238,7 +212,60 @@ def test_held_back_by_somebody_and_then_one_run(host: Focal) -> None:
     assert code == 5, said
     assert "held-broken" in found, said
     assert "nvidia-utils-470 470.223.02-0ubuntu1" in said
-    cure(host, found["held-broken"], "sudo apt-mark unhold nvidia-utils-470")
+    cure(host.root, found["held-broken"], "sudo apt-mark unhold nvidia-utils-470")
     host.cured(NETWORK, "nvidia_driver")
     code, found, said = doctor(host)
     assert (code, found) == (0, {}), said
+
+
+@pytest.fixture(scope="module")
+def whole(host: Focal) -> Focal:
+    """The host with all that its lock has; what else it was given can't be reached."""
+    host.root("rm -f /etc/apt/sources.list.d/toolkit.list")
+    host.cured(NETWORK)
+    assert doctor(host)[:2] == (0, {})
+    return host
+
+
+PIP = "/opt/tensorflow/current/bin/python -m pip install --quiet --upgrade --no-deps"
+LIBRARIES = "/usr/local/cuda-11.2/targets/x86_64-linux/lib"
+
+
+def test_what_pip_upgraded_in_the_environment(whole: Focal) -> None:
+    """By somebody who wanted the newest; TensorFlow itself says what came of it."""
+    whole.root(f"{PIP} numpy==2.0.2 protobuf==4.25.8 2>/dev/null")
+    code, found, said = doctor(whole)
+    assert (code, set(found)) == (5, {"numpy-2", "protobuf"}), said
+    assert "the current environment has TensorFlow 2.9.3 and numpy 2.0.2" in said
+    assert "the current environment has TensorFlow 2.9.3 and protobuf 4.25.8" in said
+    assert any(one.startswith("TensorFlow: ") for one in found["protobuf"]["evidence"]), said
+    code, found, said = doctor(whole, "--fix")
+    assert (code, found) == (0, {}), said
+    assert whole.left(NETWORK) == []
+
+
+def test_a_library_that_tensorflow_can_not_open(whole: Focal) -> None:
+    whole.root(f"rm {LIBRARIES}/libcusolver.so.11")
+    code, found, said = doctor(whole)
+    assert (code, set(found)) == (5, {"cuda-libraries"}), said
+    words = found["cuda-libraries"]["evidence"]
+    assert any("Could not load dynamic library 'libcusolver.so.11'" in one for one in words), said
+    code, found, said = doctor(whole, "--fix")
+    assert (code, found) == (0, {}), said
+    assert whole.left(NETWORK) == []
+
+
+def test_a_cudnn_that_is_older(whole: Focal, tmp_path: Path) -> None:
+    """One in /usr/local/lib, and the stack's own taken from the loader's list."""
+    data = base64.b64encode(library(tmp_path, "libcudnn.so.8")).decode()
+    whole.root(
+        "base64 -d > /usr/local/lib/libcudnn.so.8.0.5 && rm /etc/ld.so.conf.d/*cudnn* && ldconfig",
+        stdin=data,
+    )
+    code, found, said = doctor(whole)
+    assert code == 5, said
+    assert "cudnn-older" in found, said
+    assert "the loader finds 8.0.5 at /usr/local/lib/libcudnn.so.8" in said
+    code, found, said = doctor(whole, "--fix")
+    assert (code, found) == (0, {}), said
+    assert whole.left(NETWORK) == []

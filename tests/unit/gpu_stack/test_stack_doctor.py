@@ -641,6 +641,28 @@ def test_a_key_written_into_the_entry_counts(host: Patient) -> None:
     assert host.found() == {}
 
 
+def test_of_a_signer_that_is_not_known_only_refused_keys_tell(host: Patient) -> None:
+    """A local installer's repository is signed by a key that came with it."""
+    place = "/var/cuda-repo-debian13-13-0-local"
+    host.write(place + "/Packages", "")
+    host.write("/etc/apt/sources.list.d/local.list", f"deb [signed-by={place}/k] file:{place} /\n")
+    for data, refused in (
+        (WEAK_FILE.read_bytes(), True),
+        (GOOD_FILE.read_bytes(), False),
+        (GOOD_FILE.read_bytes() + WEAK_FILE.read_bytes(), False),
+        (b"", False),
+    ):
+        host.write(place + "/k", data)
+        assert "key-sha1" not in host.found()
+        host.write("/usr/bin/sqv", "")
+        assert ("key-sha1" in host.found()) is refused
+        host.remove("/usr/bin/sqv")
+    host.write(place + "/k", WEAK_FILE.read_bytes())
+    host.write("/usr/bin/sqv", "")
+    (evidence,) = host.found()["key-sha1"]["evidence"]
+    assert evidence.startswith(f"file:{place} is signed by {WEAK[-16:]}, whose")
+
+
 def test_the_real_repositories_are_known_by_their_addresses() -> None:
     root = "https://developer.download.nvidia.com/compute/"
     assert doctor_keys.signer(root + "cuda/repos/ubuntu2004/x86_64/")[-8:] == "3BF863CC"

@@ -256,13 +256,24 @@ def key_sha1(facts):
     return [
         clue(
             "{0} is signed by {1}, whose own signature is SHA-1, and apt asks sqv here".format(
-                one["uri"], one["signer"][-16:]
+                one["uri"], _refused(one)
             ),
             file=one["file"],
         )
         for one in facts["keys"]
-        if one["signer"] is not None and (one["keys"] or {}).get(one["signer"])
+        if _refused(one) is not None
     ]
+
+
+def _refused(one):
+    """The key of a repository whose own signatures are SHA-1, by its last 16 digits; else None.
+
+    Where the signer is not known, as of a local repository, no other key may be there.
+    """
+    found = one["keys"] or {}
+    if one["signer"] is None and found and all(found.values()):
+        return sorted(found)[0][-16:]
+    return one["signer"][-16:] if found.get(one["signer"]) else None
 
 
 def apt_key_gone(facts):
