@@ -13,10 +13,17 @@ import contextlib
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import demo
+import yaml
+from conftest import Project
 
 from provision import locallab
+from provision.locallab import cudnn_archive
+from provision.locallab.machine import cache_directory
 
 # Archive packages of this kernel have their headers in Debian 11's archive.
 ASK_KERNEL = (
@@ -155,20 +162,39 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machine(lab: locallab.Lab, work: Path) -> Iterator[Machine]:
-    """The lab's one host as a machine; it must have been started with `volumes(work)`."""
-    found = Machine(lab)
-    try:
-        found.install(work)
-        yield found
-    finally:
-        found.off()
+def machine(work: Path, name: str, host: str, address: str) -> Iterator[Machine]:
+    """A bare lab host as such a machine; its files lie in `work`.
 
-
-def volumes(work: Path) -> list[str]:
-    """What the host must be started with."""
+    `address`: one that stays over a restart, for podman would give it the next free one.
+    """
     (work / "module").mkdir(parents=True, exist_ok=True)
-    return [f"{work / 'module'}:/sys/module"]
+    locallab.sweep()
+    lab = locallab.up(
+        name, state_dir=work / ".lab", hosts=[host], arguments=[f"--ip={address}"],
+        volumes=[f"{work / 'module'}:/sys/module"],
+    )  # fmt: skip
+    try:
+        found = Machine(lab)
+        try:
+            found.install(work)
+            yield found
+        finally:
+            found.off()
+    finally:
+        lab.down()
+
+
+def project(made: Machine, path: Path, settings: Mapping[str, Any]) -> Project:
+    """A rendered project in `path` that wishes the demo's stack for the machine."""
+    path.mkdir()
+    demo.write_inventory(path, made.lab, cudnn_archive.pack(cache_directory()))
+    folder = path / "lab" / "host_vars"
+    folder.mkdir()
+    host = made.lab.hosts[0].name
+    (folder / f"{host}.yml").write_text(yaml.safe_dump(dict(settings)), "utf-8")
+    for command in (["lock", "--project", str(path)], ["render", str(path)]):
+        assert demo.provision(*command) == 0
+    return Project(path, made.lab)
 
 
 def wait_for(what: str, seconds: float, seen: object) -> None:

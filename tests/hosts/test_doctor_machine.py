@@ -10,23 +10,17 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import demo
 import own_kernel
 import pytest
-import yaml
 from asked import Found, cure, package
 from asked import doctor as ask
 from conftest import Project
 
-from provision import locallab
-from provision.locallab import cudnn_archive, gpu
-from provision.locallab.machine import cache_directory
+from provision.locallab import gpu
 
 pytestmark = [pytest.mark.slow]
 
 HOST = "patient1"
-# An address that stays over a restart: podman would give the next free one.
-ADDRESS = "10.88.77.8"
 VERSION = "470.256.02"
 OTHER = "5.10.0-1-amd64"
 
@@ -34,29 +28,14 @@ OTHER = "5.10.0-1-amd64"
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[own_kernel.Machine]:
     work = tmp_path_factory.mktemp("kernel")
-    locallab.sweep()
-    lab = locallab.up(
-        "test-patient", state_dir=work / ".lab", hosts=[HOST],
-        volumes=own_kernel.volumes(work), arguments=[f"--ip={ADDRESS}"],
-    )  # fmt: skip
-    try:
-        with own_kernel.machine(lab, work) as made:
-            yield made
-    finally:
-        lab.down()
+    with own_kernel.machine(work, "test-patient", HOST, "10.88.77.8") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def project(machine: own_kernel.Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
     path = tmp_path_factory.mktemp("patient") / "project"
-    path.mkdir()
-    demo.write_inventory(path, machine.lab, cudnn_archive.pack(cache_directory()))
-    folder = path / "lab" / "host_vars"
-    folder.mkdir()
-    (folder / f"{HOST}.yml").write_text(yaml.safe_dump({"nvidia_driver_reboot": True}), "utf-8")
-    for command in (["lock", "--project", str(path)], ["render", str(path)]):
-        assert demo.provision(*command) == 0
-    return Project(path, machine.lab)
+    return own_kernel.project(machine, path, {"nvidia_driver_reboot": True})
 
 
 def doctor(project: Project, *arguments: str) -> tuple[int, Found, str]:

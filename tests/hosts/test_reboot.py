@@ -13,21 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import demo
 import own_kernel
 import pytest
-import yaml
 from conftest import Project
-
-from provision import locallab
-from provision.locallab import cudnn_archive
-from provision.locallab.machine import cache_directory
 
 pytestmark = [pytest.mark.slow]
 
 HOST = "reboot1"
-# An address that stays over a restart: podman would give the next free one.
-ADDRESS = "10.88.77.7"
 SETTINGS = {
     "nvidia_driver_reboot": True,
     "nvidia_driver_announce": "Please log out now.",
@@ -38,32 +30,14 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[own_kernel.Machine]:
     work = tmp_path_factory.mktemp("kernel")
-    locallab.sweep()
-    lab = locallab.up(
-        "test-reboot",
-        state_dir=work / ".lab",
-        hosts=[HOST],
-        volumes=own_kernel.volumes(work),
-        arguments=[f"--ip={ADDRESS}"],
-    )
-    try:
-        with own_kernel.machine(lab, work) as made:
-            yield made
-    finally:
-        lab.down()
+    with own_kernel.machine(work, "test-reboot", HOST, "10.88.77.7") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def project(machine: own_kernel.Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
     path = tmp_path_factory.mktemp("reboot") / "project"
-    path.mkdir()
-    demo.write_inventory(path, machine.lab, cudnn_archive.pack(cache_directory()))
-    folder = path / "lab" / "host_vars"
-    folder.mkdir()
-    (folder / f"{HOST}.yml").write_text(yaml.safe_dump(SETTINGS), "utf-8")
-    for command in (["lock", "--project", str(path)], ["render", str(path)]):
-        assert demo.provision(*command) == 0
-    return Project(path, machine.lab)
+    return own_kernel.project(machine, path, SETTINGS)
 
 
 class Person:
