@@ -1160,18 +1160,23 @@ def write_report(
 @app.command()
 def explain(
     word: Annotated[
-        str, typer.Argument(metavar="NAME", help="A variable, component or host; without, all.")
+        str,
+        typer.Argument(metavar="NAME", help="A variable, gpu_stack, component, host; none: all."),
     ] = "",
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
     vault_password_file: VaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a variable means, or why a host gets what it gets.
+    """Say what a variable or a word of gpu_stack means, or why a host gets what it gets.
 
     Exit code 3 where a host can't have its wish.
     """
     options = all_options()
+    components = {role.name for role in ROLES}
+    if word == inventory.WISH or word in inventory.WISH_WORDS.keys() - components:
+        _explain_wish(word, as_json=as_json)
+        return
     if word in options:
         chosen = {word: options[word]}
     else:
@@ -1195,6 +1200,8 @@ def explain(
     if as_json:
         _print_json({"options": [_described(o) for o in chosen.values()], "reasons": reasons})
         return
+    if word in inventory.WISH_WORDS:
+        _explain_wish(word, as_json=False)
     for option in chosen.values():
         told = _described(option)
         _say(f"{option.name} ({told['type']}, {told['set_by']})")
@@ -1210,6 +1217,21 @@ def explain(
             _say(f"in lock.yml, for {stack}:")
         for component, why in parts.items():
             _say(f"  {component}: {why}")
+
+
+def _explain_wish(word: str, *, as_json: bool) -> None:
+    """What `gpu_stack` is made of, or one of its words."""
+    words = inventory.WISH_WORDS
+    chosen = words if word == inventory.WISH else {word: words[word]}
+    if as_json:
+        told = {n: {"example": one, "description": text} for n, (one, text) in chosen.items()}
+        _print_json({"wish": told})
+        return
+    if word == inventory.WISH:
+        _say(f"{word}: what the hosts of a group shall become; `provision lock` makes it exact")
+    for name, (value, text) in chosen.items():
+        _say(f"{inventory.WISH}: {{{name}: {value}}}")
+        _say(f"  {text}")
 
 
 def _fleet_if_any(
@@ -1232,7 +1254,8 @@ def _explain_host(
                 f"{name} has no gpu_stack, and is left alone",
                 expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
             )
-        known = [*all_options(), *(role.name for role in ROLES), *hosts]
+        words = [inventory.WISH, *inventory.WISH_WORDS]
+        known = [*words, *all_options(), *(role.name for role in ROLES), *hosts]
         near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
         what = "variable, component or host" if fleet else "variable or component"
         raise InputError(f"no {what} {name!r}", hint=near)

@@ -34,10 +34,41 @@ WISH = "gpu_stack"
 # What a host is, for those who know it before the host is asked.
 PLATFORM = "gpu_platform"
 MODELS = "gpu_models"
-WISH_KEYS = (
-    "tensorflow", "python", "cuda", "cuda_source", "cudnn", "driver_branch", "driver_source",
-    "driver_sha256", "gcc", "container_toolkit", "beside",
-)  # fmt: skip
+# The words of a wish: {word: (an example, what it means)}.
+WISH_WORDS: Mapping[str, tuple[str, str]] = {
+    "tensorflow": ('"2.9"', "A release of TensorFlow: its newest patch, or an exact version."),
+    "python": ('"3.9"', "Python of its environment. Without it: one that the platform has."),
+    "cuda": ('"11.2"', "A release of CUDA. Without it: the one TensorFlow was built with."),
+    "cuda_source": (
+        "network",
+        "distribution: the platform's packages. network: NVIDIA's repository. local: NVIDIA's "
+        "local installer. wheels: TensorFlow's own, from 2.14 on.",
+    ),
+    "cudnn": (
+        '"8.1.0.77"',
+        "A version of cuDNN, or an archive of your own: {version, cuda, sha256}.",
+    ),
+    "driver_branch": ('"470"', "A branch of the NVIDIA driver, or an exact version of one."),
+    "driver_source": (
+        "runfile",
+        "distribution: the platform's packages. network: NVIDIA's repository. runfile: NVIDIA's "
+        ".run installer.",
+    ),
+    "driver_sha256": (
+        '"<64 hex digits>"',
+        "The SHA-256 of a .run file, with driver_source runfile and an exact driver_branch.",
+    ),
+    "gcc": ('"10"', "The compiler that nvcc calls. Without it: the platform's, if nvcc takes it."),
+    "container_toolkit": (
+        "true",
+        "NVIDIA's container toolkit: true for the newest, or a version.",
+    ),
+    "beside": (
+        '[{tensorflow: "2.14"}]',
+        "Further TensorFlows on the same hosts, each in an environment of its own.",
+    ),
+}
+WISH_KEYS = tuple(WISH_WORDS)
 # What is the host's, a driver say, there is once; these there can be several of.
 BESIDE_KEYS = ("tensorflow", "python")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")

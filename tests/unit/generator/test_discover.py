@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
-from provision import cli, discover
+from provision import cli, discover, inventory
 from provision.catalog import load
 from provision.discover import Seen, SeenGpu
 from provision.errors import InputError, UnsatisfiableError
@@ -366,3 +367,32 @@ def test_a_lock_reads_what_was_discovered(project: Path) -> None:
     assert isinstance(done.exception, InputError)
     assert "gpu01 is not the platform that the inventory says" in str(done.exception)
     assert f"{project}/lab/hosts.yml:2" in str(done.exception)
+
+
+# explaining a wish
+
+
+def test_a_wish_is_explained_word_by_word(project: Path) -> None:
+    told = explain(project, "gpu_stack").output
+    for word in inventory.WISH_KEYS:
+        assert f"\ngpu_stack: {{{word}: " in told
+    data = json.loads(explain(project, "gpu_stack", "--json").output)
+    assert list(data["wish"]) == list(inventory.WISH_KEYS)
+    one = json.loads(explain(project, "driver_source", "--json").output)["wish"]
+    assert one == {"driver_source": data["wish"]["driver_source"]}
+
+
+def test_what_its_examples_say_is_a_wish() -> None:
+    """Each as a person would copy it; the hash is theirs to fill in."""
+    for word, (example, _text) in inventory.WISH_WORDS.items():
+        value = yaml.safe_load(example)
+        if word == "driver_sha256":
+            continue
+        wish = inventory.parse_wish({"tensorflow": "2.9", word: value}, where="lab/hosts.yml")
+        assert wish.literal[word] == value
+
+
+def test_a_component_that_is_a_word_too_is_explained_as_both(project: Path) -> None:
+    lines = explain(project, "cuda").output.splitlines()
+    assert lines[0] == 'gpu_stack: {cuda: "11.2"}'
+    assert any(line.startswith("cuda_profile (") for line in lines)
