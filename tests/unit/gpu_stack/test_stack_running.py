@@ -29,6 +29,16 @@ def held(root: Path, content: str, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
         yield
 
 
+def says(root: Path, found: dict[str, Any], later: float) -> threading.Timer:
+    """The lock's holder says this after so many seconds, all of it at once."""
+    path = root / running.PATH.lstrip("/")
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(found))
+    timer = threading.Timer(later, new.replace, [path])
+    timer.start()
+    return timer
+
+
 def look(root: Path, run: str | None = None) -> Any:
     return running.look(Context(root=str(root)), run, patience=0.1)
 
@@ -70,10 +80,8 @@ def test_a_run_that_says_it_was_cut_off_is_not_waited_for(tmp_path: Path, word: 
 
 def test_a_run_that_is_cut_off_while_one_looks_is_seen(tmp_path: Path) -> None:
     """Its holder needs a moment to say so."""
-    path = tmp_path / running.PATH.lstrip("/")
     with held(tmp_path, json.dumps(ADA)):
-        later = threading.Timer(0.3, path.write_text, [json.dumps({**ADA, "ended": True})])
-        later.start()
+        later = says(tmp_path, {**ADA, "ended": True}, 0.3)
         found = running.look(Context(root=str(tmp_path)), None, patience=60.0)
         later.join()
     assert found == {**ADA, "ended": True}
@@ -84,10 +92,8 @@ def test_a_run_that_is_quiet_is_waited_for_until_it_is_sure(
     tmp_path: Path, later: dict[str, bool]
 ) -> None:
     """The network was cut and is back, and somebody runs again: the holder is still in doubt."""
-    path = tmp_path / running.PATH.lstrip("/")
     with held(tmp_path, json.dumps({**ADA, "quiet": True})):
-        change = threading.Timer(0.6, path.write_text, [json.dumps({**ADA, **later})])
-        change.start()
+        change = says(tmp_path, {**ADA, **later}, 0.6)
         found = running.look(Context(root=str(tmp_path)), None, patience=0.1, doubt=60.0)
         change.join()
     assert found == {**ADA, **later}
