@@ -1168,8 +1168,9 @@ def explain(
     vault_password_file: VaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a variable or a word of gpu_stack means, or why a host gets what it gets.
+    """Say what a word means, or why a host gets what it gets.
 
+    A word is a variable, a component, gpu_stack or one of its words.
     Exit code 3 where a host can't have its wish.
     """
     options = all_options()

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from provision import catalog
 from provision.catalog import gpus as known_gpus
@@ -63,6 +65,11 @@ WISH_WORDS: Mapping[str, tuple[str, str]] = {
         "true",
         "NVIDIA's container toolkit: true for the newest, or a version.",
     ),
+    "packages": (
+        '[jupyterlab, "pandas<2.1"]',
+        "What else the environment holds: names from the package index, with versions if you like; "
+        "locked with TensorFlow, wheels alone.",
+    ),
     "beside": (
         '[{tensorflow: "2.14"}]',
         "Further TensorFlows on the same hosts, each in an environment of its own.",
@@ -70,11 +77,15 @@ WISH_WORDS: Mapping[str, tuple[str, str]] = {
 }
 WISH_KEYS = tuple(WISH_WORDS)
 # What is the host's, a driver say, there is once; these there can be several of.
-BESIDE_KEYS = ("tensorflow", "python")
+BESIDE_KEYS = ("tensorflow", "python", "packages")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")
 DRIVER_SOURCES = ("distribution", "network", "runfile")
 CUDNN_KEYS = ("version", "cuda", "sha256")
 
+# TensorFlow under all the names that bring the module tensorflow.
+_TENSORFLOW = re.compile(
+    r"^(tensorflow|tf-nightly|intel-tensorflow)(-(cpu|gpu|intel|rocm|macos))?$"
+)
 _LITERAL = re.compile(r"\{\{|\{%|\{#")
 _VERSION = re.compile(r"^\d+(\.\d+){0,3}$")
 
@@ -549,7 +560,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
     _only_words("gpu_stack", value, WISH_KEYS, where)
     words = (
         *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
-        *("container_toolkit", "beside"),
+        *("container_toolkit", "packages", "beside"),
     )
     plain = {key: _text(value[key], key, where) for key in value if key not in words}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
@@ -564,6 +575,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         cudnn=cudnn,
         gcc=plain.get("gcc"),
         container_toolkit=_container_toolkit(value, where),
+        packages=_packages(value["packages"], where) if "packages" in value else (),
         beside=_beside(value["beside"], where) if "beside" in value else (),
         literal=dict(value),
     )
@@ -590,9 +602,58 @@ def _beside(value: Any, where: str) -> tuple[Wish, ...]:
                 got=json.dumps(one),
                 expected='{tensorflow: "2.14"}',
             )
-        plain = {key: _text(one[key], key, where) for key in one}
-        found.append(Wish(plain["tensorflow"], plain.get("python"), literal=dict(one)))
+        plain = {key: _text(one[key], key, where) for key in one if key != "packages"}
+        found.append(
+            Wish(
+                plain["tensorflow"],
+                plain.get("python"),
+                packages=_packages(one["packages"], where) if "packages" in one else (),
+                literal=dict(one),
+            )
+        )
     return tuple(found)
+
+
+def _packages(value: Any, where: str) -> tuple[str, ...]:
+    """Requirements by name, of an index and for every host: no URL, no path, no marker."""
+    expected = 'packages: [jupyterlab, "pandas<2.1"]'
+    if isinstance(value, str) and _LITERAL.search(value):
+        raise _no_template(where, "packages")
+    if not isinstance(value, list) or not value:
+        raise InputError(
+            "packages is a list of requirements",
+            where=where,
+            got=json.dumps(value),
+            expected=expected,
+        )
+    found: dict[str, str] = {}
+    for one in value:
+        if isinstance(one, str) and _LITERAL.search(one):
+            raise _no_template(where, "packages")
+        try:
+            asked = Requirement(one) if isinstance(one, str) else None
+        except InvalidRequirement:
+            asked = None
+        if asked is None or asked.url or asked.marker:
+            raise InputError(
+                "packages holds something that is no requirement by name",
+                where=where,
+                got=json.dumps(one),
+                expected=expected,
+                hint="a wheel of your own comes from an index of your own (UV_INDEX), or from a "
+                "folder (UV_FIND_LINKS)",
+            )
+        name = canonicalize_name(asked.name)
+        if _TENSORFLOW.match(name):
+            raise InputError(
+                f"packages can't hold {asked.name}",
+                where=where,
+                expected='tensorflow: "2.9" for the one, beside for others',
+            )
+        if name in found:
+            raise InputError(f"packages names {name} twice", where=where, got=json.dumps(value))
+        found[name] = str(asked)
+    return tuple(found[name] for name in sorted(found))
 
 
 def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where: str) -> None:

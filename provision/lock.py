@@ -100,16 +100,30 @@ def stacks_of(choice: Choice) -> list[Stack]:
 def locked_names(lock: Lock | None, choice: Choice) -> list[str]:
     """The names of the stacks that a lock has for just these hosts; none without a row.
 
-    GPUs of another generation may have come since: then what these hosts had was for all.
+    GPUs of another generation may have come since: then what these hosts had was for all. Another
+    list of packages beside TensorFlow is no reason to move what else is locked.
     """
     wanted = row_of(choice)
     whole = {key: value for key, value in wanted.items() if key != "generations"}
     rows = lock.slim["rows"] if lock is not None else ()
-    for asked in (wanted, whole):
-        for row in rows:
-            if hosts_of(row) == asked:
-                return names_of(row)
+    for told in (lambda hosts: hosts, _without_packages):
+        for asked in (wanted, whole):
+            for row in rows:
+                if told(hosts_of(row)) == told(asked):
+                    return names_of(row)
     return []
+
+
+def _without_packages(hosts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of its hosts but for the packages of their environments."""
+
+    def rest(wish: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in wish.items() if key != "packages"}
+
+    wish = rest(hosts["wish"])
+    if "beside" in wish:
+        wish["beside"] = [rest(one) for one in wish["beside"]]
+    return {**hosts, "wish": wish}
 
 
 def make(
@@ -581,10 +595,10 @@ def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, s
     return found
 
 
-def wanted(stack: Stack) -> str:
+def wanted(stack: Stack) -> list[str]:
     """What the venv is asked to hold; the stack's constraints say the exact wheels of its extra."""
     extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
-    return f"tensorflow{extra}=={stack.tensorflow}"
+    return [f"tensorflow{extra}=={stack.tensorflow}", *stack.packages]
 
 
 def _versions(packages: Mapping[str, Package]) -> dict[str, str]:

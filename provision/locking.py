@@ -175,7 +175,7 @@ def _made(
         if twin is not None and stack.id == pinned:
             constraints += [f"{name}=={version}" for name, version in wanted.items()]
         try:
-            text = indices.requirements([locks.wanted(stack)], constraints, prefer=wanted, **asked)
+            text = indices.requirements(locks.wanted(stack), constraints, prefer=wanted, **asked)
         except UnsatisfiableError as error:
             if twin is None or stack.id != pinned:
                 raise

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
 import re
@@ -138,15 +139,23 @@ class Stack:
     warnings: tuple[str, ...] = ()
     row: TensorflowRow | None = field(default=None, compare=False)
     container_toolkit: ContainerToolkit | None = None
+    packages: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
-        """The name of the stack in lock, tree and receipt; says everything but the packages."""
+        """The name of the stack in lock, tree and receipt; says everything but the packages.
+
+        Of those wished beside TensorFlow it has a hash, for two lists are two environments.
+        """
         cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
         driver = self.driver.origin if self.driver.origin != "distribution" else ""
         toolkit = f"-toolkit{self.container_toolkit.version}" if self.container_toolkit else ""
+        more = ""
+        if self.packages:
+            text = "\n".join(self.packages)
+            more = f"-packages{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         return (
-            f"{self.platform.id}-tensorflow{self.tensorflow}-cuda{cuda}{self.cuda.version}"
+            f"{self.platform.id}-tensorflow{self.tensorflow}{more}-cuda{cuda}{self.cuda.version}"
             f"-cudnn{self.cudnn.version}{toolkit}-driver{driver}{self.driver.version}"
         )
 
@@ -819,6 +828,7 @@ class Solver:
             warnings=tuple(_warnings(found)),
             row=row,
             container_toolkit=found["container_toolkit"],
+            packages=wish.packages,
         )
 
     def in_the_way(
@@ -1219,7 +1229,8 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     python = found["python"]
     own = "own and has wheels" if python == platform.pythons[0] else "other one and has wheels"
     whose = "was wished" if wish.python else f"is {platform.title}'s {own}"
-    yield Reason("tensorflow", f"{why}; Python {python} {whose}")
+    more = f"; with {', '.join(wish.packages)} as wished" if wish.packages else ""
+    yield Reason("tensorflow", f"{why}; Python {python} {whose}{more}")
 
 
 def _warnings(found: Mapping[str, Any]) -> Iterable[str]:

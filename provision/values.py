@@ -100,6 +100,8 @@ class Wish:
     gcc: str | None = None
     # A release or an exact version, "" for the newest; None: it is not wished for.
     container_toolkit: str | None = None
+    # Requirements beside TensorFlow in its environment, in the order of their names.
+    packages: tuple[str, ...] = ()
     # Further TensorFlows for the same host, each in an environment of its own.
     beside: tuple[Wish, ...] = ()
     literal: Mapping[str, Any] = field(default_factory=dict, hash=False)

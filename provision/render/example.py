@@ -49,6 +49,8 @@ gpu_stack:
   # driver_source: runfile
   # What lets docker give GPUs to containers, from NVIDIA:
   # container_toolkit: true
+  # What else the environment holds, of the package index, locked with TensorFlow:
+  # packages: [jupyterlab, "pandas<2.1", matplotlib]
   # Further TensorFlows on the same hosts, each in an environment of its own:
   # beside: [{tensorflow: "2.14"}]
 

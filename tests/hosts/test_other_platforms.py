@@ -1,10 +1,11 @@
-"""Other platforms and side-by-side stacks, each from bare to proven on a real local host.
+"""Other platforms and other wishes, each from bare to proven on a real local host.
 
-Debian 11 with TensorFlow 2.9 is what every other test here runs on (test_spine.py).
+Debian 11 with TensorFlow 2.9 alone is what every other test here runs on (test_spine.py).
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +30,23 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None]] = {
         {"tensorflow": "2.14", "beside": [{"tensorflow": "2.16"}]},
         "8.7.0.84",
     ),
+    "packages": (
+        "debian11",
+        {"tensorflow": "2.9", "packages": ["jupyterlab", "nbclient", "pandas<2"]},
+        cudnn_archive.VERSION,
+    ),
 }
+# What somebody runs in a notebook; the kernel's words are kept in it.
+CELL = (
+    "import pandas, tensorflow as tf\n"
+    "print(pandas.__version__, len(tf.config.list_physical_devices('GPU')))"
+)
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "source": CELL, "metadata": {}, "outputs": [],
+               "execution_count": None}],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    "nbformat": 4, "nbformat_minor": 4,
+}  # fmt: skip
 
 
 @contextmanager
@@ -73,6 +90,21 @@ def keep_report(made: Project, case: str) -> None:
     shutil.copytree(made.path / "report", kept)
 
 
+def notebook_sees_the_gpus(made: Project, host: str) -> None:
+    """A kernel of the environment's Jupyter, by ssh and as a service that knows no login."""
+    execute = "/opt/tensorflow/current/bin/jupyter execute"
+    for how, run in (
+        ("ssh", execute),
+        ("unit", f"sudo systemd-run --quiet --wait --pipe --uid=$(id -u) {execute}"),
+    ):
+        file = f"/tmp/{how}.ipynb"
+        made.ssh(host, f"cat > {file} <<'END'\n{json.dumps(NOTEBOOK)}\nEND")
+        made.ssh(host, f"{run} --inplace {file} 2>&1")
+        (cell,) = json.loads(made.ssh(host, f"cat {file}"))["cells"]
+        said = "".join("".join(one.get("text", "")) for one in cell["outputs"])
+        assert said.splitlines()[-1] == "1.5.3 2", said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
@@ -93,6 +125,8 @@ def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
             assert beside.pop().startswith(other["tensorflow"])
             # Each by its own libraries: nothing is set for everybody.
             assert "LD_LIBRARY_PATH" not in made.ssh(name, "bash -lc env")
+        if "packages" in wish:
+            notebook_sees_the_gpus(made, name)
         keep_report(made, case)
         again = made.playbook()
         assert again.returncode == 0, again.stdout

@@ -95,13 +95,13 @@ def test_a_stack_with_cuda_of_the_platform_says_nothing_of_wheels() -> None:
 def test_the_index_is_asked_for_exact_wheels() -> None:
     """From 2.20 on the extra is a list of ranges: their lowest are what it was built with."""
     (chosen,) = [c for c in recorded.choices(WISH) if c.platform.id == "debian13"]
-    assert locks.wanted(chosen.stack) == "tensorflow[and-cuda]==2.20.0"
+    assert locks.wanted(chosen.stack) == ["tensorflow[and-cuda]==2.20.0"]
     assert "nvidia-cuda-runtime-cu12==12.5.82" in chosen.stack.constraints
 
 
 def test_a_stack_of_the_platform_asks_for_tensorflow_alone() -> None:
     (chosen,) = recorded.choices()
-    assert locks.wanted(chosen.stack) == "tensorflow==2.9.3"
+    assert locks.wanted(chosen.stack) == ["tensorflow==2.9.3"]
 
 
 def test_a_lock_of_wheels_survives_its_file() -> None:
