@@ -1,9 +1,9 @@
 """The role nvidia_container_toolkit on a host whose docker is at work.
 
 dockerd runs for real inside the host, which is a privileged container for that. The toolkit's
-packages are stand-ins (tests/ground/toolkit.py), so what is shown is the way to docker, and no GPU.
-The tests build upon each other: the first ones are refused, then there is the toolkit, then a newer
-version of it, and at the end none.
+packages are stand-ins (tests/ground/toolkit.py) that hand over the host's simulated GPUs: what
+containers list is simulated, all ways to it are docker's own. The tests build upon each other: the
+first ones are refused, then there is the toolkit, then a newer version of it, and at the end none.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     directory = tmp_path_factory.mktemp("toolkit")
     lab = locallab.up(
         f"toolkit-{os.getpid()}", state_dir=directory / ".lab", hosts=["toolkit01"],
-        with_gpu=False, privileged=True, arguments=["--cgroupns=host"],
+        privileged=True, arguments=["--cgroupns=host"],
         volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
     )  # fmt: skip
     try:
@@ -188,14 +188,13 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
             made.put(CONFIG, json.dumps(FOREIGN, indent=2))
             made.root(
-                f"chmod 640 {CONFIG}; apt-get -qq update; DEBIAN_FRONTEND=noninteractive"
-                " apt-get -qq install -y --no-install-recommends docker.io busybox-static"
-                " > /dev/null; docker info > /dev/null"
+                f"chmod 640 {CONFIG};"
+                " sed -i 's/ bullseye main$/& contrib non-free/' /etc/apt/sources.list;"
+                " apt-get -qq update; DEBIAN_FRONTEND=noninteractive"
+                " apt-get -qq install -y --no-install-recommends"
+                " docker.io busybox-static nvidia-smi > /dev/null; docker info > /dev/null"
             )
-            made.root(
-                "mkdir -p /root/tiny/bin; cp /bin/busybox /root/tiny/bin/;"
-                " tar -C /root/tiny -c . | docker import - tiny"
-            )
+            made.root(f"{toolkit.TINY} tar -C /root/tiny -c . | docker import - tiny")
             yield made
     finally:
         lab.down()
@@ -241,16 +240,26 @@ def test_with_live_restore_docker_gets_the_runtime_and_the_container_lives(host:
     assert host.root(f"ls {LIST}*") == f"{LIST}.provision-saved"
 
 
-def test_docker_calls_hook_and_runtime(host: Host) -> None:
+def test_containers_list_the_hosts_simulated_gpus(host: Host) -> None:
     """`--gpus` needs a dockerd that was started with the hook in place."""
     host.root(f"rm -f {toolkit.LOG}")
-    run = "docker run --rm"
-    said = host.root(f"{run} --gpus all tiny /bin/busybox echo one")
-    assert said.endswith("one")
+    gpus = host.root("nvidia-smi -L")
+    assert gpus.count("GPU-") == 2
+    run, asked = "docker run --rm", "tiny /bin/sh -c 'nvidia-smi -L; cat /etc/gpu-simulated'"
+    said = host.root(f"{run} --gpus all {asked}")
+    assert said.startswith(gpus), said
+    assert "SIMULATED" in said
     assert "nvidia-container-runtime-hook prestart" in host.root(f"cat {toolkit.LOG}")
-    said = host.root(f"{run} --runtime nvidia tiny /bin/busybox echo two")
-    assert said.endswith("two")
+    said = host.root(f"{run} --gpus device=1 tiny nvidia-smi -L")
+    assert said == gpus.splitlines()[1].replace("GPU 1:", "GPU 0:")
+    host.root(f"rm -f {toolkit.LOG}")
+    said = host.root(f"{run} --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=all {asked}")
+    assert said.startswith(gpus), said
     assert "nvidia-container-runtime " in host.root(f"cat {toolkit.LOG}")
+    without = host.root(
+        f"{run} tiny /bin/sh -c 'nvidia-smi -L; cat /etc/gpu-simulated' 2>&1 || true"
+    )
+    assert "GPU-" not in without
 
 
 def test_a_newer_version_restarts_nobody(host: Host) -> None:

@@ -1,8 +1,8 @@
 """A host whose stack has the container toolkit, from bare to proven, with a docker of its own.
 
 dockerd runs for real inside the host. The toolkit's packages are stand-ins from a repository that
-is signed as NVIDIA's is (tests/ground/toolkit.py): what is shown is the way to docker, and no GPU.
-All else, the simulated GPU aside, is the ordinary stack.
+is signed as NVIDIA's is (tests/ground/toolkit.py); they hand over the host's simulated GPUs, so
+what a container lists is simulated too. All else is the ordinary stack.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ GONE = ("-e", "nvidia_container_toolkit_state=absent")
 DOCKER = f"""\
 set -e
 export DEBIAN_FRONTEND=noninteractive
-mkdir -p /etc/docker /root/tiny/bin
+mkdir -p /etc/docker
 cat > {CONFIG}
 apt-get -qq update
 apt-get -qq install -y --no-install-recommends docker.io busybox-static >/dev/null
 usermod --append --groups docker "$1"
-cp /bin/busybox /root/tiny/bin/
-tar -C /root/tiny -c . | docker import - tiny
+{toolkit.TINY}tar -C /root/tiny -c . | docker import - tiny
 """
 
 
@@ -136,8 +135,9 @@ def test_the_stack_with_the_toolkit_is_proven_in_one_run(host: Docked) -> None:
     runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
     assert host.config() == {**FOREIGN, "runtimes": runtime}
     assert "nvidia" in host.runtimes()
-    said = host.root("docker", "run", "--rm", "--gpus", "all", "tiny", "/bin/busybox", "echo", "up")
-    assert said.endswith("up")
+    said = host.root("docker", "run", "--rm", "--gpus", "all", "tiny", "nvidia-smi", "-L")
+    assert said == host.root("nvidia-smi", "-L")
+    assert said.count("GPU-") == 2
     assert "nvidia-container-runtime-hook prestart" in host.root("cat", toolkit.LOG)
 
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from provision.catalog import load
 from provision.errors import InputError
 from provision.indices import GoneError
+from provision.locallab import gpu
 from provision.mirrors import Mirrors
 from provision.nvidia import Reader
 from provision.packages import Repository
-from tests.ground import repository, toolkit
+from tests.ground import repository, toolkit, toolkit_simulated
 
 (ROW,) = [row for row in load().nvidia_container_toolkit if row.architecture == "x86_64"]
 
@@ -73,3 +75,62 @@ def test_dpkg_reads_the_packages(root: Path) -> None:
         )
         assert f"Package: {name}\nVersion: 1.20.1-1\n" in done.stdout
         assert ("(= 1.20.1-1)" in done.stdout) == (name in toolkit.DEPENDS)
+
+
+@pytest.fixture
+def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gpu.Simulated:
+    """A host's simulated GPUs, as the stand-ins' program finds them."""
+    made = gpu.Simulated(count=3)
+    (tmp_path / "gpu-simulated").write_text(made.text())
+    monkeypatch.setattr(toolkit_simulated, "SIMULATED", str(tmp_path / "gpu-simulated"))
+    monkeypatch.setattr(toolkit_simulated, "libraries", lambda: ["/usr/lib/x/libcuda.so.470.1"])
+    return made
+
+
+def test_a_container_gets_the_gpus_that_it_asks_for(simulated: gpu.Simulated) -> None:
+    first, second, third = simulated.uuids()
+    assert toolkit_simulated.chosen(["all"]) == [first, second, third]
+    assert toolkit_simulated.chosen(["2", first]) == [third, first]
+    text = toolkit_simulated.text_for([third, first])
+    assert gpu.parse(text)["uuids"] == f"{first},{third}"
+    assert gpu.parse(text)["count"] == "2"
+    assert "SIMULATED" in text
+    for unknown in ("3", "GPU-0"):
+        with pytest.raises(SystemExit):
+            toolkit_simulated.chosen([unknown])
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "cdi"),
+    [
+        ((1, 17, 8), [], "0.5.0"),
+        ((1, 19, 0), [], "0.5.0"),
+        ((1, 19, 1), [], "0.7.0"),
+        ((1, 20, 1), [toolkit_simulated.FLAG], "0.5.0"),
+    ],
+)
+def test_the_specification_is_of_the_version_that_nvidias_would_be(
+    simulated: gpu.Simulated, version: tuple[int, ...], flags: list[str], cdi: str
+) -> None:
+    made = yaml.safe_load(toolkit_simulated.specification(version, flags))
+    assert (made["cdiVersion"], made["kind"]) == (cdi, "nvidia.com/gpu")
+    names = [one["name"] for one in made["devices"]]
+    assert names == ["0", "1", "2", *simulated.uuids(), "all"]
+    groups = {"additionalGids" in one["containerEdits"] for one in made["devices"]}
+    assert groups == {cdi == "0.7.0"}
+    paths = [one["hostPath"] for one in made["containerEdits"]["mounts"]]
+    assert "/usr/lib/x/libcuda.so.470.1" in paths
+
+
+def test_only_the_newer_ones_know_the_flag(simulated: gpu.Simulated) -> None:
+    with pytest.raises(SystemExit):
+        toolkit_simulated.generate((1, 17, 8), ["--feature-flag", toolkit_simulated.FLAG])
+
+
+@pytest.mark.parametrize(("version", "units"), [("1.17.8", False), ("1.20.1", True)])
+def test_units_refresh_the_specification_since_1_18(root: Path, version: str, units: bool) -> None:
+    file = root / toolkit.PLACE / f"nvidia-container-toolkit-base_{version}-1_amd64.deb"
+    listed = subprocess.run(
+        ["dpkg-deb", "--contents", str(file)], capture_output=True, text=True, check=True
+    )
+    assert (f"/{toolkit.UNIT}.service" in listed.stdout) == units
