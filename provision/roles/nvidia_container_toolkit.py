@@ -1,4 +1,4 @@
-"""nvidia_container_toolkit: what lets docker give GPUs to containers, from NVIDIA's repository."""
+"""nvidia_container_toolkit: how docker and podman give GPUs to containers, by NVIDIA's packages."""
 
 from __future__ import annotations
 
@@ -63,6 +63,14 @@ class ContainerToolkitOptions(Options):
         "auto",
         "Docker's configuration. auto: make the runtime known to docker where it is installed. "
         "required: refuse a host without docker. none: leave docker alone.",
+        looked_at=True,
+    )
+    nvidia_container_toolkit_cdi: Literal["auto", "required", "none"] = option(
+        "auto",
+        "The CDI specification, by which podman gives GPUs to containers. auto: make it and keep "
+        "it current where a podman is installed that reads it (4.1 or newer). required: make it "
+        "whether podman is there or not, and refuse a host whose podman is too old. none: leave "
+        "it alone.",
         looked_at=True,
     )
     nvidia_container_toolkit_reinstall: list[str] = option(

@@ -522,6 +522,42 @@ def docker_knows_the_runtime(seen: Seen) -> Verdict:
     return failed(f"docker does not answer: {said}", "`journalctl -u docker` says why")
 
 
+# The newest CDI that podman reads, from its release on.
+PODMAN_READS = (((5, 1), (0, 7, 0)), ((4, 1), (0, 5, 0)))
+GPUS = "nvidia.com/gpu=all"
+
+
+@check("nvidia_container_toolkit.cdi", "podman finds the GPUs by CDI", containers)
+def podman_finds_the_gpus(seen: Seen) -> Verdict:
+    wish, found = seen.options.get("nvidia_container_toolkit_cdi"), seen.probe["cdi"]
+    if wish == "none":
+        return not_applicable("the CDI specification was wished to be left alone")
+    told = found["podman"]["stdout"].strip() if found["podman"]["rc"] == 0 else None
+    if told is None and wish != "required":
+        return not_applicable("podman is not installed")
+    newest = None
+    if told is not None and numbers(told):
+        newest = next((cdi for since, cdi in PODMAN_READS if numbers(told) >= since), ())
+    if newest == ():
+        reason = f"{told} reads no CDI specification, 4.1 is the first that does"
+        if wish == "required":
+            return failed(reason, "install a newer podman")
+        return not_applicable(reason)
+    if GPUS not in found["devices"]["stdout"].split():
+        said = diagnose.last_line(found["devices"]["stderr"] or found["devices"]["stdout"])
+        return failed(f"no CDI specification names {GPUS}: {said}", AGAIN)
+    path, version = found["path"], found["version"]
+    if newest and version and numbers(version) > newest:
+        reads = ".".join(map(str, newest))
+        return failed(f"{path} is of CDI {version}, and {told} reads {reads} at most", AGAIN)
+    if found["missing"]:
+        count = len(found["missing"])
+        return failed(
+            f"{path} names {count} files that are not there, such as {found['missing'][0]}", AGAIN
+        )
+    return passed(f"{GPUS} in {path}, {told or 'for whoever reads CDI'}")
+
+
 @check("tensorflow.imports", "TensorFlow can be imported")
 def tensorflow_imports(seen: Seen) -> Verdict:
     found = seen.probe["tensorflow"]

@@ -37,6 +37,7 @@ OPTIONS = {
     "nvidia_container_toolkit_state": "present",
     "nvidia_container_toolkit_hold": True,
     "nvidia_container_toolkit_docker": "auto",
+    "nvidia_container_toolkit_cdi": "auto",
     "nvidia_driver_profile": "compute",
     "nvidia_driver_scope": "auto",
     "cuda_profile": "toolkit",

@@ -427,6 +427,31 @@ def docker(socket: str = "/var/run/docker.sock") -> dict[str, Any]:
     return found
 
 
+SPECIFICATIONS = ("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
+
+
+def cdi(specifications: tuple[str, ...] = SPECIFICATIONS) -> dict[str, Any]:
+    """What podman is there, what nvidia-ctk lists, and the specification that counts.
+
+    Of two that name one device the later directory's is taken.
+    """
+    there = [path for path in specifications if os.path.exists(path)]
+    found: dict[str, Any] = {
+        "podman": run(["podman", "--version"]),
+        "devices": run(["nvidia-ctk", "cdi", "list"]),
+        "path": there[-1] if there else None,
+        "version": None,
+        "missing": [],
+    }
+    content = read(there[-1]) if there else None
+    if content is not None:
+        version = re.search(r"(?m)^cdiVersion: *[\"']?([0-9.]+)", content)
+        found["version"] = version.group(1) if version else None
+        paths = re.findall(r"(?m)^[ -]*hostPath: *[\"']?([^\"'\n]+?)[\"']? *$", content)
+        found["missing"] = [path for path in paths if not os.path.exists(path)]
+    return found
+
+
 def receipt(path: str = "/var/lib/provision/receipt.json") -> dict[str, Any]:
     """The receipt's lock digest and stack, or why it can't be read."""
     content = read(path)
@@ -488,7 +513,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
         found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
     if row.get("nvidia_container_toolkit"):
-        found["docker"] = docker()
+        found["docker"], found["cdi"] = docker(), cdi()
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
         found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)

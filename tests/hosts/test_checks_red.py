@@ -33,6 +33,7 @@ SITE = "/opt/tensorflow/current/lib/python3.9/site-packages"
 NOT_ON_A_LAB_HOST = {
     *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"),
     *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
+    "nvidia_container_toolkit.cdi",
 }
 AWAY = "/var/tmp/away/"
 # Another CUDA's nvcc, as it stands in front of PATH after somebody's hurried installation.

@@ -30,6 +30,7 @@ NOT_RECORDED = ("nvidia_driver.version", "nvidia_driver.module", "nvidia_driver.
 OTHER_STACK = (
     "nvidia_container_toolkit.packages",
     "nvidia_container_toolkit.docker",
+    "nvidia_container_toolkit.cdi",
     "tensorflow.cuda_wheels",
 )
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
@@ -117,7 +118,16 @@ def containers() -> dict[str, Any]:
         "allowed": True,
         "runtimes": said(json.dumps(known) + "\n"),
     }
+    devices = "nvidia.com/gpu=0\nnvidia.com/gpu=all\n"
+    probe["cdi"] = {
+        "podman": said("podman version 4.3.1\n"),
+        "devices": said(devices, "INFO[0000] Found 2 CDI devices\n"),
+        "path": "/var/run/cdi/nvidia.yaml",
+        "version": "0.5.0",
+        "missing": [],
+    }
     data["options"] |= {
+        "nvidia_container_toolkit_cdi": "required",
         "nvidia_container_toolkit_hold": True,
         "nvidia_container_toolkit_docker": "required",
     }
@@ -921,6 +931,36 @@ def toolkit_states() -> Iterator[State]:
         yield State(check, fact, changes, (words,), base=containers, machine_only=True)
 
 
+def cdi_states() -> Iterator[State]:
+    check, cdi = "nvidia_container_toolkit.cdi", "probe/cdi"
+    gone = {f"{cdi}/devices": said("", "INFO[0000] Found 0 CDI devices\n")}
+    library = "/usr/lib/x86_64-linux-gnu/libcuda.so.470.1"
+    for fact, changes, words in (
+        ("nothing is listed", gone, "no CDI specification names nvidia.com/gpu=all: INFO[0000]"),
+        (
+            "other devices are listed",
+            {f"{cdi}/devices": said("nvidia.com/gpu=0\n")},
+            "names nvidia.com/gpu=all: nvidia.com/gpu=0",
+        ),
+        (
+            "podman reads no CDI as new as that",
+            {f"{cdi}/version": "0.6.0"},
+            "nvidia.yaml is of CDI 0.6.0, and podman version 4.3.1 reads 0.5.0 at most",
+        ),
+        (
+            "podman is too old",
+            {f"{cdi}/podman": said("podman version 3.0.1\n")},
+            "3.0.1 reads no CDI",
+        ),
+        (
+            "the driver's files are others now",
+            {f"{cdi}/missing": [library, "/x"]},
+            f"nvidia.yaml names 2 files that are not there, such as {library}",
+        ),
+    ):
+        yield State(check, fact, changes, (words,), base=containers, machine_only=True)
+
+
 def other_states() -> Iterator[State]:
     refused = "ssh: connect to host gpu01 port 22: Connection refused"
     everything = tuple(
@@ -971,6 +1011,7 @@ def states() -> tuple[State, ...]:
         *environment_states(),
         *tensorflow_states(),
         *toolkit_states(),
+        *cdi_states(),
         *wheels_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.check)))

@@ -72,6 +72,10 @@ def docked() -> dict[str, Any]:
             "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
             "fault": None,
         },
+        "cdi": {
+            "podman": "4.3.1", "driver": True, "fault": None, "coming": None, "left": False,
+            "disabled": [], "dropin": None,
+        },
     }  # fmt: skip
     data["found"]["preflight"]["docker"] = {"count": 0, "live_restore": False}
     return data
@@ -506,6 +510,16 @@ def docker_states() -> Iterator[State]:
     yield State(rule, "docker is left alone", {count: 1, **none}, **here)
 
 
+def podman_states() -> Iterator[State]:
+    rule, podman = "podman-too-old", "found/state/nvidia_container_toolkit/cdi/podman"
+    required = {"options": {"nvidia_container_toolkit_cdi": "required"}}
+    words = ("podman 3.0.1 reads no CDI specification; 4.1 is the first", "install a newer podman")
+    yield State(rule, "CDI is required", {podman: "3.0.1", **required}, words, base=docked)
+    yield State(rule, "it is not required", {podman: "3.0.1"}, base=docked)
+    for version in ("4.1.0", "", None):
+        yield State(rule, f"podman is {version!r}", {podman: version, **required}, base=docked)
+
+
 def running_states() -> Iterator[State]:
     """Another run on this host: at work, cut off, or ended and still cleaning up."""
     running = PRE + "running"
@@ -582,7 +596,7 @@ def people_states() -> Iterator[State]:
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
-    found += [*people_states(), *docker_states()]
+    found += [*people_states(), *docker_states(), *podman_states()]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 

@@ -35,7 +35,7 @@ GOOD: dict[str, Any] = {
         },
         "cuda": {"version": None},
         "cudnn": {"version": None},
-        "nvidia_container_toolkit": {"version": None, "docker": DOCKER},
+        "nvidia_container_toolkit": {"version": None, "docker": DOCKER, "cdi": {"podman": None}},
         "tensorflow": {"version": None},
     },
     "preflight": {
@@ -218,6 +218,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "docker-containers": (
         {"preflight.docker": {"count": 2, "live_restore": False}},
         {"preflight.docker": {"count": 2, "live_restore": True}},
+    ),
+    "podman-too-old": (
+        {
+            "state.nvidia_container_toolkit.cdi": {"podman": "3.0.1"},
+            "options": {"nvidia_container_toolkit_cdi": "required"},
+        },
+        {"state.nvidia_container_toolkit.cdi": {"podman": "3.0.1"}},
     ),
 }
 RULES = {rule.id: rule for rule in preflight.RULES}

@@ -222,6 +222,13 @@ LOGS: dict[str, tuple[str, ...]] = {
         "capabilities: [[gpu]].\n",
         "docker: Error response from daemon: unknown or invalid runtime name: nvidia.\n",
     ),
+    "cdi-specification": (
+        "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all\n",
+        'failed to load CDI Spec failed to parse CDI Spec "/var/run/cdi/nvidia.yaml": failed to '
+        "unmarshal CDI Spec: error unmarshaling JSON: while decoding JSON: json: unknown field "
+        '"additionalGids"\n',
+        "Error: stat nvidia.com/gpu=0: no such file or directory\n",
+    ),
 }
 # What programs say where nothing is wrong.
 HARMLESS = (

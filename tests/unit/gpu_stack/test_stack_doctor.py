@@ -282,6 +282,19 @@ def container_runtime(host: Patient) -> None:
     host.write("/etc/docker/daemon.json", '{"log-driver": "journald",}')
 
 
+def cdi_specification(host: Patient) -> None:
+    """The driver was replaced while NVIDIA's unit was not at work."""
+    host.installed("nvidia-container-toolkit", "1.20.1-1")
+    host.installed("podman", "4.3.1+ds1-8+deb12u1")
+    host.write("/usr/bin/podman", made.ELF)
+    new = "/usr/lib/x86_64-linux-gnu/libcuda.so." + DRIVER
+    host.write(new, made.ELF)
+    host.loader["libcuda.so.1"] = new
+    text = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: all\n"
+    mounts = "containerEdits:\n  mounts:\n  - hostPath: /usr/lib/libcuda.so.460.73.01\n"
+    host.write("/var/run/cdi/nvidia.yaml", text + mounts)
+
+
 # {case: (what brings a host into it, a part of the evidence, a part of a command)}
 BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "driver-mismatch": (driver_mismatch, "module is 460.73.01", "reboot"),
@@ -316,6 +329,11 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "ptx-jit": (ptx_jit, "no code for a Hopper GPU", "--gpu 'Hopper'"),
     "containers-lose-gpus": (containers_lose_gpus, "/dev/char/195:0", "create-dev-char"),
     "container-runtime": (container_runtime, "daemon.json is not JSON", "nvidia-ctk runtime"),
+    "cdi-specification": (
+        cdi_specification,
+        "/var/run/cdi/nvidia.yaml: names /usr/lib/libcuda",
+        "nvidia-ctk cdi generate",
+    ),
 }
 # What a case brings with it, rightly.
 BESIDE = {"cudnn-older": {"cuda-libraries"}}
@@ -811,3 +829,21 @@ def test_what_a_finding_says_holds_no_password(host: Patient) -> None:
     result = host.ask()
     assert "secret" not in str(result["findings"])
     assert "https://***@developer" in result["findings"][0]["evidence"][0]
+
+
+def test_a_specification_is_missed_where_a_lock_has_the_toolkit(host: Patient) -> None:
+    cdi_specification(host)
+    host.write("/usr/lib/libcuda.so.460.73.01", made.ELF)
+    found = host.found()["cdi-specification"]["evidence"]
+    assert found == ["/var/run/cdi/nvidia.yaml: made for driver 460.73.01"]
+    host.path("/var/run/cdi/nvidia.yaml").unlink()
+    assert host.found() == {}
+    result = host.ask(lock=TOOLKIT, options={})
+    evidence = {one["id"]: one["evidence"] for one in result["findings"]}
+    assert evidence == {"cdi-specification": ["/var/run/cdi/nvidia.yaml: absent"]}
+    assert result["fixes"]["components"] == ["nvidia_container_toolkit"]
+    for options in (
+        {"nvidia_container_toolkit_cdi": "none"},
+        {"nvidia_container_toolkit_state": "absent"},
+    ):
+        assert host.ask(lock=TOOLKIT, options=options)["findings"] == []

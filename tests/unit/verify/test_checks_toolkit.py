@@ -17,6 +17,7 @@ from provision.verify.checks import Verdict
 
 DOCKER = "nvidia_container_toolkit.docker"
 PACKAGES = "nvidia_container_toolkit.packages"
+CDI = "nvidia_container_toolkit.cdi"
 
 
 def verdicts(**changes: Any) -> dict[str, Verdict]:
@@ -28,14 +29,16 @@ def verdicts(**changes: Any) -> dict[str, Verdict]:
 
 def test_a_host_with_toolkit_and_docker_passes_everything() -> None:
     found = verdicts()
-    assert {PACKAGES, DOCKER} <= set(found)
+    assert {PACKAGES, DOCKER, CDI} <= set(found)
     assert {one.result for one in found.values()} == {"passed"}
     assert found[DOCKER].detail == "runtimes nvidia, runc"
     assert found[PACKAGES].detail == "4 packages"
+    where = "nvidia.com/gpu=all in /var/run/cdi/nvidia.yaml, podman version 4.3.1"
+    assert found[CDI].detail == where
 
 
 def test_other_stacks_are_not_asked() -> None:
-    assert not {PACKAGES, DOCKER} & set(
+    assert not {PACKAGES, DOCKER, CDI} & set(
         check_states.verdicts(check_states.seen_of(check_states.machine()))
     )
 
@@ -112,3 +115,69 @@ def test_the_probe_asks_docker_only_where_it_may(
     assert asked == [
         ["docker", "--host", f"unix://{socket}", "info", "--format", "{{json .Runtimes}}"]
     ]
+
+
+NONE = check_states.said(rc=127)
+AUTO_CDI = {"options__nvidia_container_toolkit_cdi": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"options__nvidia_container_toolkit_cdi": "none"}, "left alone"),
+        ({**AUTO_CDI, "probe__cdi__podman": NONE}, "podman is not installed"),
+        (
+            {**AUTO_CDI, "probe__cdi__podman": check_states.said("podman version 4.0.9\n")},
+            "podman version 4.0.9 reads no CDI specification, 4.1 is the first that does",
+        ),
+    ],
+)
+def test_where_podman_reads_none_it_is_not_applicable(changes: dict[str, Any], reason: str) -> None:
+    # Whatever is listed.
+    verdict = verdicts(**changes, probe__cdi__devices=check_states.said())[CDI]
+    assert verdict.result == "not_applicable"
+    assert reason in verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("podman", "version", "passes"),
+    [
+        ("4.1.0", "0.5.0", True),
+        ("5.0.3", "0.5.1", False),
+        ("5.0.3", "0.7.0", False),
+        ("5.1.0", "0.7.0", True),
+        ("5.4.2", "0.8.0", False),
+        ("4.3.1", None, True),
+        ("unknown", "9.0.0", True),
+    ],
+)
+def test_a_specification_is_no_newer_than_podman(
+    podman: str, version: str | None, passes: bool
+) -> None:
+    told = check_states.said(f"podman version {podman}\n")
+    verdict = verdicts(probe__cdi__podman=told, probe__cdi__version=version)[CDI]
+    assert verdict.result == ("passed" if passes else "failed")
+
+
+def test_where_it_is_required_it_is_asked_without_podman() -> None:
+    assert verdicts(probe__cdi__podman=NONE)[CDI].detail.endswith("for whoever reads CDI")
+    nothing = check_states.said("", "nvidia-ctk: command not found", 127)
+    verdict = verdicts(probe__cdi__podman=NONE, probe__cdi__devices=nothing)[CDI]
+    assert verdict.diagnosis.endswith("nvidia-ctk: command not found")
+    assert "run the playbook again" in verdict.hint
+
+
+def test_the_probe_reads_the_specification_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "run", lambda _: {"rc": 0, "stdout": "", "stderr": ""})
+    etc, run = tmp_path / "etc.yaml", tmp_path / "run.yaml"
+    places = (str(etc), str(run))
+    found = probe.cdi(places)
+    assert (found["path"], found["version"], found["missing"]) == (None, None, [])
+    etc.write_text("cdiVersion: 0.3.0\nmounts:\n- hostPath: /no/such\n")
+    found = probe.cdi(places)
+    assert (found["path"], found["version"], found["missing"]) == (str(etc), "0.3.0", ["/no/such"])
+    run.write_text(f'cdiVersion: "0.5.0"\nmounts:\n  - hostPath: "{etc}"\n  - hostPath: /gone\n')
+    found = probe.cdi(places)
+    assert (found["path"], found["version"], found["missing"]) == (str(run), "0.5.0", ["/gone"])

@@ -7,6 +7,7 @@ recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
 from . import (
+    cdi,
     cuda,
     cudnn,
     gpu_env,
@@ -225,6 +226,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
         )
     for one in changes:
         one["selected"] = tagged(one["component"], only, skip)
+    changes = cdi.following(changes)
     selected = [one for one in changes if one["selected"]]
     # A proof that is owed is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]

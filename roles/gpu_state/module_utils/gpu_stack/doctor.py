@@ -9,6 +9,7 @@ already is asked there and not decided a second time.
 import re
 
 from . import (
+    cdi,
     doctor_keys,
     doctor_look,
     dpkg,
@@ -463,6 +464,21 @@ def container_runtime(facts):
     return clues
 
 
+def cdi_specification(facts):
+    """Of a host that has the toolkit and a podman that reads CDI.
+
+    That there is no specification is missed only where a lock has the toolkit.
+    """
+    row, seen = (facts["row"] or {}).get(nvidia_container_toolkit.NAME), facts["cdi"]
+    options = facts["options"]
+    gone = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
+    if seen is None or gone or seen["fault"] is None or not cdi.concerned(seen, options):
+        return []
+    if seen["fault"] == "absent" and not row:
+        return []
+    return [clue("{path}: {fault}".format(**seen))]
+
+
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
 CHECKS = {
     "driver-mismatch": driver_mismatch,
@@ -497,6 +513,7 @@ CHECKS = {
     "ptx-jit": ptx_jit,
     "containers-lose-gpus": containers_lose_gpus,
     "container-runtime": container_runtime,
+    "cdi-specification": cdi_specification,
 }
 
 
@@ -555,6 +572,7 @@ FIXES = {
     "protobuf": _run("tensorflow"),
     "containers-lose-gpus": lambda facts, _clues: {"links": facts["unlinked"]},
     "container-runtime": _run("nvidia_container_toolkit"),
+    "cdi-specification": _run("nvidia_container_toolkit"),
 }
 
 

@@ -499,6 +499,23 @@ CASES = (
         ),
         "a run of the components concerned where the lock has the container toolkit",
     ),
+    Case(
+        "cdi-specification",
+        "podman finds no GPUs: the CDI specification is of another driver, or newer than podman",
+        ("NVIDIA/nvidia-container-toolkit#1860", "NVIDIA/nvidia-container-toolkit#146"),
+        "make it anew after each change of the driver; for a podman before 5.1 without additional "
+        "groups",
+        (
+            "sudo nvidia-ctk cdi generate --feature-flag no-additional-gids-for-device-nodes "
+            "--output=/var/run/cdi/nvidia.yaml",
+        ),
+        (
+            r"unresolvable CDI devices \S*nvidia\.com/gpu",
+            r"failed to unmarshal CDI Spec.*additionalGids",
+            r"stat nvidia\.com/gpu=\S+: no such file or directory",
+        ),
+        "a run of the component where the lock has the container toolkit",
+    ),
 )
 
 BY_ID = {case.id: case for case in CASES}

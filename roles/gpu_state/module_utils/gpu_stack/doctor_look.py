@@ -9,7 +9,7 @@ import re
 import stat
 import struct
 
-from . import doctor_keys, dpkg, nvidia_container_toolkit, nvidia_driver, platform, preflight
+from . import cdi, doctor_keys, dpkg, nvidia_container_toolkit, nvidia_driver, platform, preflight
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -324,6 +324,14 @@ def toolkit(context):
     return upstream(context.packages[names[0]]["version"]) if names else None
 
 
+def specification(context):
+    """What the look sees of the CDI specification; None without the container toolkit."""
+    version = toolkit(context)
+    if version is None:
+        return None
+    return dict(cdi.look(context, version), path=cdi.place(version))
+
+
 # what programs say
 
 
@@ -392,6 +400,7 @@ def look(context, found, logs=()):
         "unlinked": unlinked(context),
         "toolkit": toolkit(context),
         "docker": nvidia_container_toolkit.docker(context),
+        "cdi": specification(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"
         in (context.read("/etc/docker/daemon.json") or ""),
         "distribution": platform.identity(found["platform"]),

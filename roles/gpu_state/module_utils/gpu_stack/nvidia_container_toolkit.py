@@ -10,7 +10,7 @@ and a test renders both.
 import json
 import re
 
-from . import dpkg, nvidia_cuda, written
+from . import cdi, dpkg, nvidia_cuda, written
 from .change import change
 
 NAME = "nvidia_container_toolkit"
@@ -142,7 +142,7 @@ def docker(context):
 
 
 def look(context):
-    """{version, packages, files, written, stale, flaws, docker}; of a stack without it the version.
+    """{version, packages, files, written, stale, flaws, docker, cdi}; of other stacks the version.
 
     That one is asked of dpkg, whose status is read anyway.
     """
@@ -160,6 +160,7 @@ def look(context):
         "stale": stale(context, url(row, context.options)),
         "flaws": dpkg.flaws(context, wanted(row)),
         "docker": docker(context),
+        "cdi": cdi.look(context, row["version"]),
     }
 
 
@@ -266,4 +267,5 @@ def differ(row, found, options):
     changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
     changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))
     changes.extend(_docker_changes(found, options))
+    changes.extend(cdi.differ(NAME, row["version"], found["cdi"], options))
     return changes

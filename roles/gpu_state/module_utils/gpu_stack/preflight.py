@@ -12,6 +12,7 @@ import os
 import re
 
 from . import (
+    cdi,
     dpkg,
     driver_method,
     nvidia_container_toolkit,
@@ -984,6 +985,21 @@ def docker_missing(found, _changes, options, _row):
     ]
 
 
+def podman_too_old(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["cdi"]
+    if cdi.wish(options) != "required" or cdi.reads(seen["podman"]) != ():
+        return []
+    since = ".".join(map(str, cdi.PODMAN_SINCE))
+    return [
+        (
+            "nvidia_container_toolkit_cdi is required, and podman {0} reads no CDI specification; "
+            "{1} is the first that does".format(seen["podman"], since),
+            "install a newer podman, or set nvidia_container_toolkit_cdi: auto, which leaves this "
+            "one alone",
+        )
+    ]
+
+
 def docker_containers(found, changes, _options, _row):
     if not any(one["item"] == nvidia_container_toolkit.RESTART for one in changes):
         return []
@@ -1063,6 +1079,7 @@ RULES = (
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
     Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
+    Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
 )
 
 

@@ -10,6 +10,7 @@ import json
 import re
 
 from . import (
+    cdi,
     cuda,
     cudnn,
     dpkg,
@@ -171,6 +172,8 @@ def look(context, name, owned):
         TOOLKIT: _runtime,
         "tensorflow": _environments,
     }
+    if name == TOOLKIT:
+        found += cdi.remains(context, [one for one, _ in found])
     return found + more[name](context)
 
 
