@@ -1,8 +1,9 @@
 """Every public option of every role runs on a host at another value than its default.
 
-The scenarios `options` and `options_desktop` are where: this test computes from the Python roles
-what they must set, so an option added tomorrow is missing here tomorrow. An option that can have no
-meaning on a local host stands in left_out.yml with its reason.
+The scenarios `options`, `options_desktop` and, for its own role, `nvidia_container_toolkit` are
+where: this test computes from the Python roles what they must set, so an option added tomorrow is
+missing here tomorrow. An option that can have no meaning on a local host stands in left_out.yml
+with its reason.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import yaml
 from provision.roles import all_options
 
 MOLECULE = Path(__file__).parents[2] / "molecule"
+SCENARIOS = ("options", "options_desktop", "nvidia_container_toolkit")
 PUBLIC = {name: option for name, option in all_options().items() if option.public}
 
 
@@ -26,7 +28,8 @@ def load(path: Path) -> Any:
 def values() -> dict[str, list[Any]]:
     """{option: its values in the scenarios}."""
     found: dict[str, list[Any]] = {}
-    files = [*MOLECULE.glob("options*/lab/host_vars/*.yml"), MOLECULE / "options" / "before.yml"]
+    files = [file for name in SCENARIOS for file in MOLECULE.glob(f"{name}/lab/host_vars/*.yml")]
+    files.append(MOLECULE / "options" / "before.yml")
     for path in sorted(files):
         for name, value in load(path).items():
             found.setdefault(name, []).append(value)
@@ -43,8 +46,8 @@ def effects() -> set[str]:
     """Options whose effect is looked at on the host."""
     return {
         name
-        for path in MOLECULE.glob("options*/effects.yml")
-        for entry in load(path)["options_effects"]
+        for scenario in SCENARIOS
+        for entry in load(MOLECULE / scenario / "effects.yml")["options_effects"]
         for name in entry["options"]
     }
 
@@ -65,7 +68,7 @@ def test_option_runs_on_a_host_at_another_value_than_its_default(name: str) -> N
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_option_is_seen_to_have_its_effect(name: str) -> None:
     assert (name in effects()) != (name in left_out()), (
-        f"{name} needs either a command in molecule/options*/effects.yml that sees its effect, "
+        f"{name} needs either a command in molecule/*/effects.yml that sees its effect, "
         "or a reason in molecule/options/left_out.yml"
     )
 

@@ -1,0 +1,139 @@
+"""The scenario's host and project: a Debian 12 whose owner runs docker and podman.
+
+dockerd and podman run for real in it, which is a privileged container for that. The toolkit's four
+packages are stand-ins (tests/ground/toolkit.py): locked from this machine, and then served by the
+host itself, which is another place with a CA of its own. create.yml calls this as it calls
+scripts/demo.py for the other scenarios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from provision import locallab  # noqa: E402 - this tree's, wherever Molecule is
+from provision.locallab import cudnn_archive  # noqa: E402
+from provision.locallab.machine import cache_directory  # noqa: E402
+from tests.ground import toolkit  # noqa: E402
+from tests.ground.server import Authority  # noqa: E402
+
+# What stands in the owner's daemon.json and has to stay there.
+FOREIGN = {"storage-driver": "vfs", "log-driver": "json-file", "labels": ["rack=7"]}
+# overlay, which both would choose, can't lie on a container's own overlay.
+STORAGE = """\
+[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+"""
+SERVER = """\
+import functools, http.server, ssl
+log = open("/srv/lab/requests.log", "a", buffering=1)
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_request(self, code="-", size="-"):
+        log.write("{} {} {}\\n".format(self.command, self.path, int(code)))
+handler = functools.partial(Handler, directory="/srv/lab/www")
+server = http.server.ThreadingHTTPServer(("", 8443), handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/srv/lab/server.pem", "/srv/lab/server.key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+OWNER = f"""\
+set -e
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+apt-get -qq install -y --no-install-recommends \
+  docker.io podman crun netavark busybox-static > /dev/null
+usermod --append --groups docker "$1"
+{toolkit.TINY}tar -C /root/tiny -c . | docker import - tiny
+tar -C /root/tiny -c . | podman import - tiny
+systemd-run --unit=lab-repository /usr/bin/python3 /srv/lab/server.py
+"""
+
+
+def settle(lab: locallab.Lab, authority: Authority, www: Path) -> None:
+    """The host as its owner has it, and the repository that it serves."""
+    (host,) = lab.hosts
+
+    def root(*command: str, stdin: str = "") -> None:
+        lab.podman.call("exec", "--interactive", host.container, *command, stdin=stdin.encode())
+
+    root("mkdir", "-p", "/srv/lab", "/etc/docker", "/etc/containers")
+    lab.podman.call("cp", str(www), f"{host.container}:/srv/lab/www")
+    certificate, private = authority.issue(host.address)
+    for path, text in {
+        "/srv/lab/server.pem": certificate.read_text("ascii"),
+        "/srv/lab/server.key": private.read_text("ascii"),
+        "/srv/lab/ca.pem": authority.bundle.read_text("ascii"),
+        "/srv/lab/server.py": SERVER,
+        "/etc/containers/storage.conf": STORAGE,
+        "/etc/docker/daemon.json": json.dumps(FOREIGN, indent=2),
+    }.items():
+        root("sh", "-c", 'cat > "$0"', path, stdin=text)
+    root("sh", "-c", OWNER, "sh", host.user)
+
+
+def write(project: Path, lab: locallab.Lab, more: Path) -> None:
+    """The inventory."""
+    archive = cudnn_archive.pack(cache_directory(), version="8.7.0.84")
+    cudnn = {"version": archive.version, "cuda": archive.cuda, "sha256": archive.sha256}
+    inventory = lab.inventory("gpu_hosts")
+    inventory["gpu_hosts"].setdefault("vars", {})["gpu_stack"] = {
+        "tensorflow": "2.14", "cudnn": cudnn, "container_toolkit": True
+    }  # fmt: skip
+    shutil.rmtree(project / "lab", ignore_errors=True)
+    shutil.copytree(more, project / "lab")
+    (project / "lab" / "hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
+
+
+def provision(*arguments: str, trusted: Path) -> None:
+    """Run the command line as a person would."""
+    environment = {**os.environ, "SSL_CERT_FILE": str(trusted)}
+    command = [sys.executable, "-m", "provision.cli", *arguments]
+    code = subprocess.run(command, check=False, env=environment).returncode
+    if code:
+        raise SystemExit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--project", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--host", action="append", dest="hosts", required=True)
+    parser.add_argument("--lab", type=Path, required=True)
+    chosen = parser.parse_args()
+    project, owner = chosen.project, os.environ.get("PROVISION_LAB_OWNER")
+    locallab.down(chosen.name, state_dir=project / ".lab")
+    project.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(project / "ground", ignore_errors=True)
+    lab = locallab.up(
+        chosen.name, state_dir=project / ".lab", hosts=chosen.hosts, platform="debian12",
+        privileged=True, arguments=["--cgroupns=host"],
+        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
+        keep=not owner, owner_pid=int(owner) if owner else None,
+    )  # fmt: skip
+    with toolkit.serve(project / "ground", versions=["1.20.1"]) as site:
+        write(project, lab, chosen.lab)
+        key, trusted = project / "ground" / "toolkit.asc", project / "ground" / "trusted.pem"
+        key.write_text(site.key.armored, "ascii")
+        system = Path("/etc/ssl/certs/ca-certificates.crt").read_text("utf-8")
+        trusted.write_text(system + site.ca.read_text("ascii"), "utf-8")
+        mirror = ["--nvidia-mirror", site.web.url, "--nvidia-key", str(key)]
+        provision("lock", "--project", str(project), *mirror, trusted=trusted)
+        provision("render", str(project), trusted=trusted)
+        settle(lab, site.web.authority, site.web.root)
+
+
+if __name__ == "__main__":
+    main()
