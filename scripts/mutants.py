@@ -155,6 +155,7 @@ def on_hosts() -> dict[str, str]:
         "logged-in": "tests/hosts/test_reboot.py",
         "maintenance-window": "tests/hosts/test_reboot.py",
         "packaged-driver": "tests/hosts/test_driver_ways.py",
+        "podman-too-old": "tests/hosts/test_container_toolkit.py",
         "run-in-progress": "tests/hosts/test_two_runs.py",
     }
 

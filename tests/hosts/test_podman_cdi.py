@@ -44,6 +44,10 @@ def test_podman_and_docker_list_the_hosts_simulated_gpus(host: Host) -> None:
     refused = host.root(f"{ALL} 2>&1 || true")
     assert "unresolvable CDI devices" in refused, refused
     assert ETC in host.plan(OLD)
+    for version in (OLD, NEW):
+        dry = host.play(version, "--check")
+        assert dry.returncode == 0, dry.stdout[-4000:]
+        assert host.root(f"ls {ETC} {RUN} 2>/dev/null || true") == ""
     host.becomes(OLD)
     gpus = host.root("nvidia-smi -L")
     assert gpus.count("GPU-") == 2

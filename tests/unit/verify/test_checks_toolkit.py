@@ -142,6 +142,7 @@ def test_where_podman_reads_none_it_is_not_applicable(changes: dict[str, Any], r
 @pytest.mark.parametrize(
     ("podman", "version", "passes"),
     [
+        ("4.1", "0.5.0", True),
         ("4.1.0", "0.5.0", True),
         ("5.0.3", "0.5.1", False),
         ("5.0.3", "0.7.0", False),
