@@ -131,7 +131,12 @@ def test_the_stack_with_the_toolkit_is_proven_in_one_run(host: Docked) -> None:
     found = host.proven()
     assert "nvidia_container_toolkit" in found["components"]
     assert found["found"]["nvidia_container_toolkit"] == "1.20.1"
-    assert set(host.results().values()) == {"passed"}, host.results()
+    # There is no podman, so nobody reads a CDI specification.
+    assert host.results() == {
+        "nvidia_container_toolkit.packages": "passed",
+        "nvidia_container_toolkit.docker": "passed",
+        "nvidia_container_toolkit.cdi": "not_applicable",
+    }
     runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
     assert host.config() == {**FOREIGN, "runtimes": runtime}
     assert "nvidia" in host.runtimes()
