@@ -63,21 +63,25 @@ def test_podman_and_docker_list_the_hosts_simulated_gpus(host: Host) -> None:
 
 
 def test_a_new_driver_makes_it_stale_and_the_next_run_makes_it_anew(host: Host) -> None:
-    """Its libraries have other names; what somebody else had written is kept."""
+    """Its libraries have other names; what somebody else had written is kept.
+
+    Somebody else's is in /run too, where podman looks first.
+    """
     folder = "/usr/lib/x86_64-linux-gnu/nvidia/current"
     before = host.root(f"sed 1d {ETC}")
     host.root(
         f"cd {folder}; for one in *.so.535.*; do new=${{one%.so.535.*}}.so.535.999.01;"
         " mv $one $new; ln -sf $new ${one%.so.535.*}.so.1; done; ldconfig;"
         " sed -i s/^driver_version=.*/driver_version=535.999.01/ /etc/gpu-simulated;"
-        f" sed -i 1d {ETC}"
+        f" sed -i 1d {ETC}; mkdir -p /run/cdi; cp {ETC} {RUN}"
     )
     assert "no such file" in host.root(f"{ALL} 2>&1 || true").lower()
-    assert host.plan(OLD) == [ETC]
+    assert host.plan(OLD) == [RUN, ETC]
     dry = host.play(OLD, "--check")
     assert f"Would make {ETC}: names {folder}/" in dry.stdout, dry.stdout[-3000:]
-    assert host.plan(OLD) == [ETC]
+    assert host.plan(OLD) == [RUN, ETC]
     host.becomes(OLD)
+    assert host.root(f"ls {RUN} 2>/dev/null || true") == "", "podman would take that one"
     assert host.root(ALL) == host.root("nvidia-smi -L")
     assert "535.999.01" in host.root(f"cat {ETC}")
     assert host.root(f"cat {ETC}.provision-saved") == before.strip()

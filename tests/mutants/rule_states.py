@@ -73,7 +73,7 @@ def docked() -> dict[str, Any]:
             "fault": None,
         },
         "cdi": {
-            "podman": "4.3.1", "driver": True, "fault": None, "coming": None, "left": False,
+            "podman": "4.3.1", "driver": True, "fault": None, "coming": None, "left": None,
             "disabled": [], "dropin": None,
         },
     }  # fmt: skip

@@ -121,6 +121,19 @@ def test_a_newer_toolkit_is_told_what_podman_reads(
     assert programs.asked.count(["nvidia-ctk", "cdi", "generate"]) == 1
 
 
+def test_what_podman_would_take_before_it_goes_where_it_is_of_no_use(
+    programs: Programs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(programs.root, cdi.ETC, f"{cdi.MARK}.\n{GOOD}")
+    other = put(programs.root, cdi.RUN, GOOD)
+    assert answer(capsys, "look", OLD)["left"] is None
+    assert not answer(capsys, "make", OLD)["changed"]
+    put(programs.root, cdi.RUN, specification("/gone"))
+    assert answer(capsys, "make", OLD)["changed"]
+    assert not other.exists()
+    assert (programs.root / cdi.ETC.lstrip("/")).exists()
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [

@@ -148,10 +148,23 @@ def fault(content, newest, opened):
     return None
 
 
+def left(version, newest, opened):
+    """The path of a specification that has to go; None where none does.
+
+    Of two that name one device podman takes that of /var/run/cdi. What the role made for an older
+    toolkit is of no use beside it; where the role's own is in /etc, a bad one there hides it.
+    """
+    path = ETC if place(version) == RUN else RUN
+    content = text(path)
+    if content is None:
+        return None
+    goes = content.startswith(MARK) if path == ETC else fault(content, newest, opened) is not None
+    return path if goes else None
+
+
 def look(version):
     """What is there."""
     found, opened = podman(), library()
-    left = text(ETC) if place(version) == RUN else None
     return {
         "podman": found,
         "reads": reads(found) != (),
@@ -159,7 +172,7 @@ def look(version):
         "driver": opened is not None,
         "path": place(version),
         "fault": fault(text(place(version)), reads(found), opened),
-        "left": left is not None and left.startswith(MARK),
+        "left": left(version, reads(found), opened),
         "unit": place(version) == RUN,
     }
 
@@ -211,9 +224,10 @@ def make(version):
         if seen["path"] == ETC and not (content or MARK).startswith(MARK):
             saved = keep(ETC)
         replace(inside(seen["path"]), "{0}.\n{1}".format(MARK, out))
-    if seen["left"]:
-        os.unlink(inside(ETC))
-    return {"changed": seen["fault"] is not None or seen["left"], "saved": saved}
+    if seen["left"] is not None:
+        os.unlink(inside(seen["left"]))
+    changed = seen["fault"] is not None or seen["left"] is not None
+    return {"changed": changed, "saved": saved}
 
 
 def take(_version, *owned):

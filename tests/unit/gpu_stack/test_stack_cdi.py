@@ -244,6 +244,14 @@ def test_what_the_role_made_for_an_older_toolkit_goes(refreshed: Host) -> None:
     assert items(refreshed, "1.20.1") == []
 
 
+def test_one_of_no_use_in_the_way_of_an_older_toolkits_goes(host: Host) -> None:
+    host.write(cdi.ETC, MADE)
+    host.write(cdi.RUN, GOOD)
+    assert items(host) == []
+    host.write(cdi.RUN, specification("/gone"))
+    assert items(host) == [(cdi.RUN, "present", "absent")]
+
+
 # a driver that comes in the same run
 
 

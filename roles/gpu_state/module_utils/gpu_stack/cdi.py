@@ -135,14 +135,17 @@ def look(context, version):
     library = None if path is None else context.resolve(path)
     text = context.read(place(version))
     old, new = driver_of(text or ""), wished.get("version")
-    left = context.read(ETC) if refreshed(version) else None
+
+    def wrong(content):
+        return fault(content, reads(found), library, context.exists)
+
     units = [UNIT + ".path", UNIT + ".service"] if refreshed(version) else []
     return {
         "podman": found,
         "driver": library is not None or bool(wished),
-        "fault": fault(text, reads(found), library, context.exists),
+        "fault": wrong(text),
         "coming": old if old and new and old != new else None,
-        "left": left is not None and left.startswith(MARK),
+        "left": left(version, context.read, wrong),
         "disabled": [
             one for one in units
             if context.exists("/etc/systemd/system/" + one)
@@ -150,6 +153,20 @@ def look(context, version):
         ],
         "dropin": context.read(DROPIN),
     }  # fmt: skip
+
+
+def left(version, read, wrong):
+    """The path of a specification that has to go; None where none does.
+
+    Of two that name one device podman takes that of /var/run/cdi. What the role made for an older
+    toolkit is of no use beside it; where the role's own is in /etc, a bad one there hides it.
+    """
+    path = ETC if refreshed(version) else RUN
+    text = read(path)
+    if text is None:
+        return None
+    goes = text.startswith(MARK) if path == ETC else wrong(text) is not None
+    return path if goes else None
 
 
 def concerned(seen, options):
@@ -166,7 +183,7 @@ _REASONS = {
     "made": "podman gives GPUs to containers by it",
     "dropin": "this podman reads no newer CDI specification",
     "unit": "it makes the specification at boot",
-    "left": "NVIDIA's unit writes it to {0}".format(RUN),
+    "left": "podman takes only the one in /var/run/cdi",
 }
 # A change of this reason is one only where the driver is changed in the same run.
 FOLLOWS = "it names the libraries of the driver that is replaced"
@@ -188,7 +205,7 @@ def differ(component, version, seen, options):
     for unit in seen["disabled"]:
         note(unit, "disabled", "enabled", _REASONS["unit"])
     if seen["left"]:
-        note(ETC, "present", "absent", _REASONS["left"])
+        note(seen["left"], "present", "absent", _REASONS["left"])
     if seen["fault"] is not None:
         note(place(version), seen["fault"], "current", _REASONS["made"])
     elif seen["coming"]:
