@@ -79,8 +79,13 @@ def test_it_is_made_where_there_is_none(
 ) -> None:
     found = answer(capsys, "look", OLD)
     assert (found["fault"], found["path"], found["driver"]) == ("absent", cdi.ETC, True)
-    assert answer(capsys, "make", OLD) == {"changed": True, "saved": None}
+    before = os.umask(0o077)
+    try:
+        assert answer(capsys, "make", OLD) == {"changed": True, "saved": None}
+    finally:
+        os.umask(before)
     file = programs.root / cdi.ETC.lstrip("/")
+    assert file.parent.stat().st_mode & 0o777 == 0o755
     assert file.read_text("utf-8") == f"{cdi.MARK}.\n{GOOD}"
     assert file.stat().st_mode & 0o777 == 0o644
     assert sorted(path.name for path in file.parent.iterdir()) == ["nvidia.yaml"]

@@ -178,8 +178,10 @@ def look(version):
 
 
 def replace(path, content):
-    """The whole file or the old one, for everybody to read."""
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    """The whole file or the old one, for everybody to read, whatever umask this is run with."""
+    if not os.path.isdir(os.path.dirname(path)):
+        os.makedirs(os.path.dirname(path))
+        os.chmod(os.path.dirname(path), 0o755)  # noqa: S103 - podman of any user reads it
     handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".provision-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
