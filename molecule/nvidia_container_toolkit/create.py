@@ -106,25 +106,22 @@ def provision(*arguments: str, trusted: Path) -> None:
         raise SystemExit(code)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--project", type=Path, required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--host", action="append", dest="hosts", required=True)
-    parser.add_argument("--lab", type=Path, required=True)
-    chosen = parser.parse_args()
-    project, owner = chosen.project, os.environ.get("PROVISION_LAB_OWNER")
-    locallab.down(chosen.name, state_dir=project / ".lab")
+def make(project: Path, name: str, hosts: list[str], more: Path) -> locallab.Lab:
+    """The host, and a rendered project for it that was never run.
+
+    `more` is a folder with further files of the inventory (host_vars).
+    """
+    owner = os.environ.get("PROVISION_LAB_OWNER")
     project.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(project / "ground", ignore_errors=True)
     lab = locallab.up(
-        chosen.name, state_dir=project / ".lab", hosts=chosen.hosts, platform="debian12",
+        name, state_dir=project / ".lab", hosts=hosts, platform="debian12",
         privileged=True, arguments=["--cgroupns=host"],
         volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
         keep=not owner, owner_pid=int(owner) if owner else None,
     )  # fmt: skip
     with toolkit.serve(project / "ground", versions=["1.20.1"]) as site:
-        write(project, lab, chosen.lab)
+        write(project, lab, more)
         key, trusted = project / "ground" / "toolkit.asc", project / "ground" / "trusted.pem"
         key.write_text(site.key.armored, "ascii")
         system = Path("/etc/ssl/certs/ca-certificates.crt").read_text("utf-8")
@@ -133,6 +130,18 @@ def main() -> None:
         provision("lock", "--project", str(project), *mirror, trusted=trusted)
         provision("render", str(project), trusted=trusted)
         settle(lab, site.web.authority, site.web.root)
+    return lab
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--project", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--host", action="append", dest="hosts", required=True)
+    parser.add_argument("--lab", type=Path, required=True)
+    chosen = parser.parse_args()
+    locallab.down(chosen.name, state_dir=chosen.project / ".lab")
+    make(chosen.project, chosen.name, chosen.hosts, chosen.lab)
 
 
 if __name__ == "__main__":
