@@ -49,7 +49,7 @@ from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
 from provision.report import html, junit, live, terminal
 from provision.report import load as load_report
-from provision.roles import PREFIXES, ROLES, all_options
+from provision.roles import JUDGES, PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
 from provision.values import HostFacts, plain
@@ -149,7 +149,7 @@ def _read_fleet(
     )
     files = inventory.read_sources(paths)
     export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
-    words = inventory.Words(all_options(), PREFIXES)
+    words = inventory.Words(all_options(), PREFIXES, JUDGES)
     fleet = inventory.parse(export, words, files)
     fleet = discover.with_facts(fleet, _read_discovered(project) if seen is None else seen)
     if not quiet:

@@ -18,7 +18,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,11 +105,38 @@ class OptionRule(Protocol):
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What is wrong with the words of one host: the word, and what to say of it."""
+
+    word: str
+    message: str
+    got: str = ""
+    expected: str = ""
+    hint: str = ""
+
+
+class Judge(Protocol):
+    """Looks at several variables of a host together; the Python roles provide it.
+
+    `names`: what it reads, the first of them the one without which it has nothing to say.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def fault(
+        self, said: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+    ) -> Fault | None:
+        """`said` has the values of those that are set; `written` the place of a text in a file."""
+        ...
+
+
+@dataclass(frozen=True)
 class Words:
     """Our vocabulary in an inventory: role options, and the prefixes that look like ours."""
 
     options: Mapping[str, OptionRule]
     prefixes: tuple[str, ...]
+    judges: tuple[Judge, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,6 +195,13 @@ class Sources:
                 if near in file:
                     return place
         return hits[0][1] if hits else ""
+
+    def written(self, text: str) -> str:
+        """The place of the first line that has `text` in it, whatever it means there, or ""."""
+        for name, content in self.texts.items():
+            if text in content:
+                return f"{name}:{content[: content.index(text)].count(chr(10)) + 1}"
+        return ""
 
     def _search(self, word: str) -> Iterator[tuple[str, str]]:
         """(file's own name, place) of the first line that sets `word` in each file."""
@@ -323,6 +357,8 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
         one = declared.of(host)
         if one is not None:
             facts[host] = one
+    for judge in words.judges:
+        _judge(judge, hosts, groups, sources)
     unique = tuple(dict.fromkeys(warnings))
     absent = _absent(hosts, words, groups, sources)
     return Fleet(hosts, unique, tuple(others), facts, owners, absent, sources)
@@ -341,6 +377,37 @@ def _absent(
         if gone:
             found[host] = gone
     return found
+
+
+def _judge(judge: Judge, hosts: Mapping[str, Wish], groups: _Groups, sources: Sources) -> None:
+    """InputError for the first host at whose words a judge finds fault."""
+    names = [name for name in judge.names if groups.says(name)]
+    if judge.names[0] not in names:
+        return
+    done = set()
+    for host, wish in hosts.items():
+        found = {name: groups.said(name, host, sources) for name in names}
+        said = {name: value for name, (value, _) in found.items() if value is not None}
+        # 10,000 hosts have them from one group: the same objects, and judged once.
+        key = (id(wish), *(id(value) for value, _ in found.values()))
+        if judge.names[0] not in said or key in done:
+            continue
+        done.add(key)
+        fault = judge.fault(said, wish, sources.written)
+        if fault is not None:
+            owner = found[fault.word][1] if fault.word in found else host
+            raise InputError(
+                fault.message,
+                where=sources.where(fault.word, near=owner) or owner or host,
+                got=fault.got,
+                expected=fault.expected,
+                hint=fault.hint,
+            )
+
+
+def is_template(value: object) -> bool:
+    """Does a value hold a template, or something that Ansible Vault keeps?"""
+    return _is_ansibles(value)
 
 
 def _placed_wish(value: Any, owner: str, sources: Sources) -> Wish:
@@ -444,10 +511,14 @@ class _Groups:
             if said[other] != said[first]:
                 wish = word == WISH
                 what = "wish for different stacks" if wish else f"differ in {word}"
+                # Of our own literal words alone the values may be shown.
+                shown = wish or word in (PLATFORM, MODELS) or word.endswith("_state")
+                values = (json.dumps(said[one]) if shown else "..." for one in (first, other))
+                told = [f"{one}: {text}" for one, text in zip((first, other), values, strict=True)]
                 raise InputError(
                     f"two groups of host {host} {what}",
                     where=sources.where(word, near=other),
-                    got=f"{first}: {json.dumps(said[first])}; {other}: {json.dumps(said[other])}",
+                    got="; ".join(told),
                     expected="one wish per host" if wish else "one of them",
                     hint=f"take {host} out of one of them, or write {word} for {host} itself",
                 )

@@ -157,6 +157,7 @@ def on_hosts() -> dict[str, str]:
         "packaged-driver": "tests/hosts/test_driver_ways.py",
         "podman-too-old": "tests/hosts/test_container_toolkit.py",
         "run-in-progress": "tests/hosts/test_two_runs.py",
+        "workspace-in-use": "tests/hosts/test_workspaces.py",
     }
 
 

@@ -47,6 +47,9 @@ def defaults(role: Role) -> bytes:
     for option in role.options:
         comment = textwrap.fill(option.description, 98, initial_indent="# ", subsequent_indent="# ")
         body = dump({option.name: option.default}).decode().removeprefix("---\n")
+        if not option.name.startswith(f"{role.name}_"):
+            # A list that is the role's own name in the plural.
+            body = body.rstrip("\n") + " # noqa: var-naming[no-role-prefix]\n"
         blocks.append(f"{comment}\n{body}")
     return (blocks[0] + "\n".join(blocks[1:])).encode()
 

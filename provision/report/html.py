@@ -57,6 +57,7 @@ COMPONENT_NAMES = {
     "gpu_env": "Environment",
     "nvidia_container_toolkit": "Container toolkit",
     "tensorflow": "TensorFlow",
+    "gpu_workspace": "Workspaces",
     "receipt": "Receipt",
 }
 MODES = {

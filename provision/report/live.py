@@ -37,6 +37,7 @@ TITLES = {
     "gpu_env": "env",
     "nvidia_container_toolkit": "toolkit",
     "tensorflow": "TF",
+    "gpu_workspace": "people",
 }
 BAD = ("failed", "unreachable", "blocked")
 # Lines around the table: its head, the counts, the prompt.

@@ -6,6 +6,7 @@ from provision.roles import (
     cuda,
     cudnn,
     gpu_env,
+    gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
     site,
@@ -20,8 +21,12 @@ ROLES: tuple[Role, ...] = (
     gpu_env.ROLE,
     nvidia_container_toolkit.ROLE,
     tensorflow.ROLE,
+    gpu_workspace.ROLE,
 )
 SITE = site.ROLE
+
+# What several variables of a host say together.
+JUDGES = (gpu_workspace.Workspaces(),)
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.
 PREFIXES = (*(f"{role.name}_" for role in ROLES), "gpu_")

@@ -86,7 +86,10 @@ class Check:
         if seen.error and self.id != "host.answers":
             return not_applicable("the host did not answer")
         component = self.id.partition(".")[0]
-        if component not in ("host", "receipt") and not seen.row.get(component):
+        # The inventory's, and in no lock.
+        if component == "gpu_workspace" and not workspaces(seen):
+            return not_applicable("nobody has a workspace here")
+        if component not in ("host", "receipt", "gpu_workspace") and not seen.row.get(component):
             if component in ("cuda", "cudnn") and cuda_as_wheels(seen):
                 return not_applicable("CUDA comes with TensorFlow's wheels")
             return not_applicable(f"the stack has no {component}")
@@ -693,6 +696,53 @@ def tensorflow_trains(seen: Seen) -> Verdict:
     return passed(detail)
 
 
+def workspaces(seen: Seen) -> bool:
+    """Has anybody a workspace on this host?"""
+    return bool(seen.options.get("gpu_workspaces"))
+
+
+@check("gpu_workspace.runs", "Everybody's workspace runs", workspaces)
+def workspaces_run(seen: Seen) -> Verdict:
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["error"]:
+            return f"docker could not start it: {diagnose.last_line(found['error'])}"
+        return None if found["unit"] == "active" else f"its unit is {found['unit'] or 'not there'}"
+
+    return judge_people(seen, fault, "active")
+
+
+@check("gpu_workspace.jupyter", "Jupyter answers, and lets nobody in without a token", workspaces)
+def jupyter_refuses_strangers(seen: Seen) -> Verdict:
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["status"] is None:
+            return "nothing answers at its port"
+        if found["status"] in (401, 403):
+            return None
+        return f"it answers without a token, with status {found['status']}"
+
+    return judge_people(seen, fault, "refused without a token")
+
+
+@check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
+def workspace_limits(seen: Seen) -> Verdict:
+    if not any(one.get("memory") or one.get("cpus") for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has a limit")
+
+    def fault(one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        wanted = {}
+        if one.get("memory"):
+            wanted["memory"] = str(size(one["memory"]))
+        if one.get("cpus"):
+            wanted["cpu"] = str(int(one["cpus"] * 100000))
+        for key, value in wanted.items():
+            there = (found["limits"].get(key) or ["nothing"])[0]
+            if there != value:
+                return f"{key} is limited to {there}, not {value}"
+        return None
+
+    return judge_people(seen, fault, "as wished")
+
+
 @check("receipt.lock", "The receipt on the host names this lock")
 def receipt_names_the_lock(seen: Seen) -> Verdict:
     found = seen.probe["receipt"]
@@ -741,6 +791,25 @@ def runtimes(output: str) -> list[str]:
     except ValueError:
         return []
     return sorted(found) if isinstance(found, dict) else []
+
+
+def judge_people(
+    seen: Seen, fault: Callable[[dict[str, Any], dict[str, Any]], str | None], good: str
+) -> Verdict:
+    """Everybody's workspace by one question: `fault` says what is wrong with a person's."""
+    people = seen.options["gpu_workspaces"]
+    answers = {one["name"]: fault(one, seen.probe["workspaces"][one["name"]]) for one in people}
+    wrong = [f"{name}: {answers[name]}" for name in sorted(answers) if answers[name]]
+    if wrong:
+        hint = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME` say why"
+        return failed(some_of(wrong), f"{hint}; {AGAIN}", "; ".join(wrong))
+    return passed(f"{good}: {', '.join(sorted(answers))}")
+
+
+def size(text: str) -> int:
+    """Bytes of "16g"; the role has refused what is no size."""
+    plain = text.lower().rstrip("b")
+    return int(plain[:-1]) << {"k": 10, "m": 20, "g": 30}[plain[-1]]
 
 
 def judge_nvcc(seen: Seen, where: str) -> Verdict:

@@ -46,6 +46,7 @@ OPTIONS = {
     "gpu_env_variables": {},
     "gpu_env_xla_cuda_data_dir": "",
     "tensorflow_root": "/opt/tensorflow",
+    "gpu_workspaces": [],
 }
 MARK = "PROVISION-PROBE "
 # Each host is one ssh process that mostly waits for TensorFlow on the other side.

@@ -452,6 +452,45 @@ def cdi(specifications: tuple[str, ...] = SPECIFICATIONS) -> dict[str, Any]:
     return found
 
 
+def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Each person's workspace as anybody of the host may see it; no token is asked with.
+
+    The program that starts a container notes it where all can read: /run/gpu-workspace/NAME.json.
+    """
+    found = {}
+    for name in sorted(one["name"] for one in people):
+        try:
+            state = json.loads(read(f"/run/gpu-workspace/{name}.json") or "{}")
+        except ValueError:
+            state = {}
+        unit = run(["systemctl", "is-active", f"gpu-workspace@{name}.service"])
+        groups = state.get("groups") or {}
+        found[name] = {
+            "unit": unit["stdout"].strip(),
+            "error": state.get("error"),
+            "status": http_status(state.get("address"), state.get("port")),
+            "limits": {key: (read(groups[key]) or "").split() for key in sorted(groups)},
+        }
+    return found
+
+
+def http_status(address: str | None, port: int | None) -> int | None:
+    """What Jupyter says to somebody without a token; None where nothing answers."""
+    if not address or not port:
+        return None
+    import http.client
+
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    try:
+        connection.request("GET", "/api/status")
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
 def receipt(path: str = "/var/lib/provision/receipt.json") -> dict[str, Any]:
     """The receipt's lock digest and stack, or why it can't be read."""
     content = read(path)
@@ -514,6 +553,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
     if row.get("nvidia_container_toolkit"):
         found["docker"], found["cdi"] = docker(), cdi()
+    if options.get("gpu_workspaces"):
+        found["workspaces"] = workspaces(options["gpu_workspaces"])
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
         found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)

@@ -28,12 +28,13 @@ LIB = "/usr/lib/x86_64-linux-gnu"
 SIMULATED = "/usr/local/lib/gpu-simulated"
 CUDNN = "/opt/nvidia/cudnn/current"
 SITE = "/opt/tensorflow/current/lib/python3.9/site-packages"
-# The last three are of stacks whose CUDA comes as wheels, or that have the container toolkit; the
-# labs of these tests have neither.
+# From the third on they are of stacks whose CUDA comes as wheels, or that have the container
+# toolkit, or of hosts with workspaces; the labs of these tests have none of it.
 NOT_ON_A_LAB_HOST = {
     *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"),
     *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
     "nvidia_container_toolkit.cdi",
+    *("gpu_workspace.runs", "gpu_workspace.jupyter", "gpu_workspace.limits"),
 }
 AWAY = "/var/tmp/away/"
 # Another CUDA's nvcc, as it stands in front of PATH after somebody's hurried installation.

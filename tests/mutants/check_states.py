@@ -32,6 +32,9 @@ OTHER_STACK = (
     "nvidia_container_toolkit.docker",
     "nvidia_container_toolkit.cdi",
     "tensorflow.cuda_wheels",
+    "gpu_workspace.runs",
+    "gpu_workspace.jupyter",
+    "gpu_workspace.limits",
 )
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 PROC_VERSION = """\
@@ -131,6 +134,21 @@ def containers() -> dict[str, Any]:
         "nvidia_container_toolkit_hold": True,
         "nvidia_container_toolkit_docker": "required",
     }
+    return data
+
+
+@fresh
+def shared() -> dict[str, Any]:
+    """The machine with workspaces for two; made up, not recorded."""
+    data = machine()
+    data["options"]["gpu_workspaces"] = [
+        {"name": "ada", "gpus": [0], "port": 8801, "cpus": 0.5, "memory": "512m"},
+        {"name": "bob", "gpus": "none", "port": 8802},
+    ]
+    limits = {"cpu": ["50000"], "memory": ["536870912"]}
+    one = {"unit": "active", "error": None, "status": 403, "limits": limits}
+    free = {"cpu": ["-1"], "memory": ["9223372036854771712"]}
+    data["probe"]["workspaces"] = {"ada": one, "bob": {**one, "limits": free}}
     return data
 
 
@@ -961,6 +979,43 @@ def cdi_states() -> Iterator[State]:
         yield State(check, fact, changes, (words,), base=containers, machine_only=True)
 
 
+def workspace_states() -> Iterator[State]:
+    ada = "probe/workspaces/ada"
+    runs, answers, limits = (f"gpu_workspace.{name}" for name in ("runs", "jupyter", "limits"))
+    port = "driver failed: port is already allocated"
+    for check, fact, changes, words in (
+        (runs, "somebody stopped a unit", {f"{ada}/unit": "inactive"}, "ada: its unit is inactive"),
+        (runs, "a unit is gone", {f"{ada}/unit": ""}, "ada: its unit is not there"),
+        (runs, "docker could not start it", {f"{ada}/error": "docker: failed\n" + port}, port),
+        (answers, "nothing answers", {f"{ada}/status": None}, "ada: nothing answers at its port"),
+        (
+            answers,
+            "anybody is let in",
+            {f"{ada}/status": 200},
+            "it answers without a token, with status 200",
+        ),
+        (
+            limits,
+            "the memory has no limit",
+            {f"{ada}/limits/memory": ["max"]},
+            "memory is limited to max, not 536870912",
+        ),
+        (
+            limits,
+            "the processors have none",
+            {f"{ada}/limits/cpu": ["max", "100000"]},
+            "cpu is limited to max, not 50000",
+        ),
+        (
+            limits,
+            "the kernel's file is gone",
+            {f"{ada}/limits": {}},
+            "memory is limited to nothing, not 536870912",
+        ),
+    ):
+        yield State(check, fact, changes, (words,), base=shared, machine_only=True)
+
+
 def other_states() -> Iterator[State]:
     refused = "ssh: connect to host gpu01 port 22: Connection refused"
     everything = tuple(
@@ -1012,6 +1067,7 @@ def states() -> tuple[State, ...]:
         *tensorflow_states(),
         *toolkit_states(),
         *cdi_states(),
+        *workspace_states(),
         *wheels_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.check)))

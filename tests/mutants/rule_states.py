@@ -37,6 +37,7 @@ def container() -> dict[str, Any]:
     """The host as it was recorded: {found, row, options}."""
     data = copy.deepcopy(recorded())
     del data["about"]
+    data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     return {**data, "options": {}}
 
 
@@ -78,6 +79,25 @@ def docked() -> dict[str, Any]:
         },
     }  # fmt: skip
     data["found"]["preflight"]["docker"] = {"count": 0, "live_restore": False}
+    return data
+
+
+@fresh
+def shared() -> dict[str, Any]:
+    """The machine, on which ada and bob are to have workspaces; made up."""
+    data = machine()
+    data["found"]["gpus"] = [{"index": n, "device": "0x1eb8"} for n in range(2)]
+    data["found"]["state"]["gpu_workspace"]["files"] = {}
+    data["found"]["preflight"]["workspaces"] = {
+        "docker": True,
+        "ports": [],
+        "memory": 4 * GIB,
+        "in_use": {},
+    }
+    data["options"]["gpu_workspaces"] = [
+        {"name": "ada", "gpus": [1], "port": 8801, "memory": "3g"},
+        {"name": "bob", "gpus": 2, "port": 8802, "memory": "1024m", "shared": True},
+    ]
     return data
 
 
@@ -520,6 +540,44 @@ def podman_states() -> Iterator[State]:
         yield State(rule, f"podman is {version!r}", {podman: version, **required}, base=docked)
 
 
+def workspace_states() -> Iterator[State]:
+    seen, here = PRE + "workspaces/", {"base": shared, "only": ("gpu_workspace",)}
+    nobody = {"options": {"gpu_workspaces": []}}
+    rule, gone = "workspace-docker", {seen + "docker": False}
+    words = ("workspaces are its containers (ada, bob)", "install docker.io")
+    yield State(rule, "docker does not answer", gone, words, **here)
+    yield State(rule, "nobody is wished for", {**gone, **nobody}, **here)
+    yield State(rule, "docker answers", {}, **here)
+    rule = "workspace-port"
+    words = ("port 8802 of bob is in use by something else", "give bob another port")
+    yield State(rule, "something listens at a port", {seen + "ports": [8802]}, words, **here)
+    yield State(rule, "nothing does", {seen + "ports": []}, **here)
+    rule, people = "workspace-gpu", "options/gpu_workspaces/"
+    words = ("ada is to get GPU 2, and this host has 2", "indices count from 0")
+    yield State(rule, "an index that is not there", {people + "0/gpus": [2, 3]}, words, **here)
+    words = ("bob is to get 3 GPUs, and this host has 2",)
+    yield State(rule, "more than there are", {people + "1/gpus": 3}, words, **here)
+    words = ("ada is to get all GPUs, and this host has 0",)
+    none = {"found/gpus": [], people + "1/gpus": "none"}
+    yield State(rule, "all of none", {**none, people + "0/gpus": "all"}, words, **here)
+    yield State(rule, "none of none", {**none, people + "0/gpus": "none"}, **here)
+    uuids = {people + "0/gpus": ["GPU-c03f7aa8", 0]}
+    yield State(rule, "a UUID, of which the bus knows nothing", uuids, **here)
+    yield State(rule, "all of some", {people + "0/gpus": "all"}, **here)
+    rule = "workspace-memory"
+    words = ("may use 4096 MiB together, and this host has 4095 MiB", "give less memory")
+    yield State(rule, "a byte too much", {seen + "memory": 4 * GIB - 1}, words, **here)
+    yield State(rule, "just as much", {seen + "memory": 4 * GIB}, **here)
+    yield State(rule, "nobody knows", {seen + "memory": None}, **here)
+    yield State(rule, "no limit", {seen + "memory": GIB, people + "0/memory": ""}, **here)
+    rule, busy = "workspace-in-use", {seen + "in_use": {"eve": 1, "bob": 2}}
+    words = ("have kernels or terminals open: bob (2), eve (1)", "-e gpu_workspace_in_use=stop")
+    yield State(rule, "people are at work", busy, words, **here)
+    stop = {**shared()["options"], "gpu_workspace_in_use": "stop"}
+    yield State(rule, "they are to be stopped", {**busy, "options": stop}, **here)
+    yield State(rule, "nobody is", {seen + "in_use": {}}, **here)
+
+
 def running_states() -> Iterator[State]:
     """Another run on this host: at work, cut off, or ended and still cleaning up."""
     running = PRE + "running"
@@ -596,7 +654,7 @@ def people_states() -> Iterator[State]:
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
-    found += [*people_states(), *docker_states(), *podman_states()]
+    found += [*people_states(), *docker_states(), *podman_states(), *workspace_states()]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 

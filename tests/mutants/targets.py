@@ -12,6 +12,7 @@ GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
 WHEELS = "tests/unit/verify/test_checks_wheels.py"
 EDGES = "tests/unit/verify/test_checks_edges.py"
 TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"
+WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
 TARGETS = (
@@ -23,6 +24,7 @@ TARGETS = (
             "tests/unit/verify/test_checks_wheels.py",
             EDGES,
             TOOLKIT,
+            WORKSPACES,
             STATES,
         ),
     ),

@@ -16,7 +16,7 @@ NAMES = [
     name
     for name in (
         *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
-        *("nvidia_container_toolkit", "tensorflow"),
+        *("nvidia_container_toolkit", "tensorflow", "gpu_workspace"),
     )
     if (ROLES / name).is_dir()
 ]
@@ -87,7 +87,8 @@ def words(role: str) -> set[str]:
     found: set[str] = set()
     for path in sources(role):
         text = re.sub(r"^\s*#.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        found |= set(re.findall(rf"\b(?:__)?{role}_\w+", text))
+        # A role's one list may be its name in the plural.
+        found |= set(re.findall(rf"\b(?:__)?{role}(?:_\w+|s\b)", text))
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -215,6 +216,7 @@ class ActionModule(ActionBase):
         if names is None:
             names = task_vars.get("__gpu_state_option_names") or {}
         options = self._of_the_host(names, task_vars)
+        options["gpu_workspace_digests"] = self._digests(task_vars)
         doctor = {}
         if boolean(self._templar.template(given.get("doctor", False)), strict=False):
             logs = self._templar.template(given.get("logs", task_vars.get("gpu_doctor_logs", [])))
@@ -254,6 +256,16 @@ class ActionModule(ActionBase):
             except AnsibleUndefinedVariable:  # as with the filter `default`
                 continue
         return found
+
+    def _digests(self, task_vars: dict[str, Any]) -> dict[str, str]:
+        """SHA-256 of each token of the workspaces: the look compares, and sees none of them."""
+        tokens = plain(self._templar.template(task_vars.get("gpu_workspace_tokens") or {}))
+        if not isinstance(tokens, dict):
+            return {}
+        return {
+            name: hashlib.sha256(str(token).encode("utf-8")).hexdigest()
+            for name, token in tokens.items()
+        }
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         """The answer over standard input; None where that can't be done here."""

@@ -76,7 +76,12 @@ CHANGES = [
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
     change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
+    change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here"),
 ]
+ADA = {"name": "ada", "gpus": [1], "port": 8801, "memory": "2g"}
+WORKSPACES = {"docker": True, "ports": [], "memory": 4 << 30, "in_use": {}}
+PEOPLE = {"options": {"gpu_workspaces": [ADA]}, "gpus": [{"device": "0x20b0"}] * 2}
+
 SHELL = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
 AT_A_LOADED_DRIVER = {"preflight.users": [SHELL], "state.nvidia_driver.loaded": "460.91.03"}
 JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
@@ -227,7 +232,40 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"state.nvidia_container_toolkit.cdi": {"podman": "3.0.1"}},
     ),
 }
+CASES.update(
+    {
+        "workspace-docker": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "docker": False}},
+            {"preflight.workspaces": {**WORKSPACES, "docker": False}},
+        ),
+        "workspace-port": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "ports": [8801]}},
+            {**PEOPLE, "preflight.workspaces": WORKSPACES},
+        ),
+        "workspace-gpu": ({**PEOPLE, "gpus": [{"device": "0x20b0"}]}, PEOPLE),
+        "workspace-memory": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "memory": (2 << 30) - 1}},
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "memory": 2 << 30}},
+        ),
+        "workspace-in-use": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "in_use": {"ada": 2}}},
+            {
+                "gpus": PEOPLE["gpus"],
+                "options": {**PEOPLE["options"], "gpu_workspace_in_use": "stop"},
+                "preflight.workspaces": {**WORKSPACES, "in_use": {"ada": 2}},
+            },
+        ),
+    }
+)
 RULES = {rule.id: rule for rule in preflight.RULES}
+
+
+def test_people_are_named_in_one_order() -> None:
+    people = [{**ADA, "name": name, "gpus": [7]} for name in ("eve", "bob")]
+    changed = [one for one in CHANGES if one["component"] == "gpu_workspace"]
+    arguments = ({**GOOD, "gpus": []}, changed, {"gpu_workspaces": people}, ROW)
+    told = [one["message"].split()[0] for one in preflight.blockers(*arguments)]
+    assert told == ["bob", "eve"]
 
 
 def reasons(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -100,6 +101,33 @@ def test_piped_and_module_agree(tmp_path: Path, module_only: str) -> None:
     assert "using the module" in log
     assert "AnsiballZ_gpu_state" in log
     assert without_ansibles_own(module) == without_ansibles_own(piped)
+
+
+SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
+
+
+def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: str) -> None:
+    """Piped or as a module, whose arguments Ansible shows with -vvv."""
+    said = tmp_path / "said.json"
+    said.write_text(
+        json.dumps(
+            {
+                "gpu_workspaces": [{"name": "ada", "gpus": "none", "port": 8801}],
+                "gpu_workspace_tokens": {"ada": "{{ secret }}"},
+                "secret": SECRET,
+            }
+        )
+    )
+    digest = hashlib.sha256(SECRET.encode()).hexdigest()
+    for python in (sys.executable, module_only):
+        result, log = run(
+            *(tmp_path, "-vvv", "-e", f"@{said}"),
+            *("-e", f"ansible_python_interpreter={python}"),
+            ANSIBLE_PIPELINING="false",
+        )
+        assert "gpu_workspace" in result["components"], log
+        assert SECRET not in log + json.dumps(result)
+        assert (digest in log) == (python == module_only)
 
 
 def test_check_mode_is_changed_with_a_diff(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ COMPONENTS = (
     "gpu_env",
     "nvidia_container_toolkit",
     "tensorflow",
+    "gpu_workspace",
 )
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
 LOOK = "gpu_state"

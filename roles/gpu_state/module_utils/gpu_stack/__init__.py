@@ -11,6 +11,7 @@ from . import (
     cuda,
     cudnn,
     gpu_env,
+    gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
     platform,
@@ -21,7 +22,10 @@ from .change import blocker
 from .context import Context
 
 # In the order in which they are applied: each one may need what stands before it.
-COMPONENTS = [nvidia_driver, cuda, cudnn, gpu_env, nvidia_container_toolkit, tensorflow]
+COMPONENTS = [
+    *(nvidia_driver, cuda, cudnn, gpu_env),
+    *(nvidia_container_toolkit, tensorflow, gpu_workspace),
+]
 
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
@@ -156,6 +160,9 @@ def differences(row, found, options):
 
             remains = found["state"][component.NAME]["remains"]
             changes.extend(removal.differ(component.NAME, remains))
+        elif component is gpu_workspace:
+            # The inventory's alone: no lock has a part for it.
+            changes.extend(component.differ(found["state"][component.NAME], options))
         elif part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
     for part in () if tensorflow.NAME in gone else row.get("beside") or []:
@@ -297,6 +304,9 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
         gone = wished_away(context.row, context.options)
         found["preflight"] = preflight.look(context, run)
         found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
+        if gpu_workspace.NAME in result["components"]:
+            workspaces = gpu_workspace.stands_in_the_way(context, result["changes"])
+            found["preflight"]["workspaces"] = workspaces
         found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
         result = plan(lock, wish, options, found, only, skip)
     return result

@@ -1,0 +1,270 @@
+"""gpu_workspace: a container with Jupyter for each person of a host, kept by systemd."""
+
+from __future__ import annotations
+
+import functools
+import re
+import runpy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from provision.inventory import Fault, is_template
+from provision.roles.base import Options, Role, Row, option
+from provision.shipped import roles_directory
+from provision.values import Wish
+
+_PULLED = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+
+
+@functools.cache
+def _program() -> dict[str, Any]:
+    """What reads the list on the hosts."""
+    return runpy.run_path(str(roles_directory() / "gpu_workspace" / "files" / "gpu_workspace.py"))
+
+
+def people(value: object) -> list[dict[str, Any]]:
+    """The list `gpu_workspaces`, each entry whole. ValueError says what is wrong with it."""
+    read: Callable[[object], list[dict[str, Any]]] = _program()["checked"]
+    return read(value)
+
+
+def size(value: object) -> int | None:
+    """Bytes of "16g", or None."""
+    read: Callable[[object], int | None] = _program()["size"]
+    return read(value)
+
+
+def _people(value: object) -> str | None:
+    try:
+        people(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _image(value: object) -> str | None:
+    if value == "" or (isinstance(value, str) and _PULLED.fullmatch(value)):
+        return None
+    return (
+        f"{value!r} names no one image; expected NAME@sha256:<64 hex digits>, as `docker image "
+        "inspect` lists it under RepoDigests"
+    )
+
+
+def _sha256(value: object) -> str | None:
+    if value == "" or (isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)):
+        return None
+    return f"{value!r} is no SHA-256; expected the 64 lower-case hex digits of `sha256sum FILE`"
+
+
+def _size(value: object) -> str | None:
+    return None if value == "" or size(value) else f'{value!r} is no size; expected one like "256g"'
+
+
+def _root(value: object) -> str | None:
+    fit = isinstance(value, str) and re.fullmatch(r"(/[A-Za-z0-9._-]+)+", value)
+    return None if fit else f"{value!r} is no absolute path of plain names"
+
+
+def _address(value: object) -> str | None:
+    numbers = value.split(".") if isinstance(value, str) else []
+    fit = len(numbers) == 4 and all(one.isdigit() and int(one) < 256 for one in numbers)
+    return None if fit else f"{value!r} is no IPv4 address"
+
+
+class GpuWorkspaceOptions(Options):
+    """Public variables of the role."""
+
+    gpu_workspaces: list[dict[str, Any]] = option(
+        [],
+        "The people who get a workspace, each as {name, gpus, port} and, where it is not the "
+        "default, kind, shared, cpus, memory, shm_size, user, volumes. Who is no longer named is "
+        "stopped; the home stays. Literal data, and no secrets.",
+        looked_at=True,
+        example='[{name: ada, gpus: 1, port: 8801, cpus: 4, memory: "16g"}]',
+        reads=_people,
+    )
+    gpu_workspace_tokens: dict[str, str] = option(
+        {},
+        "Jupyter's tokens as {name: token}, from Ansible Vault; 16 characters at least. For who is "
+        "not named the host makes one, in /etc/gpu-workspace/NAME/token.",
+    )
+    gpu_workspace_image: str = option(
+        "",
+        "The image to pull, by its digest; of a mirror under the mirror's name. Empty: the image "
+        "comes from gpu_workspace_image_file.",
+        looked_at=True,
+        example="registry.example.org/tensorflow/tensorflow@sha256:<64 hex digits>",
+        reads=_image,
+    )
+    gpu_workspace_image_file: str = option(
+        "",
+        "The image as a tar file (docker save) on the machine that runs Ansible, for hosts that "
+        "reach no registry.",
+        path=True,
+        example="/srv/images/tensorflow-2.9.0-gpu-jupyter.tar",
+    )
+    gpu_workspace_image_sha256: str = option(
+        "",
+        "SHA-256 of gpu_workspace_image_file; it is compared before docker loads the file.",
+        looked_at=True,
+        reads=_sha256,
+    )
+    gpu_workspace_root: str = option(
+        "/srv/gpu-workspaces",
+        "Directory of the homes, one for each person; no run removes one.",
+        looked_at=True,
+        reads=_root,
+    )
+    gpu_workspace_address: str = option(
+        "127.0.0.1",
+        "Address of the host that the ports are opened on. Jupyter speaks plain HTTP: another "
+        "address than this one shows tokens and notebooks to whoever sees the traffic.",
+        looked_at=True,
+        reads=_address,
+    )
+    gpu_workspace_host_memory: str = option(
+        "",
+        "What the workspaces of the host may use together; more is then refused by `provision "
+        "render` already. Empty: the memory that the host has, which is asked there.",
+        example='"256g"',
+        reads=_size,
+    )
+    gpu_workspace_in_use: Literal["refuse", "stop"] = option(
+        "refuse",
+        "What becomes of a run that has to stop the container of somebody with kernels or "
+        "terminals open. refuse: nothing is touched. stop: they lose what they had in memory.",
+        looked_at=True,
+    )
+    gpu_workspace_patience: int = option(
+        180, "Seconds in which each Jupyter must answer at the end of a run."
+    )
+
+
+def variables(_stack: str, _row: Row) -> dict[str, Any]:
+    """Nothing of it is locked: the image has its own digest."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """What the words of one host say together; the host's own GPUs are looked at on the host."""
+
+    names: tuple[str, ...] = (
+        *("gpu_workspaces", "gpu_workspace_tokens", "gpu_workspace_host_memory"),
+        *("gpu_workspace_image", "gpu_workspace_image_file", "gpu_workspace_image_sha256"),
+    )
+
+    def fault(
+        self, said: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first thing that is wrong; no token is ever part of it."""
+        word = self.names[0]
+        if isinstance(said[word], str) and is_template(said[word]):
+            return _literal(word)
+        try:
+            found = people(said[word])
+        except ValueError as error:
+            if is_template(said[word]) and self.names[1] not in str(error):
+                return _literal(word)
+            return Fault(word, f"{word}: {error}", hint=f"`provision explain {word}`")
+        if is_template(said[word]):
+            return _literal(word)
+        return (
+            _tokens(said.get(self.names[1]), found, written)
+            or _too_much(found, said.get(self.names[2]))
+            or _one_image(found, said)
+            or _no_toolkit(found, wish)
+        )
+
+
+def _literal(word: str) -> Fault:
+    return Fault(
+        word,
+        f"{word} holds a template; who gets a workspace is literal, so that clashes are seen "
+        "before any host is asked",
+        expected='a literal, like [{name: ada, gpus: 1, port: 8801, memory: "16g"}]',
+        hint="what is secret stands in gpu_workspace_tokens, which may be a template or vaulted",
+    )
+
+
+def _tokens(
+    value: object, found: list[dict[str, Any]], written: Callable[[str], str]
+) -> Fault | None:
+    """Tokens for nobody, and tokens that anybody who has the inventory can read."""
+    word = "gpu_workspace_tokens"
+    if not isinstance(value, Mapping):
+        return None
+    names = [one["name"] for one in found]
+    for name, token in value.items():
+        if str(name).startswith("__ansible"):
+            return None  # the whole mapping is vaulted
+        if name not in names:
+            return Fault(
+                word,
+                f"{word} has a token for {name}, who has no workspace",
+                expected=", ".join(names) or "nobody",
+            )
+        if not isinstance(token, str) or is_template(token):
+            continue
+        place = written(token) if token else ""
+        if place:
+            return Fault(
+                word,
+                f"the token of {name} stands in clear text in {place}",
+                expected=f"{word}: {{{name}: !vault ...}}",
+                hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then the host "
+                "makes one and keeps it for root",
+            )
+    return None
+
+
+def _too_much(found: list[dict[str, Any]], told: object) -> Fault | None:
+    there = size(told)
+    wanted = sum(size(one["memory"]) or 0 for one in found)
+    if there is None or wanted <= there:
+        return None
+    return Fault(
+        "gpu_workspaces",
+        "the workspaces of a host may use more memory together than it has",
+        got=f"{wanted >> 20} MiB",
+        expected=f"at most {there >> 20} MiB (gpu_workspace_host_memory: {told})",
+    )
+
+
+def _one_image(found: list[dict[str, Any]], said: Mapping[str, Any]) -> Fault | None:
+    name, file, sha256 = (
+        said.get(f"gpu_workspace_image{suffix}") or "" for suffix in ("", "_file", "_sha256")
+    )
+    if not found or (bool(name) != bool(file) and bool(file) == bool(sha256)):
+        return None
+    return Fault(
+        "gpu_workspaces",
+        "the workspaces need one image, by a digest or a hash",
+        got=", ".join(
+            f"gpu_workspace_image{suffix}"
+            for suffix, value in (("", name), ("_file", file), ("_sha256", sha256))
+            if value
+        )
+        or "none",
+        expected="gpu_workspace_image: NAME@sha256:..., or gpu_workspace_image_file with "
+        "gpu_workspace_image_sha256",
+        hint="`docker image inspect NAME` lists the digest under RepoDigests; a tag alone is "
+        "another image tomorrow",
+    )
+
+
+def _no_toolkit(found: list[dict[str, Any]], wish: Wish) -> Fault | None:
+    names = [one["name"] for one in found if one["gpus"] != "none"]
+    if not names or wish.container_toolkit is not None:
+        return None
+    return Fault(
+        "gpu_workspaces",
+        f"{', '.join(names)} cannot get GPUs: docker does not know them on these hosts",
+        expected="gpu_stack: {..., container_toolkit: true}",
+        hint="or gpus: none, for a workspace without",
+    )
+
+
+ROLE = Role("gpu_workspace", "Workspaces", GpuWorkspaceOptions, variables)

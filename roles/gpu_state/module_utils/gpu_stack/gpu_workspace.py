@@ -1,0 +1,259 @@
+"""The workspaces of a host: who has one, who should, and whose container runs as wished.
+
+They are the inventory's and stand in no lock. Files and one answer of docker's tell all: what was
+wished lies in workspace.json as data, and a container carries the revision that it was started
+with. No token is read into an answer: the wish has its SHA-256, and the file is compared with it.
+"""
+
+import hashlib
+import json
+import re
+
+from . import written
+from .change import change
+
+NAME = "gpu_workspace"
+PLACE = "/etc/gpu-workspace"
+WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@{0}.service"
+SOCKET = "unix:///var/run/docker.sock"
+LABEL = "gpu-workspace"
+PERSON = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+PATIENCE = "20"
+
+# What serves all of them, as the role ships it: {path: (mode, SHA-256)}.
+FILES = {
+    "/usr/local/sbin/gpu-workspace": (
+        0o755,
+        "9098fbb8dd25f96f3ee6eeca9d24a28cac31a6e1860253bf03dffe60c5384efc",
+    ),
+    "/etc/systemd/system/gpu-workspace@.service": (
+        0o644,
+        "2f1d62b1215ca4f1f229db243ca9286b85bfa08ca0f57f9ceb3c3d25606aaf10",
+    ),
+}
+
+
+def wanted(options):
+    """{name: the person as the inventory has it}."""
+    return {one["name"]: one for one in options.get("gpu_workspaces") or []}
+
+
+def image(options):
+    """The image under the name that docker has it by on the host."""
+    sha256 = options.get("gpu_workspace_image_sha256")
+    return "gpu-workspace:" + sha256[:16] if sha256 else options.get("gpu_workspace_image") or ""
+
+
+def settings(person, options):
+    """What should stand in a person's workspace.json."""
+    return {
+        "image": image(options),
+        "root": options.get("gpu_workspace_root") or "/srv/gpu-workspaces",
+        "address": options.get("gpu_workspace_address") or "127.0.0.1",
+        "workspace": person,
+    }
+
+
+# the look
+
+
+def there(context):
+    """Names of the people who have something here."""
+    return [
+        name
+        for name in context.listdir(PLACE)
+        if PERSON.fullmatch(name) and context.isdir("{0}/{1}".format(PLACE, name))
+    ]
+
+
+def running(context):
+    """{name: revision} of the containers that run; None where docker does not answer."""
+    words = " ".join('{{{{.Label "{0}"}}}}'.format(one) for one in (LABEL, LABEL + ".revision"))
+    command = ["timeout", PATIENCE, "docker", "--host", SOCKET, "ps", "--no-trunc"]
+    answer = context.run([*command, "--filter", "label=" + LABEL, "--format", words])
+    if answer.rc != 0:
+        return None
+    pairs = [line.split() for line in answer.out.splitlines()]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _person(context, name):
+    place = "{0}/{1}/".format(PLACE, name)
+    try:
+        found = json.loads(context.read(place + "workspace.json") or "null")
+    except ValueError:
+        found = None
+    token = context.read(place + "token")
+    return {
+        "settings": found,
+        "token": hashlib.sha256(token.encode("utf-8")).hexdigest() if token else None,
+        "revision": (context.read(place + "revision") or "").strip() or None,
+        "enabled": context.lstat(WANTS.format(name)) is not None,
+    }
+
+
+def look(context):
+    """{version, people, running, files}; `running` is asked only where somebody is wished for.
+
+    The version is how many there are, for receipts and reports.
+    """
+    names = there(context)
+    found = {"version": str(len(names)) if names else None, "people": {}, "running": {}}
+    found["people"] = {name: _person(context, name) for name in names}
+    if not wanted(context.options):
+        return found
+    found["running"] = running(context) if names else {}
+    found["files"] = {}
+    for path in FILES:
+        data = context.read_bytes(path)
+        found["files"][path] = {
+            "sha256": None if data is None else hashlib.sha256(data).hexdigest(),
+            "fault": written.fault(context, path, FILES[path][0]),
+        }
+    return found
+
+
+# the plan
+
+
+def fault(person, seen, runs, token, options):
+    """(what is there, why that is not as wished) of one person; None where it is."""
+    if seen is None or seen["settings"] is None:
+        return None, "wished for, and not here"
+    if seen["settings"] != settings(person, options):
+        return _told(seen["settings"], settings(person, options))
+    if seen["token"] is None:
+        return "no token", "nobody could log in"
+    if token is not None and seen["token"] != token:
+        return "another token", "gpu_workspace_tokens has changed"
+    if seen["revision"] is None:
+        return "unfinished", "a run was cut off before it was whole"
+    if not seen["enabled"]:
+        return "not enabled", "it would not come back after a reboot"
+    if runs is None:
+        return "unknown", "docker does not answer"
+    if person["name"] not in runs:
+        return "not running", "its container is not there"
+    if runs[person["name"]] != seen["revision"]:
+        return "runs as before", "its container was started with other settings"
+    return None
+
+
+def _told(old, new):
+    """Which words differ; of a value that may be long, none."""
+    before, after = old.get("workspace") or {}, new["workspace"]
+    names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
+    names += [key for key in ("image", "root", "address") if old.get(key) != new[key]]
+    return "other settings", "changed: " + ", ".join(names or ["the file"])
+
+
+def differ(found, options):
+    """Changes of the workspaces: who is concerned, and nobody else."""
+    changes = []
+    people = wanted(options)
+    for name in sorted(found["people"]):
+        if name not in people:
+            changes.append(
+                change(NAME, "workspace " + name, "here", None, "no longer wished; the home stays")
+            )
+    for path in sorted(found.get("files") or {}):
+        seen = found["files"][path]
+        old = seen["fault"]
+        if old is None and seen["sha256"] != FILES[path][1]:
+            old = "absent" if seen["sha256"] is None else "other content"
+        if old is not None:
+            changes.append(
+                change(NAME, path, old, "as shipped", "systemd runs the workspaces by it")
+            )
+    tokens = options.get("gpu_workspace_digests") or {}
+    for name in sorted(people):
+        seen = found["people"].get(name)
+        wrong = fault(people[name], seen, found["running"], tokens.get(name), options)
+        if wrong is not None:
+            changes.append(change(NAME, "workspace " + name, wrong[0], "as wished", wrong[1]))
+    return changes
+
+
+# what could forbid it
+
+
+def touched(changes):
+    """Names of the people whose containers these changes stop or start."""
+    prefix = "workspace "
+    items = [one["item"] for one in changes if one["component"] == NAME]
+    return [item[len(prefix) :] for item in items if item.startswith(prefix)]
+
+
+def stands_in_the_way(context, changes):
+    """{docker, ports, memory, in_use} of the host, for those who are concerned.
+
+    `ports` are wished for and used by something else, `in_use` who has kernels or terminals open.
+    """
+    names, people = touched(changes), wanted(context.options)
+    runs = running(context)
+    ours = {}
+    for name in runs or {}:
+        seen = _person(context, name)["settings"]
+        if seen is None and name in people:
+            # Whoever lost the file has the container as it was wished, most likely.
+            seen = settings(people[name], context.options)
+        seen = seen or {}
+        ours[name] = (seen.get("address"), (seen.get("workspace") or {}).get("port"))
+    held = {port for _address, port in ours.values()}
+    ports = sorted(people[name]["port"] for name in names if name in people)
+    found = {
+        "docker": runs is not None,
+        "ports": [port for port in ports if port not in held and listening(context, port)],
+        "memory": memory(context),
+        "in_use": {},
+    }
+    for name in names:
+        if all(ours.get(name, (None,))):
+            token = context.read("{0}/{1}/token".format(PLACE, name))
+            count = opened(ours[name][0], ours[name][1], token)
+            if count:
+                found["in_use"][name] = count
+    return found
+
+
+def listening(context, port):
+    """Does anything listen on this TCP port of the host?"""
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (context.read(path) or "").splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+def memory(context):
+    """Bytes of memory of the host; None where unknown."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)
+    return int(found.group(1)) * 1024 if found else None
+
+
+def size(value):
+    """Bytes of "16g"; 0 of what says no limit."""
+    match = re.match(r"(\d+)([kmg])", (value or "").lower())
+    return int(match.group(1)) << {"k": 10, "m": 20, "g": 30}[match.group(2)] if match else 0
+
+
+def opened(address, port, token):
+    """How many kernels and terminals somebody has open; 0 where Jupyter does not answer."""
+    # Asked only where somebody is concerned: the import takes longer than the rest of the look.
+    import http.client
+
+    count = 0
+    for path in ("/api/kernels", "/api/terminals"):
+        host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+        connection = http.client.HTTPConnection(host, port, timeout=5)
+        try:
+            connection.request("GET", path, headers={"Authorization": "token " + (token or "")})
+            answer = connection.getresponse()
+            found = json.loads(answer.read().decode("utf-8")) if answer.status == 200 else []
+            count += len(found) if isinstance(found, list) else 0
+        except (OSError, ValueError, http.client.HTTPException):
+            continue
+        finally:
+            connection.close()
+    return count

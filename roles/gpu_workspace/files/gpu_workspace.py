@@ -1,0 +1,921 @@
+#!/usr/bin/python3
+"""A workspace for each person of a host: a container that systemd keeps, with Jupyter in it.
+
+What a person gets stands in /etc/gpu-workspace/NAME/workspace.json, and systemd's unit
+gpu-workspace@NAME runs this program, which makes docker's command of it. The token lies beside it,
+is mounted into the container and read there from its file: in no command line, no environment and
+no answer of docker's. Nobody's home is ever removed from here.
+
+The role pipes it to the host's Python before it is installed (look), and then calls it: apply,
+prove. The units call run and stop; people call list. A change of one person gives that one a new
+revision, which the container carries as a label: what runs and what is wished are told apart by
+it, and no other container is touched.
+
+Standard library, Python 3.7.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = "/"
+PLACE = "/etc/gpu-workspace"
+STATE = "/run/gpu-workspace"
+UNIT = "gpu-workspace@{0}.service"
+WANTS = "/etc/systemd/system/multi-user.target.wants/"
+SOCKET = "unix:///var/run/docker.sock"
+LABEL = "gpu-workspace"
+REVISION = "gpu-workspace.revision"
+INSIDE = "/run/gpu-workspace/token"
+JUPYTER = 8888
+TIMEOUT = 60
+# docker answers nobody while it makes or removes a container; without an overlay it copies the
+# whole image for each.
+STARTS = 600
+# systemd tries again after 5 seconds: what is still wrong then does not cure itself.
+PERSISTS = 12
+
+KEYS = (
+    *("name", "kind", "gpus", "shared", "cpus", "memory", "shm_size"),
+    *("port", "user", "volumes"),
+)
+VOLUME_KEYS = ("path", "at", "writable")
+SECRET_KEYS = ("token", "tokens", "password", "secret", "passwd")
+NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+USER = re.compile(r"\d{1,9}(:\d{1,9})?")
+SIZE = re.compile(r"(\d+)([kmg])b?", re.I)
+UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,}")
+UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+SHORTEST_TOKEN = 16
+
+# In the container: whichever Jupyter the image has. It reads the token from the file that
+# JUPYTER_TOKEN_FILE names, and shows `...` for it in its log.
+START = (
+    "for one in jupyter-lab jupyter-notebook; do command -v $one >/dev/null && exec $one "
+    "--ip=0.0.0.0 --port={0} --no-browser --allow-root; done; "
+    "echo 'there is no Jupyter in this image' >&2; exit 127".format(JUPYTER)
+)
+HAS_JUPYTER = "command -v jupyter-lab || command -v jupyter-notebook"
+
+
+class RefusedError(Exception):
+    """Nothing was stopped and nothing is lost; the text says why."""
+
+
+# what is wished
+
+
+def checked(value):
+    """The list `gpu_workspaces`, each with all keys. ValueError says what is wrong with it.
+
+    No value of an unknown key is ever shown: it may be a secret in the wrong place.
+    """
+    if not isinstance(value, list):
+        raise ValueError("it is a list of people, each a mapping with a name")
+    people = [_person(number, one) for number, one in enumerate(value, 1)]
+    _apart(people)
+    return people
+
+
+def _person(number, one):
+    if not isinstance(one, dict):
+        raise ValueError("entry {0} is no mapping; expected {{name: ada, ...}}".format(number))
+    name = one.get("name")
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        said = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
+        raise ValueError(
+            "entry {0}: {1} is no user name; expected small letters, digits, - and _, with a "
+            "letter first, 32 at most".format(number, said)
+        )
+    for key in sorted(one, key=str):
+        if key in SECRET_KEYS:
+            raise ValueError(
+                "{0}: {1} does not stand here; expected it in gpu_workspace_tokens: "
+                "{{{0}: !vault ...}}, or nowhere: then the host makes one".format(name, key)
+            )
+        if key not in KEYS:
+            raise ValueError(
+                "{0} has the unknown word {1}; expected {2}".format(
+                    name, json.dumps(key), ", ".join(KEYS)
+                )
+            )
+    for key in ("gpus", "port"):
+        if key not in one:
+            raise ValueError("{0} needs {1}: {2}".format(name, key, _FORMS[key]))
+    found = dict(DEFAULTS, **one)
+    for key in ("kind", "gpus", "shared", "cpus", "memory", "shm_size", "port", "user", "volumes"):
+        if not _CHECKS[key](found[key]):
+            raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
+    return found
+
+
+DEFAULTS = {
+    "kind": "jupyter",
+    "shared": False,
+    "cpus": 0,
+    "memory": "",
+    "shm_size": "1g",
+    "user": "0:0",
+    "volumes": [],
+}
+_FORMS = {
+    "kind": "jupyter",
+    "gpus": "all, none, how many (1), or a list of indices and UUIDs ([0, GPU-...])",
+    "shared": "true or false",
+    "cpus": "a number of processors (2, 0.5); 0: no limit",
+    "memory": 'a size like "16g" or "512m"; empty: no limit',
+    "shm_size": 'a size like "1g"',
+    "port": "a number from 1 to 65535",
+    "user": 'numbers of a user and a group inside the container, like "1000:1000"',
+    "volumes": "a list of {path: /data, at: /data, writable: false}, absolute, without , and :",
+}
+
+
+def _whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _gpus(value):
+    if isinstance(value, list):
+        fit = [
+            (_whole(one) and one >= 0) or (isinstance(one, str) and UUID.fullmatch(one))
+            for one in value
+        ]
+        return bool(value) and all(fit) and len(set(map(str, value))) == len(value)
+    return value in ("all", "none") if isinstance(value, str) else _whole(value) and value > 0
+
+
+def _volumes(value):
+    if not isinstance(value, list):
+        return False
+    for one in value:
+        if not isinstance(one, dict) or not {"path"} <= set(one) <= set(VOLUME_KEYS):
+            return False
+        places = [one["path"], one.get("at", one["path"])]
+        if not all(isinstance(x, str) and re.fullmatch(r"/[^,:\n]+", x) for x in places):
+            return False
+        if not isinstance(one.get("writable", False), bool):
+            return False
+    return True
+
+
+_CHECKS = {
+    "kind": lambda value: value == "jupyter",
+    "gpus": _gpus,
+    "shared": lambda value: isinstance(value, bool),
+    "cpus": lambda value: (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+    ),
+    "memory": lambda value: value == "" or size(value) is not None,
+    "shm_size": lambda value: size(value) is not None,
+    "port": lambda value: _whole(value) and 0 < value < 65536,
+    "user": lambda value: isinstance(value, str) and USER.fullmatch(value) is not None,
+    "volumes": _volumes,
+}
+
+
+def size(value):
+    """Bytes of "16g", or None."""
+    match = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match.group(1)) == 0:
+        return None
+    return int(match.group(1)) * UNITS[match.group(2).lower()]
+
+
+def _apart(people):
+    """What two people can't have both."""
+    seen = {}
+    for one in people:
+        for what in ("name", "port"):
+            if (what, one[what]) in seen:
+                raise ValueError(
+                    "{0} {1} is said twice ({2} and {3})".format(
+                        what, one[what], seen[what, one[what]], one["name"]
+                    )
+                )
+            seen[what, one[what]] = one["name"]
+    takers = [one for one in people if one["gpus"] != "none"]
+    everything = [one for one in takers if one["gpus"] == "all"]
+    for one in everything:
+        for other in takers:
+            if other is not one and not (one["shared"] and other["shared"]):
+                raise ValueError(
+                    "{0} gets all GPUs, and {1} some of them; where that is meant, say shared: "
+                    "true of both".format(one["name"], other["name"])
+                )
+    promised = {}
+    for one in takers:
+        for gpu in one["gpus"] if isinstance(one["gpus"], list) else ():
+            other = promised.setdefault(str(gpu), one)
+            if other is not one and not (one["shared"] and other["shared"]):
+                raise ValueError(
+                    "GPU {0} is promised twice, to {1} and {2}; where that is meant, say shared: "
+                    "true of both".format(gpu, other["name"], one["name"])
+                )
+
+
+def memory(people):
+    """Bytes that they may use all together."""
+    return sum(size(one["memory"]) or 0 for one in people)
+
+
+def allocated(people, uuids, kept):
+    """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
+
+    `uuids` are the host's GPUs by index, `kept` what each had before: who asks for a number keeps
+    his GPUs while they fit, so that one who comes or goes moves nobody else.
+    """
+    found, taken = {}, {}
+    for one in people:
+        if isinstance(one["gpus"], list):
+            found[one["name"]] = mine = [_index(one["name"], gpu, uuids) for gpu in one["gpus"]]
+            for index in mine:
+                other = taken.setdefault(index, one)
+                if other is not one and not (one["shared"] and other["shared"]):
+                    raise ValueError(
+                        "GPU {0} is promised twice, to {1} and {2}".format(
+                            index, other["name"], one["name"]
+                        )
+                    )
+        elif isinstance(one["gpus"], str):
+            if one["gpus"] == "all" and not uuids:
+                raise ValueError("{0} gets all GPUs, and nvidia-smi lists none".format(one["name"]))
+            found[one["name"]] = "all" if one["gpus"] == "all" else []
+    counting = [one for one in people if _whole(one["gpus"])]
+    # Those who have theirs already come first.
+    counting.sort(key=lambda one: len(kept.get(one["name"]) or []) != one["gpus"])
+    for one in counting:
+        free = [
+            index
+            for index in range(len(uuids))
+            if index not in taken or (one["shared"] and taken[index]["shared"])
+        ]
+        mine = kept.get(one["name"]) or []
+        if len(mine) != one["gpus"] or not set(mine) <= set(free):
+            # Of those that may be shared the ones nobody has yet come first.
+            mine = sorted(sorted(free, key=lambda index: index in taken)[: one["gpus"]])
+        if len(mine) < one["gpus"]:
+            raise ValueError(
+                "{0} asks for {1} GPUs, and {2} of the host's {3} are left".format(
+                    one["name"], one["gpus"], len(free), len(uuids)
+                )
+            )
+        found[one["name"]] = mine
+        for index in mine:
+            taken.setdefault(index, one)
+    return found
+
+
+def _index(name, gpu, uuids):
+    if isinstance(gpu, int) and gpu < len(uuids):
+        return gpu
+    if gpu in uuids:
+        return uuids.index(gpu)
+    raise ValueError(
+        "{0} asks for GPU {1}, and nvidia-smi lists {2}".format(
+            name,
+            gpu,
+            "0 to {0}".format(len(uuids) - 1) if len(uuids) > 1 else "{0}".format(len(uuids)),
+        )
+    )
+
+
+# the host
+
+
+def inside(path):
+    """A path of the host."""
+    return os.path.join(ROOT, path.lstrip("/"))
+
+
+def text(path):
+    """A file's text; None where there is none."""
+    try:
+        with open(inside(path), encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def data(path):
+    """A file's JSON; None where there is none, or it is something else."""
+    try:
+        return json.loads(text(path) or "null")
+    except ValueError:
+        return None
+
+
+def put(path, content, mode=0o600, owner=(0, 0)):
+    """The whole file or the old one."""
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(inside(path)), prefix=".new-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(new, mode)
+        if os.geteuid() == 0:
+            os.chown(new, *owner)
+        os.replace(new, inside(path))
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def call(command, timeout=TIMEOUT):
+    """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        return 127, "", "{0} is not here".format(command[0])
+    except subprocess.TimeoutExpired:
+        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+    return (
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+    )
+
+
+def docker(*arguments, **options):
+    """`call` of docker on this host's own socket. RefusedError where it does not answer."""
+    answer = call(["docker", "--host", SOCKET, *arguments], **dict({"timeout": STARTS}, **options))
+    if answer[0] == 124:
+        raise RefusedError(answer[2])
+    return answer
+
+
+def must(answer, what):
+    """The output of a call that has to succeed."""
+    code, out, error = answer
+    if code:
+        raise RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+    return out
+
+
+def shape(*words):
+    """A format for docker, in pieces: Ansible reads double brackets as its own."""
+    return " ".join("{" * 2 + word + "}" * 2 for word in words)
+
+
+def folder(name):
+    return "{0}/{1}".format(PLACE, name)
+
+
+def container(name):
+    return "{0}-{1}".format(LABEL, name)
+
+
+def there():
+    """Names of the people who have something here."""
+    try:
+        names = os.listdir(inside(PLACE))
+    except FileNotFoundError:
+        return []
+    return sorted(n for n in names if NAME.fullmatch(n) and os.path.isdir(inside(folder(n))))
+
+
+def running():
+    """{name: revision} of the workspaces whose containers run."""
+    label = '.Label "{0}"'
+    form = shape(label.format(LABEL), label.format(REVISION))
+    out = must(
+        docker("ps", "--no-trunc", "--filter", "label=" + LABEL, "--format", form),
+        "docker does not answer",
+    )
+    pairs = [line.split() for line in out.splitlines()]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def gpus():
+    """UUIDs of the host's GPUs, by index."""
+    return re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", call(["nvidia-smi", "-L"])[1], re.M)
+
+
+def settings(wish, person):
+    """What stands in workspace.json: the person as wished, and what all have."""
+    shared = {key: wish[key] for key in ("image", "root", "address")}
+    return dict(shared, workspace=person)
+
+
+def digest(token):
+    return hashlib.sha256(token.encode("utf-8")).hexdigest()
+
+
+def fault_of(name, wish, person, runs, digests):
+    """Why a workspace is not as wished, in a few words; None where it is."""
+    place = folder(name)
+    found = data(place + "/workspace.json")
+    if found is None:
+        return "absent"
+    if found != settings(wish, person):
+        return "other settings"
+    token = text(place + "/token")
+    if not token:
+        return "no token"
+    if name in digests and digest(token) != digests[name]:
+        return "another token"
+    revision = (text(place + "/revision") or "").strip()
+    if not revision:
+        return "unfinished"
+    if not os.path.lexists(inside(WANTS + UNIT.format(name))):
+        return "not enabled"
+    if runs.get(name) != revision:
+        return "runs as before" if name in runs else "does not run"
+    return None
+
+
+def kept():
+    """{name: [indices]} that people have."""
+    return {name: data(folder(name) + "/gpus.json") for name in there()}
+
+
+def listening(port):
+    """Does anything listen on this TCP port of the host?"""
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (text(path) or "").splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+def memory_there():
+    """Bytes of memory of the host; None where unknown."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB", text("/proc/meminfo") or "", re.M)
+    return int(found.group(1)) * 1024 if found else None
+
+
+def look(wish):
+    """What differs from the wish. RefusedError for what this host can't give; stops nothing."""
+    people = checked(wish["workspaces"])
+    raw = {one["name"]: one for one in wish["workspaces"]}
+    gone = [name for name in there() if name not in raw]
+    found = {"changes": {}, "gone": gone, "image": True, "tried": True}
+    if not people and not gone:
+        return found
+    # Without docker nobody's container runs, and who is gone can be forgotten all the same.
+    runs = running() if people or docker("version")[0] == 0 else {}
+    digests = wish.get("digests") or {}
+    for one in people:
+        fault = fault_of(one["name"], wish, raw[one["name"]], runs, digests)
+        if fault is not None:
+            found["changes"][one["name"]] = fault
+    had, wanted = kept(), allocated(people, gpus() if _asks(people) else [], kept())
+    for name in sorted(wanted):
+        if had.get(name) is not None and had[name] != wanted[name]:
+            found["changes"].setdefault(name, "other GPUs")
+    room = size(wish.get("host_memory")) or memory_there()
+    if room is not None and memory(people) > room:
+        raise RefusedError(
+            "the people of gpu_workspaces may use {0} MiB together; the host has {1} MiB".format(
+                memory(people) >> 20, room >> 20
+            )
+        )
+    used = {}
+    for name in runs:
+        mine = (data(folder(name) + "/workspace.json") or {}).get("workspace") or {}
+        if "port" in mine:
+            used[mine["port"]] = name
+    for one in people:
+        if one["port"] not in used and listening(one["port"]):
+            raise RefusedError(
+                "port {0} of {1} is in use by something else on this host".format(
+                    one["port"], one["name"]
+                )
+            )
+    _refuse_users(wish, found, used)
+    if people:
+        found["image"] = docker("image", "inspect", wish["image"])[0] == 0
+        # Nothing is written of an image that was not looked at.
+        found["tried"] = found["image"] and wish["image"] in [
+            (data(folder(name) + "/workspace.json") or {}).get("image") for name in there()
+        ]
+    return found
+
+
+def _refuse_users(wish, found, used):
+    """RefusedError where the container of somebody who works in it would be stopped."""
+    if wish.get("in_use") == "stop":
+        return
+    busy = []
+    for port, name in sorted(used.items(), key=str):
+        if name in found["changes"] or name in found["gone"]:
+            count = opened(name, port)
+            if count:
+                busy.append("{0} ({1})".format(name, count))
+    if busy:
+        raise RefusedError(
+            "these people have kernels or terminals open, and their containers would be stopped: "
+            "{0}; let them save and shut those down, or set gpu_workspace_in_use to stop".format(
+                ", ".join(busy)
+            )
+        )
+
+
+def opened(name, port):
+    """How many kernels and terminals somebody has open; 0 where Jupyter does not answer."""
+    count = 0
+    address = (data(folder(name) + "/workspace.json") or {}).get("address")
+    if not address or not port:
+        return 0
+    for path in ("/api/kernels", "/api/terminals"):
+        status, body = ask(address, port, path, text(folder(name) + "/token"))
+        try:
+            found = json.loads(body) if status == 200 else []
+        except ValueError:
+            continue
+        count += len(found) if isinstance(found, list) else 0
+    return count
+
+
+def _asks(people):
+    return any(one["gpus"] != "none" for one in people)
+
+
+def image(reference):
+    """Refuses an image without Jupyter, before any container is stopped."""
+    code, out, error = docker(
+        *("run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", reference),
+        *("-c", HAS_JUPYTER),
+    )
+    # 125 and 126: docker itself could not; 127: nothing of the kind, or not even a shell.
+    if code in (125, 126):
+        raise RefusedError("docker could not try the image: {0}".format(error.strip()[-400:]))
+    if code:
+        raise RefusedError(
+            "the image {0} has no Jupyter: neither jupyter-lab nor jupyter-notebook is in its "
+            "PATH {1}".format(reference, error.strip()[-400:])
+        )
+    return {"jupyter": out.split()[0]}
+
+
+def load(path, sha256, reference):
+    """docker's image of a tar file under our own name, once its SHA-256 is the right one."""
+    state = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            state.update(block)
+    if state.hexdigest() != sha256:
+        raise RefusedError(
+            "{0} has the SHA-256 {1}; gpu_workspace_image_sha256 is {2}. It was not loaded".format(
+                path, state.hexdigest(), sha256
+            )
+        )
+    out = must(docker("load", "--input", path, timeout=3600), "docker load")
+    names = re.findall(r"^Loaded image(?: ID)?: (\S+)$", out, re.M)
+    if len(set(names)) != 1:
+        raise RefusedError(
+            "{0} holds {1} images; expected one: docker save NAME".format(path, len(set(names)))
+        )
+    must(docker("tag", names[0], reference), "docker tag")
+    return {"loaded": names[0], "image": reference}
+
+
+def apply(wish):
+    """Brings people to what is wished, and only those who differ."""
+    tokens = wish.get("tokens") or {}
+    for name in sorted(tokens):
+        token = tokens[name]
+        if not isinstance(token, str) or len(token) < SHORTEST_TOKEN or re.search(r"\s", token):
+            raise RefusedError(
+                "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
+                "without blanks".format(name, SHORTEST_TOKEN)
+            )
+    wish = dict(wish, digests={name: digest(tokens[name]) for name in tokens})
+    found = look(wish)
+    if not found["image"]:
+        raise RefusedError("docker has no image {0}".format(wish["image"]))
+    people = {one["name"]: one for one in checked(wish["workspaces"])}
+    raw = {one["name"]: one for one in wish["workspaces"]}
+    every = list(people.values())
+    given = allocated(every, gpus() if _asks(every) else [], kept())
+    for name in found["gone"]:
+        _remove(name)
+    names = sorted(found["changes"])
+    for name in names:
+        _write(name, settings(wish, raw[name]), people[name], given[name], tokens.get(name))
+    units = [UNIT.format(name) for name in names]
+    if units:
+        must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
+        # All are stopped before one is started: they may have changed ports or GPUs among them.
+        must(call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
+        must(call(["systemctl", "enable", *units]), "systemctl enable")
+        must(call(["systemctl", "start", *units], timeout=300), "systemctl start")
+    return {"changed": names, "removed": found["gone"], "tokens": folder("NAME/token")}
+
+
+def _remove(name):
+    """Stopped and forgotten; the home stays."""
+    call(["systemctl", "disable", "--now", UNIT.format(name)], timeout=300)
+    stop(name)
+    shutil.rmtree(inside(folder(name)))
+
+
+def _write(name, wanted, person, indices, token):
+    place = folder(name)
+    os.makedirs(inside(PLACE), mode=0o700, exist_ok=True)
+    os.makedirs(inside(place), mode=0o700, exist_ok=True)
+    unchanged = (
+        data(place + "/workspace.json") == wanted
+        and data(place + "/gpus.json") == indices
+        and text(place + "/token") in ((token,) if token else (text(place + "/token") or 0,))
+        and text(place + "/revision")
+    )
+    if unchanged:
+        return
+    # Without it nothing of what is there is taken for what was wished.
+    if os.path.lexists(inside(place + "/revision")):
+        os.unlink(inside(place + "/revision"))
+    owner = _owner(person)
+    put(place + "/token", token or text(place + "/token") or secrets.token_hex(24), 0o400, owner)
+    put(place + "/gpus.json", json.dumps(indices) + "\n")
+    put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
+    home = inside("{0}/{1}".format(wanted["root"], name))
+    if not os.path.isdir(home):
+        os.makedirs(os.path.dirname(home), mode=0o755, exist_ok=True)
+        os.mkdir(home, 0o700)
+        if os.geteuid() == 0:
+            os.chown(home, *owner)
+    put(place + "/revision", secrets.token_hex(8) + "\n")
+
+
+def _owner(person):
+    user, _, group = person["user"].partition(":")
+    return int(user), int(group or user)
+
+
+# what the units call
+
+
+def command(name):
+    """docker's arguments for a person's container."""
+    found = data(folder(name) + "/workspace.json")
+    if found is None:
+        raise RefusedError("{0} has no workspace here".format(name))
+    person = checked([found["workspace"]])[0]
+    revision = (text(folder(name) + "/revision") or "").strip()
+    home = "/home/" + name
+    mounts = [
+        ("{0}/{1}".format(found["root"], name), home, True),
+        (folder(name) + "/token", INSIDE, False),
+    ]
+    mounts += [
+        (one["path"], one.get("at", one["path"]), one.get("writable", False))
+        for one in person["volumes"]
+    ]
+    arguments = [
+        *("run", "--detach", "--rm", "--init", "--name", container(name), "--hostname", name),
+        *("--label", "{0}={1}".format(LABEL, name)),
+        *("--label", "{0}={1}".format(REVISION, revision)),
+        *("--user", person["user"], "--workdir", home, "--shm-size", person["shm_size"]),
+        *("--env", "HOME=" + home, "--env", "SHELL=/bin/bash"),
+        *("--env", "JUPYTER_TOKEN_FILE=" + INSIDE),
+        # Jupyter notes its token there; a home is kept, copied and shared.
+        *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
+        *("--publish", "{0}:{1}:{2}".format(found["address"], person["port"], JUPYTER)),
+    ]
+    for source, target, writable in mounts:
+        mount = "type=bind,src={0},dst={1}".format(source, target)
+        arguments += ["--mount", mount if writable else mount + ",readonly"]
+    if person["cpus"]:
+        arguments += ["--cpus", str(person["cpus"])]
+    if person["memory"]:
+        # Without the second a container may swap as much again.
+        arguments += ["--memory", person["memory"], "--memory-swap", person["memory"]]
+    indices = data(folder(name) + "/gpus.json")
+    if indices == "all":
+        arguments += ["--gpus", "all"]
+    elif indices:
+        # docker reads the value as CSV: the quotes keep the indices together.
+        arguments += ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
+    return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", START]
+
+
+def run(name):
+    """Starts the container, or finds it running, and waits until it ends."""
+    revision = (text(folder(name) + "/revision") or "").strip()
+    if not revision:
+        raise RefusedError(
+            "the workspace of {0} is unfinished; run the playbook again".format(name)
+        )
+    os.makedirs(inside(STATE), mode=0o755, exist_ok=True)
+    if running().get(name) != revision:
+        stop(name)
+        code, _out, error = docker(*command(name))
+        if code:
+            stop(name)  # docker leaves one behind that could not begin
+            tell(name, {"error": error.strip()[-800:]})
+            raise RefusedError(error.strip()[-800:])
+    tell(name, seen(name))
+    wait = ["docker", "--host", SOCKET, "wait", container(name)]
+    os.execvp("docker", wait)  # noqa: S606 systemd follows this process
+
+
+def tell(name, state):
+    """What anybody may know of a workspace; no secret is among it."""
+    put("{0}/{1}.json".format(STATE, name), json.dumps(state) + "\n", 0o644)
+
+
+def seen(name):
+    """The container's process, and its limits as they were wished."""
+    form = shape(".State.Pid", ".Id")
+    pid, identity = must(docker("inspect", "--format", form, container(name)), name).split()
+    found = data(folder(name) + "/workspace.json")
+    person = checked([found["workspace"]])[0]
+    return {
+        "container": identity,
+        "groups": groups(text("/proc/{0}/cgroup".format(pid)) or ""),
+        "memory": size(person["memory"]),
+        "cpus": person["cpus"] or None,
+        "port": person["port"],
+        "address": found["address"],
+        "gpus": data(folder(name) + "/gpus.json"),
+    }
+
+
+def groups(content):
+    """{"memory": files, "cpu": files}: where the kernel keeps a container's limits.
+
+    Version 2 has one directory, version 1 one for each controller.
+    """
+    found = {}
+    for line in content.splitlines():
+        _number, names, path = line.split(":", 2)
+        for one in names.split(","):
+            if one in ("memory", "cpu"):
+                found[one] = "/sys/fs/cgroup/{0}{1}".format(one, path)
+            elif one == "":
+                found.setdefault("unified", "/sys/fs/cgroup" + path)
+    if "memory" in found:
+        return {
+            "memory": found["memory"] + "/memory.limit_in_bytes",
+            "cpu": found.get("cpu", "") + "/cpu.cfs_quota_us",
+        }
+    place = found.get("unified", "")
+    return {"memory": place + "/memory.max", "cpu": place + "/cpu.max"}
+
+
+def stop(name):
+    """Stops and removes the container of our label, and no other."""
+    form = shape(".Names") + " " + shape('.Label "{0}"'.format(LABEL))
+    # `inspect` knows no container that is being removed, and its name is not free yet.
+    listed = ("ps", "--all", "--filter", "name=" + container(name), "--format", form)
+    found = [line.split(" ") for line in docker(*listed)[1].splitlines()]
+    mine = [line for line in found if line[0] == container(name)]
+    if not mine:
+        return
+    if mine[0][1] != name:
+        raise RefusedError("the container {0} is not of gpu_workspaces".format(container(name)))
+    docker("stop", "--time", "20", container(name))
+    docker("rm", "--force", container(name))
+    until = time.time() + STARTS
+    while container(name) in docker(*listed)[1].split() and time.time() < until:
+        time.sleep(0.5)
+
+
+# the proof
+
+
+def limits(state):
+    """What is wrong with a container's limits; None where they are in force."""
+    wanted = state["memory"]
+    if wanted is not None:
+        found = (text(state["groups"]["memory"]) or "").strip()
+        if found != str(wanted):
+            return "its memory is limited to {0}, not {1}".format(found or "nothing", wanted)
+    if state["cpus"] is not None:
+        found = (text(state["groups"]["cpu"]) or "").split()
+        if not found or found[0] != str(int(state["cpus"] * 100000)):
+            return "its processors are limited to {0}, not {1}".format(
+                found[0] if found else "nothing", int(state["cpus"] * 100000)
+            )
+    return None
+
+
+def ask(address, port, path, token=None):
+    """(status, text) of Jupyter's answer, with or without a token; None where nothing answers."""
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    try:
+        headers = {"Authorization": "token " + token} if token else {}
+        connection.request("GET", path, headers=headers)
+        found = connection.getresponse()
+        return found.status, found.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return None, ""
+    finally:
+        connection.close()
+
+
+def proven(name, until):
+    """None where a workspace does what it should; else why not. Waits for a slow start."""
+    place, failing = folder(name), None
+    while True:
+        state = data("{0}/{1}.json".format(STATE, name)) or {}
+        failing = (failing or time.time()) if state.get("error") else None
+        if failing is not None and time.time() - failing > PERSISTS:
+            return "docker could not start it: {0}".format(state["error"])
+        status = None
+        if "port" in state:
+            token = text(place + "/token")
+            status, _body = ask(state["address"], state["port"], "/api/status", token)
+        if status == 200:
+            break
+        if time.time() > until:
+            told = "status {0}".format(status) if status else "no answer"
+            return "Jupyter does not take the token: {0} (docker logs {1})".format(
+                told, container(name)
+            )
+        time.sleep(0.5)
+    refused, _body = ask(state["address"], state["port"], "/api/status")
+    if refused not in (401, 403):
+        return "Jupyter answers without the token: status {0}".format(refused)
+    if call(["systemctl", "is-active", UNIT.format(name)])[1].strip() != "active":
+        return "the unit {0} is not active".format(UNIT.format(name))
+    return limits(state)
+
+
+def prove(seconds):
+    """RefusedError with all that is wrong with the workspaces of this host."""
+    until = time.time() + float(seconds)
+    found = {name: proven(name, until) for name in there()}
+    wrong = ["{0}: {1}".format(name, found[name]) for name in sorted(found) if found[name]]
+    if wrong:
+        raise RefusedError("; ".join(wrong))
+    return {"proven": sorted(found)}
+
+
+def listed():
+    """Who has what: no secret, but where it lies."""
+    runs = running()
+    rows = []
+    for name in there():
+        found = data(folder(name) + "/workspace.json") or {}
+        given = data(folder(name) + "/gpus.json")
+        shown = given if isinstance(given, str) else ",".join(map(str, given or [])) or "none"
+        rows.append(
+            "{0}  {1}  http://{2}:{3}/  GPUs {4}  token in {5}/token".format(
+                name,
+                "runs" if name in runs else "does not run",
+                found.get("address"),
+                (found.get("workspace") or {}).get("port"),
+                shown,
+                folder(name),
+            )
+        )
+    return "\n".join(rows) or "nobody has a workspace here"
+
+
+USAGE = """\
+gpu-workspace list          who has what on this host
+gpu-workspace command NAME  the docker command of a workspace
+(run, stop, look, image, load, apply and prove are for systemd and Ansible)"""
+
+
+def main(argv):
+    """The program."""
+    name, rest = (argv[0], argv[1:]) if argv else ("", [])
+    try:
+        if name == "list":
+            sys.stdout.write(listed() + "\n")
+        elif name == "command":
+            sys.stdout.write(json.dumps(["docker", *command(rest[0])]) + "\n")
+        elif name == "run":
+            run(rest[0])
+        elif name == "stop":
+            stop(rest[0])
+        elif name in ("look", "apply", "image", "load", "prove"):
+            if name == "look":
+                found = look(json.loads(rest[0]))
+            elif name == "apply":
+                found = apply(json.load(sys.stdin))
+            else:
+                found = {"image": image, "load": load, "prove": prove}[name](*rest)
+            sys.stdout.write(json.dumps(found) + "\n")
+        else:
+            sys.stderr.write(USAGE + "\n")
+            return 2
+    except (RefusedError, ValueError) as error:
+        sys.stderr.write("{0}\n".format(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,276 @@
+"""Three people on one host, each with a Jupyter of their own, from bare to proven by one run.
+
+dockerd and Jupyter run for real inside the host; the image is made of Debian's files and comes as
+a tar (tests/ground/workspace_image.py). The toolkit's packages are stand-ins, so what `--gpus`
+shows is the way to docker, and no GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import BIN
+from test_containers import DOCKER, FOREIGN, HOST, Docked
+
+from provision import locallab
+from tests.ground import told, toolkit, workspace_image
+
+pytestmark = [pytest.mark.slow]
+
+TOKEN = "5d0c6f6b-a-token-of-the-vault-8f1be2"  # noqa: S105
+PASSWORD = "a password of the vault's"  # noqa: S105
+PEOPLE: list[dict[str, Any]] = [
+    {"name": "ada", "gpus": [0], "port": 8801, "cpus": 0.5, "memory": "512m"},
+    {"name": "bob", "gpus": 1, "port": 8802, "memory": "600m"},
+    {
+        "name": "eve",
+        "gpus": "none",
+        "port": 8803,
+        "user": "1234:1234",
+        "volumes": [{"path": "/srv/data", "at": "/data"}],
+    },
+]
+ASK = """\
+import json, sys, urllib.request, urllib.error
+method, url, token, body = sys.argv[1:]
+request = urllib.request.Request(url, data=body.encode() or None, method=method)
+if token:
+    request.add_header("Authorization", "token " + token)
+try:
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        print(answer.status, answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+class Shared(Docked):
+    """The host of the container toolkit's test, with people."""
+
+    def say(self, people: list[dict[str, Any]]) -> None:
+        """The inventory as somebody writes it: a token in Ansible Vault, everything else plain."""
+        folder = self.path / "lab" / "group_vars" / "gpu_hosts"
+        folder.mkdir(parents=True, exist_ok=True)
+        image = workspace_image.pack()
+        plain = {
+            "gpu_workspace_image_file": str(image),
+            "gpu_workspace_image_sha256": workspace_image.sha256(image),
+            "gpu_workspaces": people,
+        }
+        (folder / "workspaces.yml").write_text(json.dumps(plain), "utf-8")
+        if not (folder / "vault.yml").exists():
+            (self.path.parent / "vault").write_text(PASSWORD, "utf-8")
+            text = subprocess.run(
+                [
+                    str(BIN / "ansible-vault"), "encrypt_string", "--name", "ada",
+                    "--vault-password-file", str(self.path.parent / "vault"), TOKEN,
+                ],
+                capture_output=True, text=True, check=True,
+            ).stdout  # fmt: skip
+            inner = "".join(f"  {line}\n" for line in text.splitlines())
+            (folder / "vault.yml").write_text("gpu_workspace_tokens:\n" + inner, "utf-8")
+
+    def run_with(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        first, *rest = arguments
+        vault = str(self.path.parent / "vault")
+        return self.provision(first, "-i", "lab", "--vault-password-file", vault, *rest)
+
+    def proven(self, *arguments: str) -> Any:
+        vault = ("--vault-password-file", str(self.path.parent / "vault"))
+        return super().proven(*vault, *arguments)
+
+    def token(self, name: str) -> str:
+        return self.root("cat", f"/etc/gpu-workspace/{name}/token")
+
+    def ask(
+        self, port: int, path: str, token: str = "", method: str = "GET", body: str = ""
+    ) -> tuple[int, Any]:
+        """What Jupyter answers on the host."""
+        url = f"http://127.0.0.1:{port}{path}"
+        said = self.root("python3", "-c", ASK, method, url, token, body).split(" ", 1)
+        return int(said[0]), json.loads(said[1]) if len(said) > 1 and said[1].strip() else None
+
+    def containers(self) -> dict[str, str]:
+        """{person: id} of the containers that run."""
+        form = '{{.Label "gpu-workspace"}} {{.ID}}'
+        told = self.root("docker", "ps", "--filter", "label=gpu-workspace", "--format", form)
+        return dict(line.split() for line in told.splitlines())
+
+    def inspected(self, name: str) -> Any:
+        return json.loads(self.root("docker", "inspect", f"gpu-workspace-{name}"))[0]
+
+    def workspace_results(self) -> dict[str, str]:
+        """{check: its result} of the workspaces' checks in the last run that proved the host."""
+        checks = {one["id"]: one["result"] for one in self.proof["checks"]}
+        return {one: checks[one] for one in checks if one.startswith("gpu_workspace.")}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    directory = tmp_path_factory.mktemp("workspaces")
+    lab = locallab.up(
+        f"workspaces-{os.getpid()}", state_dir=directory / ".lab", hosts=[HOST],
+        privileged=True, arguments=["--cgroupns=host"],
+        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
+    )  # fmt: skip
+    try:
+        with toolkit.serve(directory) as site:
+            made = Shared(directory / "project", lab)
+            made.site = site
+            made.lock()
+            made.say(PEOPLE)
+            made.root("sh", "-c", f"cat > {told.CA}", stdin=site.ca.read_text("utf-8"))
+            name = site.web.url.split("//")[1].split(":")[0]
+            direct = f'Acquire::https::Proxy::{name} "DIRECT";\n'
+            made.root("sh", "-c", "cat > /etc/apt/apt.conf.d/99lab", stdin=direct)
+            text = json.dumps(FOREIGN, indent=2)
+            made.root("sh", "-c", DOCKER, "sh", lab.hosts[0].user, stdin=text)
+            made.root("sh", "-c", "mkdir -p /srv/data; echo shared > /srv/data/all.txt")
+            yield made
+    finally:
+        lab.down()
+
+
+def test_three_people_from_bare_to_proven_in_one_run(shared: Shared) -> None:
+    found = shared.proven()
+    assert {"nvidia_container_toolkit", "gpu_workspace"} <= set(found["components"])
+    assert set(shared.workspace_results().values()) == {"passed"}, shared.workspace_results()
+    assert set(shared.containers()) == {"ada", "bob", "eve"}
+    assert shared.token("ada") == TOKEN
+    tokens = {one["name"]: shared.token(one["name"]) for one in PEOPLE}
+    assert len(set(tokens.values())) == 3
+    for one in PEOPLE:
+        assert shared.ask(one["port"], "/api/status", tokens[one["name"]])[0] == 200
+        assert shared.ask(one["port"], "/api/status")[0] == 403
+    assert shared.ask(8801, "/api/status", tokens["bob"])[0] == 403
+
+
+def test_limits_and_gpus_are_those_that_were_wished(shared: Shared) -> None:
+    ada = shared.inspected("ada")["HostConfig"]
+    assert (ada["Memory"], ada["MemorySwap"], ada["NanoCpus"]) == (1 << 29, 1 << 29, 500_000_000)
+    assert ada["ShmSize"] == 1 << 30
+    assert ada["DeviceRequests"][0]["DeviceIDs"] == ["0"]
+    assert shared.inspected("bob")["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["1"]
+    eve = shared.inspected("eve")
+    assert not eve["HostConfig"]["DeviceRequests"]
+    assert eve["Config"]["User"] == "1234:1234"
+    assert set(eve["HostConfig"]["PortBindings"]["8888/tcp"][0].values()) == {"127.0.0.1", "8803"}
+
+
+def test_what_is_shared_can_be_read_and_not_written(shared: Shared) -> None:
+    inside = ("docker", "exec", "gpu-workspace-eve", "sh", "-c")
+    assert shared.root(*inside, "cat /data/all.txt; echo x > /data/new || echo refused") == (
+        "shared\nrefused"
+    )
+
+
+def test_a_second_run_changes_nothing(shared: Shared) -> None:
+    before = shared.containers()
+    again = shared.run_with("apply")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert shared.tasks_run()[HOST] == ["gpu_state : Look | Compare the host with the lock"]
+    assert shared.containers() == before
+
+
+def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
+    before, token = shared.containers(), shared.token("bob")
+    status, kernel = shared.ask(8802, "/api/kernels", token, "POST", "{}")
+    assert status == 201
+    changed = [{**one, "memory": "700m"} if one["name"] == "bob" else one for one in PEOPLE]
+    shared.say(changed)
+    refused = shared.run_with("apply")
+    assert refused.returncode == 4, refused.stdout + refused.stderr
+    assert "kernels or terminals open: bob (1)" in " ".join(refused.stdout.split())
+    assert shared.containers() == before
+    assert shared.ask(8802, f"/api/kernels/{kernel['id']}", token, "DELETE")[0] == 204
+
+
+def test_one_changes_one_goes_and_nobody_else_notices(shared: Shared) -> None:
+    eve = shared.token("eve")
+    note = json.dumps({"type": "file", "format": "text", "content": "hers"})
+    assert shared.ask(8803, "/api/contents/kept.txt", eve, "PUT", note)[0] == 201
+    assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"
+    before, bob = shared.containers(), shared.token("bob")
+    shared.say([PEOPLE[0], {**PEOPLE[1], "memory": "700m", "port": 8804}])
+    planned = shared.run_with("plan")
+    assert planned.returncode == 5
+    assert "workspace bob: other settings -> as wished (changed: memory, port)" in planned.stdout
+    assert "workspace eve: here -> None" in planned.stdout
+    assert "ada" not in planned.stdout
+    assert shared.proven()["components"].keys() == {"gpu_workspace"}
+    after = shared.containers()
+    assert after["ada"] == before["ada"]
+    assert after["bob"] != before["bob"]
+    assert "eve" not in after
+    assert shared.inspected("bob")["HostConfig"]["Memory"] == 700 << 20
+    assert shared.token("bob") == bob
+    assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"
+    gone = shared.root(
+        "sh", "-c", "systemctl list-units --all --plain 'gpu-workspace@*' --no-legend"
+    )
+    assert "eve" not in gone
+    assert shared.root("ls", "/etc/gpu-workspace").split() == ["ada", "bob"]
+
+
+def test_who_comes_back_finds_what_was_left(shared: Shared) -> None:
+    shared.say([PEOPLE[0], {**PEOPLE[1], "memory": "700m", "port": 8804}, PEOPLE[2]])
+    shared.proven()
+    said = shared.ask(8803, "/api/contents/kept.txt", shared.token("eve"))
+    assert said[1]["content"] == "hers"
+
+
+def test_a_container_that_was_removed_comes_back(shared: Shared) -> None:
+    shared.root("docker", "rm", "--force", "gpu-workspace-ada")
+    until = time.time() + 120
+    while "ada" not in shared.containers():
+        assert time.time() < until
+        time.sleep(2)
+
+
+def test_no_secret_is_anywhere(shared: Shared) -> None:
+    """Reports, logs, receipts, processes, environments, docker's answers; with -vvv as well."""
+    loud = shared.playbook(
+        "-vvv", "--vault-password-file", str(shared.path.parent / "vault"),
+        "-e", "gpu_workspace_patience=200", "-e", '{"gpu_workspaces": []}',
+    )  # fmt: skip
+    assert loud.returncode == 0, loud.stdout[-4000:]
+    back = shared.playbook("-vvv", "--vault-password-file", str(shared.path.parent / "vault"))
+    assert back.returncode == 0, back.stdout[-4000:]
+    secrets = {one: shared.token(one) for one in ("ada", "bob", "eve")}
+    assert secrets["ada"] == TOKEN
+    for secret in (*secrets.values(), PASSWORD):
+        assert secret not in loud.stdout + loud.stderr + back.stdout + back.stderr
+        for path in shared.path.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                assert secret.encode() not in path.read_bytes(), path
+        look = (
+            "grep -raFl -f - /var/log /run/log /var/lib/provision /run/gpu-workspace /tmp /var/tmp"
+            " /root /home /srv/gpu-workspaces 2>/dev/null; true"
+        )
+        assert shared.root("sh", "-c", look, stdin=secret + "\n") == ""
+        assert secret not in shared.root("ps", "axwwe")
+        environments = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
+        assert secret not in shared.root("sh", "-c", environments)
+        assert secret not in shared.root("journalctl", "--no-pager", "--all")
+        for name in secrets:
+            assert secret not in shared.root("docker", "inspect", f"gpu-workspace-{name}")
+            logs = ("sh", "-c", f"docker logs gpu-workspace-{name} 2>&1")
+            assert secret not in shared.root(*logs)
+
+
+def test_nobody_is_left_and_the_homes_stay(shared: Shared) -> None:
+    shared.say([])
+    (shared.path / "lab" / "group_vars" / "gpu_hosts" / "vault.yml").unlink()
+    assert shared.proven()["components"].keys() == {"gpu_workspace"}
+    assert shared.containers() == {}
+    assert set(shared.workspace_results().values()) <= {"not_applicable"}
+    assert shared.root("ls", "/etc/gpu-workspace") == ""
+    assert shared.root("sh", "-c", "ls /usr/local/sbin /etc/systemd/system").count("workspace") == 0
+    assert shared.root("ls", "/srv/gpu-workspaces").split() == ["ada", "bob", "eve"]
+    assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"

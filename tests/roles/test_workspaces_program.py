@@ -1,0 +1,587 @@
+"""roles/gpu_workspace/files: who is refused, who gets which GPU, and what docker is told."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
+SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
+IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
+UUIDS = ["GPU-aaaaaaaa", "GPU-bbbbbbbb", "GPU-cccccccc"]
+
+
+def loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("gpu_workspace", FILES / "gpu_workspace.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+program = loaded()
+
+
+def person(name: str = "ada", **more: Any) -> dict[str, Any]:
+    return {"name": name, "gpus": "none", "port": 8801, **more}
+
+
+# who is refused
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("ada", "it is a list of people"),
+        (["ada"], "entry 1 is no mapping"),
+        ([{"gpus": 1}], "entry 1: nothing is no user name"),
+        ([person("Ada Lovelace")], 'entry 1: "Ada Lovelace" is no user name'),
+        ([person("-ada")], "is no user name"),
+        ([person("a" * 33)], "is no user name"),
+        ([person(gpuz=1)], 'ada has the unknown word "gpuz"; expected name, kind'),
+        ([{"name": "ada", "port": 1}], "ada needs gpus"),
+        ([{"name": "ada", "gpus": 1}], "ada needs port"),
+        ([person(kind="ssh")], "ada: kind is jupyter"),
+        ([person(gpus=0)], "ada: gpus is all, none"),
+        ([person(gpus=True)], "ada: gpus is all, none"),
+        ([person(gpus="some")], "ada: gpus is all, none"),
+        ([person(gpus=[])], "ada: gpus is all, none"),
+        ([person(gpus=[0, 0])], "ada: gpus is all, none"),
+        ([person(gpus=[-1])], "ada: gpus is all, none"),
+        ([person(gpus=["first"])], "ada: gpus is all, none"),
+        ([person(shared="yes")], "ada: shared is true or false"),
+        ([person(cpus=-1)], "ada: cpus is a number"),
+        ([person(cpus="2")], "ada: cpus is a number"),
+        ([person(memory="16")], 'ada: memory is a size like "16g"'),
+        ([person(memory=16)], "ada: memory is a size"),
+        ([person(memory="0g")], "ada: memory is a size"),
+        ([person(shm_size="")], 'ada: shm_size is a size like "1g"'),
+        ([person(port=0)], "ada: port is a number from 1 to 65535"),
+        ([person(port=65536)], "ada: port is a number"),
+        ([person(port="8801")], "ada: port is a number"),
+        ([person(user="ada")], "ada: user is numbers"),
+        ([person(volumes=["/data"])], "ada: volumes is a list of {path"),
+        ([person(volumes=[{"at": "/data"}])], "ada: volumes is"),
+        ([person(volumes=[{"path": "data"}])], "ada: volumes is"),
+        ([person(volumes=[{"path": "/a,readonly=false"}])], "ada: volumes is"),
+        ([person(volumes=[{"path": "/a", "writeable": True}])], "ada: volumes is"),
+        ([person(volumes=[{"path": "/a", "writable": "no"}])], "ada: volumes is"),
+        ([person(), person(port=2)], "name ada is said twice"),
+        ([person(), person("bob")], "port 8801 is said twice (ada and bob)"),
+    ],
+)
+def test_what_is_refused_and_why(value: Any, words: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 the words are compared below
+        program.checked(value)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("word", ["token", "password"])
+def test_a_secret_among_the_people_is_refused_and_not_shown(word: str) -> None:
+    with pytest.raises(ValueError, match="gpu_workspace_tokens") as error:
+        program.checked([person(**{word: SECRET})])
+    assert SECRET not in str(error.value)
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    found = program.checked([person(memory="2g")])[0]
+    assert found == {
+        "name": "ada",
+        "kind": "jupyter",
+        "gpus": "none",
+        "port": 8801,
+        "shared": False,
+        "cpus": 0,
+        "memory": "2g",
+        "shm_size": "1g",
+        "user": "0:0",
+        "volumes": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ada", "bob", "clash"),
+    [
+        ("all", "none", False),
+        ("all", 1, True),
+        ("all", "all", True),
+        ([0], [1], False),
+        ([0, 1], [1], True),
+        (["GPU-aaaaaaaa"], ["GPU-aaaaaaaa"], True),
+        (1, 1, False),
+    ],
+)
+def test_a_gpu_is_promised_once_unless_both_say_shared(ada: Any, bob: Any, clash: bool) -> None:
+    def both(**more: Any) -> Any:
+        return [person(gpus=ada, **more), person("bob", port=2, gpus=bob, **more)]
+
+    if clash:
+        with pytest.raises(ValueError, match="shared: true of both"):
+            program.checked(both())
+        one = both()
+        one[0]["shared"] = True
+        with pytest.raises(ValueError, match="shared: true of both"):
+            program.checked(one)
+    else:
+        program.checked(both())
+    program.checked(both(shared=True))
+
+
+# who gets which GPU
+
+
+def given(kept: dict[str, Any] | None = None, **gpus: Any) -> Any:
+    people = [
+        person(name, port=number, gpus=one["gpus"] if isinstance(one, dict) else one,
+               shared=isinstance(one, dict))
+        for number, (name, one) in enumerate(gpus.items(), 1)
+    ]  # fmt: skip
+    return program.allocated(program.checked(people), UUIDS, kept or {})
+
+
+def test_numbers_get_the_gpus_that_nobody_named() -> None:
+    assert given(ada=1, bob=[0], eve="none") == {"ada": [1], "bob": [0], "eve": []}
+    assert given(ada=2, bob=["GPU-bbbbbbbb"]) == {"ada": [0, 2], "bob": [1]}
+    assert given(ada="all") == {"ada": "all"}
+
+
+def test_who_has_gpus_keeps_them_whoever_comes() -> None:
+    assert given(ada=1, bob=1, eve=1, kept={"eve": [0], "bob": [2]}) == {
+        "eve": [0],
+        "bob": [2],
+        "ada": [1],
+    }
+    # One who now asks for more, or whose GPU somebody was promised by its number, gets others.
+    assert given(ada=2, kept={"ada": [2]}) == {"ada": [0, 1]}
+    assert given(ada=1, bob=[2], kept={"ada": [2]}) == {"ada": [0], "bob": [2]}
+
+
+def test_those_who_share_take_free_ones_first() -> None:
+    assert given(ada={"gpus": 2}, bob={"gpus": 2}) == {"ada": [0, 1], "bob": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        ({"ada": 4}, "ada asks for 4 GPUs, and 3 of the host's 3 are left"),
+        ({"ada": 2, "bob": 2}, "bob asks for 2 GPUs, and 1 of the host's 3 are left"),
+        ({"ada": [3]}, "ada asks for GPU 3, and nvidia-smi lists 0 to 2"),
+        ({"ada": ["GPU-dddddddd"]}, "ada asks for GPU GPU-dddddddd"),
+        ({"ada": [1], "bob": ["GPU-bbbbbbbb"]}, "GPU 1 is promised twice, to ada and bob"),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused(gpus: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 the words are compared below
+        given(**gpus)
+    assert words in str(error.value)
+
+
+def test_all_of_no_gpus_are_none() -> None:
+    with pytest.raises(ValueError, match="nvidia-smi lists none"):
+        program.allocated(program.checked([person(gpus="all")]), [], {})
+
+
+# a host
+
+
+class Machine:
+    """A host's files, and what its docker and systemd were told."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.calls: list[list[str]] = []
+        self.runs: dict[str, str] = {}
+        self.images = {IMAGE}
+
+    def text(self, path: str) -> str:
+        return (self.root / path.lstrip("/")).read_text("utf-8")
+
+    def put(self, path: str, text: str) -> None:
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+
+    def call(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
+        self.calls.append(command)
+        words = command[3:] if command[0] == "docker" else command
+        if words[:2] == ["ps", "--all"]:
+            name = words[3].removeprefix("name=gpu-workspace-")
+            mine = f"gpu-workspace-{name} {name}\n" if name in self.runs else ""
+            return 0, "gpu-workspace-" + name + "-and-more other\n" + mine, ""
+        if words[:1] == ["ps"]:
+            return 0, "".join(f"{name} {one}\n" for name, one in self.runs.items()), ""
+        if words[:2] == ["image", "inspect"]:
+            return (0 if words[2] in self.images else 1), "", ""
+        if words[:1] == ["rm"]:
+            self.runs.pop(words[-1].removeprefix("gpu-workspace-"), None)
+        if words[:2] == ["systemctl", "enable"]:
+            for unit in words[2:]:
+                self.put("/etc/systemd/system/multi-user.target.wants/" + unit, "")
+        if words[:2] == ["systemctl", "start"]:
+            for unit in words[2:]:
+                name = unit.partition("@")[2].removesuffix(".service")
+                self.runs[name] = self.text(f"/etc/gpu-workspace/{name}/revision").strip()
+        if words[0] == "nvidia-smi":
+            return 0, "".join(f"GPU {n}: T4 (UUID: {u})\n" for n, u in enumerate(UUIDS)), ""
+        return 0, "", ""
+
+    def told(self, *words: str) -> list[list[str]]:
+        return [one for one in self.calls if one[: len(words)] == list(words)]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    host = Machine(tmp_path)
+    monkeypatch.setattr(program, "ROOT", str(tmp_path))
+    monkeypatch.setattr(program, "call", host.call)
+    monkeypatch.setattr(program, "opened", lambda _name, _port: 0)
+    return host
+
+
+def wish(*people: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "workspaces": list(people),
+        "image": IMAGE,
+        "root": "/srv/homes",
+        "address": "127.0.0.1",
+        **more,
+    }
+
+
+ADA = person(gpus=[0], cpus=0.5, memory="2g", volumes=[{"path": "/data"}])
+BOB = person("bob", port=8802, gpus=1, user="1000:1001")
+
+
+def test_each_gets_files_that_only_root_can_read_and_a_token(machine: Machine) -> None:
+    done = program.apply(wish(ADA, BOB, tokens={"ada": SECRET}))
+    assert done["changed"] == ["ada", "bob"]
+    assert machine.text("/etc/gpu-workspace/ada/token") == SECRET
+    made = machine.text("/etc/gpu-workspace/bob/token")
+    assert len(made) == 48
+    for path, mode in (("", 0o700), ("/ada", 0o700), ("/ada/token", 0o400)):
+        found = (machine.root / ("etc/gpu-workspace" + path)).stat().st_mode
+        assert stat.S_IMODE(found) == mode, path
+    assert stat.S_IMODE((machine.root / "srv/homes/ada").stat().st_mode) == 0o700
+    assert json.loads(machine.text("/etc/gpu-workspace/bob/gpus.json")) == [1]
+    assert SECRET not in json.dumps(machine.calls)
+    assert made not in json.dumps(machine.calls)
+
+
+def test_a_second_time_nothing_is_told_to_systemd(machine: Machine) -> None:
+    program.apply(wish(ADA, BOB))
+    machine.calls.clear()
+    assert program.apply(wish(ADA, BOB)) == {
+        "changed": [],
+        "removed": [],
+        "tokens": "/etc/gpu-workspace/NAME/token",
+    }
+    assert machine.told("systemctl") == []
+
+
+def test_a_change_of_one_touches_one(machine: Machine) -> None:
+    program.apply(wish(ADA, BOB))
+    token, revision = (machine.text(f"/etc/gpu-workspace/bob/{x}") for x in ("token", "revision"))
+    machine.calls.clear()
+    assert program.apply(wish(ADA, {**BOB, "memory": "3g"}))["changed"] == ["bob"]
+    assert machine.told("systemctl", "stop") == [["systemctl", "stop", "gpu-workspace@bob.service"]]
+    assert machine.text("/etc/gpu-workspace/bob/token") == token
+    assert machine.text("/etc/gpu-workspace/bob/revision") != revision
+
+
+def test_all_who_change_are_stopped_before_one_is_started(machine: Machine) -> None:
+    program.apply(wish(ADA, BOB))
+    machine.calls.clear()
+    program.apply(wish({**ADA, "port": 8802}, {**BOB, "port": 8801}))
+    both = ["gpu-workspace@ada.service", "gpu-workspace@bob.service"]
+    words = [one[1] for one in machine.told("systemctl")]
+    assert words == ["daemon-reload", "stop", "enable", "start"]
+    assert machine.told("systemctl", "stop")[0][2:] == both
+
+
+def test_who_is_gone_is_stopped_and_the_home_stays(machine: Machine) -> None:
+    program.apply(wish(ADA, BOB))
+    machine.put("/srv/homes/bob/notes", "his")
+    done = program.apply(wish(ADA))
+    assert done["removed"] == ["bob"]
+    assert ["systemctl", "disable", "--now", "gpu-workspace@bob.service"] in machine.calls
+    assert not (machine.root / "etc/gpu-workspace/bob").exists()
+    assert machine.text("/srv/homes/bob/notes") == "his"
+
+
+def without(path: str) -> Callable[[Machine], None]:
+    return lambda machine: (machine.root / path.lstrip("/")).unlink()
+
+
+WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@ada.service"
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (without("/etc/gpu-workspace/ada/workspace.json"), "absent"),
+        (without("/etc/gpu-workspace/ada/token"), "no token"),
+        (without("/etc/gpu-workspace/ada/revision"), "unfinished"),
+        (without(WANTS), "not enabled"),
+        (lambda machine: machine.runs.pop("ada"), "does not run"),
+        (lambda machine: machine.runs.update(ada="other"), "runs as before"),
+    ],
+)
+def test_what_is_harmed_is_seen_and_cured(
+    machine: Machine, harm: Callable[[Machine], None], why: str
+) -> None:
+    program.apply(wish(ADA))
+    harm(machine)
+    assert program.look(wish(ADA))["changes"] == {"ada": why}
+    program.apply(wish(ADA))
+    assert program.look(wish(ADA))["changes"] == {}
+
+
+def test_who_was_cut_off_is_not_taken_for_whole(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of now beside a container of then would look as wished."""
+    program.apply(wish(ADA))
+    changed = wish({**ADA, "memory": "3g"})
+    put = program.put
+
+    def cut_off(path: str, *told: Any) -> None:
+        if path.endswith("/revision"):
+            raise KeyboardInterrupt
+        put(path, *told)
+
+    monkeypatch.setattr(program, "put", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        program.apply(changed)
+    assert program.look(changed)["changes"] == {"ada": "unfinished"}
+
+
+def test_another_token_is_seen_by_its_hash_alone(machine: Machine) -> None:
+    program.apply(wish(ADA, tokens={"ada": SECRET}))
+    same = {"ada": hashlib.sha256(SECRET.encode()).hexdigest()}
+    assert program.look(wish(ADA, digests=same))["changes"] == {}
+    assert program.look(wish(ADA, digests={"ada": "0" * 64}))["changes"] == {"ada": "another token"}
+
+
+@pytest.mark.parametrize("token", ["short", "with a blank in it, and long", 12345678901234567890])
+def test_a_token_that_is_none_is_refused_and_not_shown(machine: Machine, token: Any) -> None:
+    with pytest.raises(program.RefusedError) as error:
+        program.apply(wish(ADA, tokens={"ada": token}))
+    assert "at least 16 characters" in str(error.value)
+    assert str(token) not in str(error.value)
+    assert machine.told("systemctl") == []
+
+
+def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
+    line = "   0: 0100007F:{0:04X} 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0\n"
+    machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
+    with pytest.raises(program.RefusedError, match="port 8801 of ada is in use by something else"):
+        program.look(wish(ADA))
+    machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801).replace(" 0A ", " 01 "))
+    program.look(wish(ADA))
+    # Our own container's is no other's.
+    program.apply(wish(ADA))
+    machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
+    assert program.look(wish({**ADA, "memory": "3g"}))["changes"] == {"ada": "other settings"}
+
+
+@pytest.mark.parametrize(("told", "fits"), [("", True), ("3g", False), ("4g", True)])
+def test_more_memory_than_there_is_is_refused(machine: Machine, told: str, fits: bool) -> None:
+    machine.put("/proc/meminfo", f"MemTotal:       {4 << 20} kB\nMemFree: 1 kB\n")
+    people = (ADA, {**BOB, "memory": "2g"})
+    if fits:
+        program.look(wish(*people, host_memory=told))
+    else:
+        with pytest.raises(program.RefusedError, match="4096 MiB together; the host has 3072 MiB"):
+            program.look(wish(*people, host_memory=told))
+    with pytest.raises(program.RefusedError, match="4097 MiB together; the host has 4096 MiB"):
+        program.look(wish(ADA, {**BOB, "memory": "2049m"}))
+
+
+def test_who_works_in_it_keeps_a_container(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.apply(wish(ADA, BOB))
+    monkeypatch.setattr(program, "opened", lambda name, _port: 2 if name == "bob" else 0)
+    program.look(wish({**ADA, "memory": "3g"}, BOB))
+    for people in ((ADA, {**BOB, "memory": "3g"}), (ADA,)):
+        with pytest.raises(program.RefusedError, match=r"terminals open.*bob \(2\)"):
+            program.look(wish(*people))
+        program.look(wish(*people, in_use="stop"))
+
+
+def test_an_image_is_looked_at_before_anything_is_written_of_it(machine: Machine) -> None:
+    assert program.look(wish(ADA))["tried"] is False
+    program.apply(wish(ADA))
+    assert program.look(wish(ADA, BOB))["tried"] is True
+    other = wish(ADA, image="gpu-workspace:other")
+    assert program.look(other)["image"] is False
+    with pytest.raises(program.RefusedError, match="docker has no image gpu-workspace:other"):
+        program.apply(other)
+
+
+def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
+    program.apply(wish(ADA, tokens={"ada": SECRET}))
+    told = program.command("ada")
+    words = " ".join(told)
+    for part in (
+        "--name gpu-workspace-ada --hostname ada",
+        "--user 0:0 --workdir /home/ada --shm-size 1g",
+        "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
+        "--publish 127.0.0.1:8801:8888",
+        "--mount type=bind,src=/srv/homes/ada,dst=/home/ada --mount",
+        "src=/etc/gpu-workspace/ada/token,dst=/run/gpu-workspace/token,readonly",
+        "--mount type=bind,src=/data,dst=/data,readonly",
+        "--cpus 0.5 --memory 2g --memory-swap 2g",
+        '--gpus "device=0"',
+        f"--entrypoint /bin/sh {IMAGE} -c",
+    ):
+        assert part in words, part
+    assert SECRET not in words
+    assert "-- none" not in words
+
+
+def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
+    writable = person(volumes=[{"path": "/a", "at": "/b", "writable": True}])
+    program.apply(wish(writable))
+    words = " ".join(program.command("ada"))
+    assert not any(f"--{one} " in words for one in ("gpus", "cpus", "memory"))
+    assert "src=/a,dst=/b --entrypoint" in words
+
+
+def test_a_container_of_that_name_that_is_not_ours_is_left_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = (0, "gpu-workspace-ada \n", "")
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(program, "docker", lambda *words, **_more: told.append(words) or said)
+    with pytest.raises(program.RefusedError, match="is not of gpu_workspaces"):
+        program.stop("ada")
+    assert [words[0] for words in told] == ["ps"]
+
+
+def test_a_name_is_waited_for_until_it_is_free(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docker removes a container in its own time, and knows it no more before the name is free."""
+    left = ["gpu-workspace-ada ada\n"] * 3
+    told: list[str] = []
+
+    def docker(*words: str, **_more: Any) -> tuple[int, str, str]:
+        told.append(words[0])
+        return 0, left.pop() if left and words[0] == "ps" else "", ""
+
+    monkeypatch.setattr(program, "docker", docker)
+    monkeypatch.setattr(program.time, "sleep", lambda _seconds: None)
+    program.stop("ada")
+    assert told == ["ps", "stop", "rm", "ps", "ps", "ps"]
+
+
+def test_a_file_with_another_hash_is_not_loaded(machine: Machine, tmp_path: Path) -> None:
+    archive = tmp_path / "image.tar"
+    archive.write_bytes(b"something else")
+    with pytest.raises(program.RefusedError, match="It was not loaded"):
+        program.load(str(archive), "0" * 64, "gpu-workspace:0")
+    assert machine.told("docker") == []
+
+
+@pytest.mark.parametrize(
+    ("output", "loaded"),
+    [
+        ("Loaded image: lab/jupyter:1\n", "lab/jupyter:1"),
+        ("Loaded image ID: sha256:abc\n", "sha256:abc"),
+        ("Loaded image: a:1\nLoaded image: b:1\n", None),
+        ("", None),
+    ],
+)
+def test_a_file_holds_one_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, loaded: str | None
+) -> None:
+    archive, told = tmp_path / "image.tar", []
+
+    def docker(*words: str, **_more: Any) -> tuple[int, str, str]:
+        told.append(words)
+        return 0, output if words[0] == "load" else "", ""
+
+    archive.write_bytes(b"x")
+    monkeypatch.setattr(program, "docker", docker)
+    digest = hashlib.sha256(b"x").hexdigest()
+    if loaded is None:
+        with pytest.raises(program.RefusedError, match=r"holds \d images; expected one"):
+            program.load(str(archive), digest, "gpu-workspace:x")
+        assert len(told) == 1
+    else:
+        program.load(str(archive), digest, "gpu-workspace:x")
+        assert told[1] == ("tag", loaded, "gpu-workspace:x")
+
+
+# limits
+
+
+def test_limits_are_read_where_either_kernel_keeps_them() -> None:
+    first = "12:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/x\n"
+    assert program.groups(first) == {
+        "memory": "/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes",
+        "cpu": "/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us",
+    }
+    assert program.groups("0::/system.slice/docker-abc.scope\n") == {
+        "memory": "/sys/fs/cgroup/system.slice/docker-abc.scope/memory.max",
+        "cpu": "/sys/fs/cgroup/system.slice/docker-abc.scope/cpu.max",
+    }
+
+
+@pytest.mark.parametrize(
+    ("memory", "cpu", "wrong"),
+    [
+        ("2147483648\n", "50000 100000\n", None),
+        ("max\n", "50000 100000\n", "its memory is limited to max, not 2147483648"),
+        (None, "50000\n", "its memory is limited to nothing"),
+        ("2147483648\n", "max 100000\n", "its processors are limited to max, not 50000"),
+    ],
+)
+def test_a_limit_that_is_not_in_force_is_told(
+    machine: Machine, memory: str | None, cpu: str, wrong: str | None
+) -> None:
+    if memory is not None:
+        machine.put("/m", memory)
+    machine.put("/c", cpu)
+    state = {"groups": {"memory": "/m", "cpu": "/c"}, "memory": 2 << 30, "cpus": 0.5}
+    found = program.limits(state)
+    assert found == wrong if wrong is None else wrong in found
+
+
+def test_errors_are_one_sentence_and_exit_1(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(["look", json.dumps(wish(person("Ada")))]) == 1
+    assert '"Ada" is no user name' in capsys.readouterr().err
+    assert program.main(["compose"]) == 2
+    assert "gpu-workspace list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((0, "/usr/bin/jupyter-lab\n", ""), None),
+        ((1, "", ""), "has no Jupyter"),
+        ((127, "", "sh: not found"), "has no Jupyter"),
+        ((125, "", "no space left on device"), "docker could not try the image: no space left"),
+        ((124, "", "docker did not answer within 600 s"), "docker did not answer within 600 s"),
+    ],
+)
+def test_an_image_is_refused_for_what_it_lacks_and_docker_for_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], words: str | None
+) -> None:
+    monkeypatch.setattr(program, "call", lambda _command, **_options: answer)
+    if words is None:
+        assert program.image(IMAGE) == {"jupyter": "/usr/bin/jupyter-lab"}
+    else:
+        with pytest.raises(program.RefusedError, match=words):
+            program.image(IMAGE)

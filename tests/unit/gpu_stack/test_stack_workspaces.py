@@ -1,0 +1,254 @@
+"""The workspaces of a host: what the look sees of people, and whom the plan names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+from converged_host import Host
+from gpu_stack import gpu_workspace as workspaces
+from gpu_stack.context import Context, Result
+
+ROLE = Path(__file__).parents[3] / "roles" / "gpu_workspace" / "files"
+SHIPPED = {
+    "/usr/local/sbin/gpu-workspace": ROLE / "gpu_workspace.py",
+    "/etc/systemd/system/gpu-workspace@.service": ROLE / "gpu-workspace@.service",
+}
+IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
+TOKEN = "0123456789abcdef-of-the-vault"  # noqa: S105
+ADA = {"name": "ada", "gpus": [0], "port": 8801, "memory": "2g"}
+BOB = {"name": "bob", "gpus": "none", "port": 8802}
+OPTIONS: dict[str, Any] = {"gpu_workspaces": [ADA, BOB], "gpu_workspace_image": IMAGE}
+LINE = "   0: 0100007F:{0:04X} 00000000:0000 {1} 00000000:00000000 00:00000000 0 0 0\n"
+
+
+class Docked(Host):
+    """A host whose docker answers with these containers; None: it does not answer."""
+
+    runs: dict[str, str] | None
+
+    def run(self, argv: Sequence[str]) -> Result:
+        if list(argv[:3]) != ["timeout", workspaces.PATIENCE, "docker"]:
+            return super().run(argv)
+        assert "ps" in argv
+        assert "label=gpu-workspace" in argv
+        if self.runs is None:
+            return Result(1, "", "Cannot connect to the Docker daemon")
+        return Result(0, "".join(f"{name} {one}\n" for name, one in self.runs.items()), "")
+
+    def give(self, person: dict[str, Any]) -> None:
+        """What the role leaves of a person."""
+        name = person["name"]
+        place = f"/etc/gpu-workspace/{name}/"
+        wanted = workspaces.settings(person, OPTIONS)
+        self.write(place + "workspace.json", json.dumps(wanted))
+        self.write(place + "token", TOKEN + name)
+        self.write(place + "revision", f"r-{name}\n")
+        self.write(workspaces.WANTS.format(name), "")
+        assert self.runs is not None
+        self.runs[name] = f"r-{name}"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Docked:
+    host = made.make(tmp_path)
+    host.__class__ = Docked
+    assert isinstance(host, Docked)
+    host.runs = {}
+    for path, file in SHIPPED.items():
+        host.write(path, file.read_bytes())
+        host.path(path).chmod(workspaces.FILES[path][0])
+    for person in (ADA, BOB):
+        host.give(person)
+    return host
+
+
+def changes(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
+    found = host.plan(options={**OPTIONS, **options})["changes"]
+    assert {one["component"] for one in found} <= {workspaces.NAME}
+    return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
+
+
+def test_the_files_are_known_by_their_hashes() -> None:
+    """Where this fails the files of the role have changed: put their SHA-256 into FILES."""
+    assert {path: one[1] for path, one in workspaces.FILES.items()} == {
+        path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in SHIPPED.items()
+    }
+
+
+def test_a_host_without_people_is_asked_nothing(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    asked: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str]) -> Result:
+        asked.append(argv)
+        return host.run(argv)
+
+    context = Context(root=str(tmp_path), options={}, runner=run)
+    assert workspaces.look(context) == {"version": None, "people": {}, "running": {}}
+    assert asked == []
+    assert host.plan()["changes"] == []
+
+
+def test_as_wished_there_is_nothing_to_do(host: Docked) -> None:
+    result = host.plan(options=OPTIONS)
+    assert result["changes"] == []
+    assert result["state"]["gpu_workspace"]["version"] == "2"
+
+
+def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    host.write("/proc/meminfo", "MemTotal: 8000000 kB\n")
+    found = changes(host)
+    assert [one[:3] for one in found] == [
+        ("/etc/systemd/system/gpu-workspace@.service", "absent", "as shipped"),
+        ("/usr/local/sbin/gpu-workspace", "absent", "as shipped"),
+        ("workspace ada", None, "as wished"),
+        ("workspace bob", None, "as wished"),
+    ]
+
+
+def test_who_is_no_longer_named_goes_and_nobody_else(host: Docked) -> None:
+    assert changes(host, gpu_workspaces=[ADA]) == [
+        ("workspace bob", "here", None, "no longer wished; the home stays")
+    ]
+    # With nobody left docker need not answer, and the program is not looked at.
+    host.runs = None
+    host.path("/usr/local/sbin/gpu-workspace").unlink()
+    assert [one[0] for one in changes(host, gpu_workspaces=[])] == [
+        "workspace ada",
+        "workspace bob",
+    ]
+
+
+def remove(path: str) -> Callable[[Docked], None]:
+    return lambda host: host.path(path).unlink()
+
+
+def runs(**told: str) -> Callable[[Docked], None]:
+    return lambda host: setattr(host, "runs", {"bob": "r-bob", **told})
+
+
+@pytest.mark.parametrize(
+    ("harm", "options", "old", "why"),
+    [
+        (remove("/etc/gpu-workspace/ada/workspace.json"), {}, None, "not here"),
+        (
+            lambda host: host.write("/etc/gpu-workspace/ada/workspace.json", "{broken"),
+            {},
+            None,
+            "not here",
+        ),
+        (lambda _host: None, {"gpu_workspaces": [{**ADA, "memory": "3g", "cpus": 1}, BOB]},
+         "other settings", "changed: cpus, memory"),
+        (remove("/etc/gpu-workspace/ada/token"), {}, "no token", "nobody could log in"),
+        (lambda _host: None, {"gpu_workspace_digests": {"ada": "0" * 64}}, "another token",
+         "gpu_workspace_tokens has changed"),
+        (remove("/etc/gpu-workspace/ada/revision"), {}, "unfinished", "cut off"),
+        (remove(workspaces.WANTS.format("ada")), {}, "not enabled", "reboot"),
+        (runs(), {}, "not running", "its container is not there"),
+        (runs(ada="r-other"), {}, "runs as before", "with other settings"),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named_with_its_reason(
+    host: Docked,
+    harm: Callable[[Docked], None],
+    options: dict[str, Any],
+    old: str | None,
+    why: str,
+) -> None:
+    harm(host)
+    ((item, before, after, reason),) = changes(host, **options)
+    assert (item, before, after) == ("workspace ada", old, "as wished")
+    assert why in reason
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("gpu_workspace_root", "/data/homes", "root"),
+        ("gpu_workspace_address", "192.0.2.1", "address"),
+        ("gpu_workspace_image", "other@sha256:" + "b" * 64, "image"),
+        ("gpu_workspace_image_sha256", "c" * 64, "image"),
+    ],
+)
+def test_what_all_have_concerns_all(host: Docked, option: str, value: str, word: str) -> None:
+    found = changes(host, **{option: value})
+    assert [(one[0], one[3]) for one in found] == [
+        ("workspace ada", f"changed: {word}"),
+        ("workspace bob", f"changed: {word}"),
+    ]
+
+
+def test_the_same_token_is_no_change_and_none_is_told(host: Docked) -> None:
+    same = hashlib.sha256((TOKEN + "ada").encode()).hexdigest()
+    result = host.plan(options={**OPTIONS, "gpu_workspace_digests": {"ada": same}})
+    assert result["changes"] == []
+    assert TOKEN not in json.dumps(result)
+    context = Context(root=str(host.root), options=OPTIONS, runner=host.run)
+    assert TOKEN not in json.dumps(workspaces.look(context))
+
+
+@pytest.mark.parametrize("harm", ["other", "mode"])
+def test_a_program_that_was_touched_is_put_back(host: Docked, harm: str) -> None:
+    path = host.path("/usr/local/sbin/gpu-workspace")
+    if harm == "other":
+        path.write_text("#!/bin/sh\n", "utf-8")
+    else:
+        path.chmod(0o777)
+    old = "other content" if harm == "other" else "mode 0777"
+    assert [one[:3] for one in changes(host)] == [
+        ("/usr/local/sbin/gpu-workspace", old, "as shipped")
+    ]
+
+
+def test_a_docker_that_does_not_answer_is_a_blocker(host: Docked) -> None:
+    host.runs = None
+    result = host.plan(options=OPTIONS)
+    assert [one["from"] for one in result["changes"]] == ["unknown", "unknown"]
+    assert [one["id"] for one in result["blockers"]] == ["workspace-docker", "workspace-gpu"]
+
+
+def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
+    options = {**OPTIONS, "gpu_workspaces": list(people)}
+    context = Context(root=str(host.root), options=options, runner=host.run)
+    found = {"people": workspaces.look(context)["people"], "running": host.runs, "files": {}}
+    return workspaces.stands_in_the_way(context, workspaces.differ(found, options))  # type: ignore[no-any-return]
+
+
+def test_a_port_that_something_else_has_is_seen(host: Docked) -> None:
+    table = (
+        "  sl local_address rem_address st\n" + LINE.format(8801, "0A") + LINE.format(9000, "0A")
+    )
+    host.write("/proc/net/tcp6", table)
+    # Her own container has 8801; what is not to be changed is not asked about.
+    assert in_the_way(host, {**ADA, "memory": "3g"}, BOB)["ports"] == []
+    assert in_the_way(host, {**ADA, "port": 9000}, BOB)["ports"] == [9000]
+    eve = {"name": "eve", "gpus": "none", "port": 9000}
+    assert in_the_way(host, ADA, BOB, eve)["ports"] == [9000]
+    host.write("/proc/net/tcp6", table.replace(" 0A ", " 01 "))
+    assert in_the_way(host, ADA, BOB, eve)["ports"] == []
+
+
+def test_who_has_something_open_is_asked_of_those_who_are_concerned(
+    host: Docked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def opened(*told: Any) -> int:
+        asked.append(told)
+        return 2
+
+    monkeypatch.setattr(workspaces, "opened", opened)
+    host.write("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n")
+    found = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
+    assert found == {"docker": True, "ports": [], "memory": 2 << 20, "in_use": {"ada": 2}}
+    assert asked == [("127.0.0.1", 8801, TOKEN + "ada")]
+    assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
+    host.runs = {}
+    assert in_the_way(host, ADA)["in_use"] == {}

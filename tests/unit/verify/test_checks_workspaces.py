@@ -1,0 +1,152 @@
+"""The workspaces' checks: whom they name, what they can't show, and what the probe tells them."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
+
+import check_states
+
+from provision.verify import probe
+from provision.verify.checks import Verdict
+
+RUNS, JUPYTER, LIMITS = (f"gpu_workspace.{name}" for name in ("runs", "jupyter", "limits"))
+
+
+def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
+    found = check_states.verdicts(check_states.seen_of(data or check_states.shared()))
+    return {name: one for name, one in found.items() if name.startswith("gpu_workspace.")}
+
+
+def test_a_host_with_good_workspaces_passes() -> None:
+    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
+        RUNS: ("passed", "active: ada, bob"),
+        JUPYTER: ("passed", "refused without a token: ada, bob"),
+        LIMITS: ("passed", "as wished: ada, bob"),
+    }
+
+
+def test_where_nobody_has_one_it_is_not_asked() -> None:
+    assert verdicts(check_states.machine()) == {}
+    one = check_states.BY_ID[RUNS](check_states.seen_of(check_states.machine()))
+    assert (one.result, one.detail) == ("not_applicable", "nobody has a workspace here")
+
+
+def test_without_limits_there_is_nothing_to_show() -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]
+    found = verdicts(data)[LIMITS]
+    assert (found.result, found.detail) == ("not_applicable", "nobody's workspace has a limit")
+
+
+def test_all_who_have_trouble_are_named_in_one_order() -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"].reverse()
+    assert verdicts(data)[RUNS].detail == "active: ada, bob"
+    for name in ("ada", "bob"):
+        data["probe"]["workspaces"][name] = {
+            **data["probe"]["workspaces"][name],
+            "unit": "failed",
+            "error": None,
+        }
+    found = verdicts(data)[RUNS]
+    assert found.diagnosis == found.detail == "ada: its unit is failed; bob: its unit is failed"
+
+
+@pytest.mark.parametrize(
+    ("memory", "there"),
+    [("3k", 3 << 10), ("5m", 5 << 20), ("7g", 7 << 30), ("7G", 7 << 30), ("7gb", 7 << 30)],
+)
+def test_a_size_is_read_as_docker_reads_it(memory: str, there: int) -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"] = [{**data["options"]["gpu_workspaces"][0], "cpus": 0}]
+    data["options"]["gpu_workspaces"][0]["memory"] = memory
+    data["probe"]["workspaces"]["ada"]["limits"]["memory"] = [str(there)]
+    assert verdicts(data)[LIMITS].result == "passed"
+    data["probe"]["workspaces"]["ada"]["limits"]["memory"] = [str(there + 1)]
+    assert verdicts(data)[LIMITS].result == "failed"
+
+
+def test_processors_alone_are_a_limit_too() -> None:
+    data = check_states.shared()
+    person = data["options"]["gpu_workspaces"][0]
+    data["options"]["gpu_workspaces"] = [{**person, "memory": ""}]
+    assert verdicts(data)[LIMITS].result == "passed"
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A Jupyter that lets nobody in."""
+
+    def do_GET(self) -> None:
+        self.send_response(403 if self.path == "/api/status" else 404)
+        self.end_headers()
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def jupyter() -> Iterator[int]:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_probe_asks_without_a_token(jupyter: int) -> None:
+    assert probe.http_status("127.0.0.1", jupyter) == 403
+    assert probe.http_status("0.0.0.0", jupyter) == 403  # noqa: S104 compared, not bound
+    assert probe.http_status("127.0.0.1", None) is None
+    assert probe.http_status(None, jupyter) is None
+
+
+def test_where_nothing_listens_there_is_no_answer(jupyter: int) -> None:
+    assert probe.http_status("127.0.0.1", 1) is None
+
+
+def test_the_probe_reads_what_the_program_left_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jupyter: int
+) -> None:
+    files = {
+        "/run/gpu-workspace/ada.json": json.dumps(
+            {"address": "127.0.0.1", "port": jupyter, "groups": {"cpu": "/c", "memory": "/m"}}
+        ),
+        "/run/gpu-workspace/bob.json": json.dumps({"error": "no such image"}),
+        "/run/gpu-workspace/eve.json": "{cut off",
+        "/m": "536870912\n",
+        "/c": "50000 100000\n",
+    }
+    monkeypatch.setattr(probe, "read", files.get)
+    units = {"ada": "active\n", "bob": "activating\n", "eve": "\n"}
+
+    def run(command: list[str]) -> dict[str, Any]:
+        name = command[-1].removeprefix("gpu-workspace@").removesuffix(".service")
+        assert command[:2] == ["systemctl", "is-active"]
+        return check_states.said(units[name])
+
+    monkeypatch.setattr(probe, "run", run)
+    found = probe.workspaces([{"name": name} for name in ("eve", "bob", "ada")])
+    assert found == {
+        "ada": {
+            "unit": "active",
+            "error": None,
+            "status": 403,
+            "limits": {"cpu": ["50000", "100000"], "memory": ["536870912"]},
+        },
+        "bob": {"unit": "activating", "error": "no such image", "status": None, "limits": {}},
+        "eve": {"unit": "", "error": None, "status": None, "limits": {}},
+    }
