@@ -157,6 +157,9 @@ def test_limits_and_gpus_are_those_that_were_wished(shared: Shared) -> None:
     assert ada["ShmSize"] == 1 << 30
     assert ada["DeviceRequests"][0]["DeviceIDs"] == ["0"]
     assert shared.inspected("bob")["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["1"]
+    assert shared.inspected("bob")["Config"]["User"] == "1000:1000"
+    assert shared.inspected("bob")["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
+    assert shared.root("stat", "-c", "%u:%g %a", "/srv/gpu-workspaces/bob") == "1000:1000 700"
     eve = shared.inspected("eve")
     assert not eve["HostConfig"]["DeviceRequests"]
     assert eve["Config"]["User"] == "1234:1234"

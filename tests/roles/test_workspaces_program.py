@@ -102,7 +102,7 @@ def test_what_is_not_said_has_its_default() -> None:
         "cpus": 0,
         "memory": "2g",
         "shm_size": "1g",
-        "user": "0:0",
+        "user": "1000:1000",
         "volumes": [],
     }
 
@@ -433,7 +433,7 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
     words = " ".join(told)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
-        "--user 0:0 --workdir /home/ada --shm-size 1g",
+        "--security-opt no-new-privileges --user 1000:1000 --workdir /home/ada --shm-size 1g",
         "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
         "--publish 127.0.0.1:8801:8888",
         "--mount type=bind,src=/srv/homes/ada,dst=/home/ada --mount",

@@ -123,7 +123,7 @@ DEFAULTS = {
     "cpus": 0,
     "memory": "",
     "shm_size": "1g",
-    "user": "0:0",
+    "user": "1000:1000",
     "volumes": [],
 }
 _FORMS = {
@@ -683,6 +683,8 @@ def command(name):
         *("run", "--detach", "--rm", "--init", "--name", container(name), "--hostname", name),
         *("--label", "{0}={1}".format(LABEL, name)),
         *("--label", "{0}={1}".format(REVISION, revision)),
+        # A program of root's that somebody puts into a home makes nobody root.
+        *("--security-opt", "no-new-privileges"),
         *("--user", person["user"], "--workdir", home, "--shm-size", person["shm_size"]),
         *("--env", "HOME=" + home, "--env", "SHELL=/bin/bash"),
         *("--env", "JUPYTER_TOKEN_FILE=" + INSIDE),

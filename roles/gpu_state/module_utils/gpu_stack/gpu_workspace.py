@@ -24,7 +24,7 @@ PATIENCE = "20"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "9098fbb8dd25f96f3ee6eeca9d24a28cac31a6e1860253bf03dffe60c5384efc",
+        "1617071c000eb6f136dd7c351ffe7e0def8ba0ed8608e9bf49fe85ff4cb618f0",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
