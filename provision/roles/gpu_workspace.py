@@ -78,9 +78,9 @@ class GpuWorkspaceOptions(Options):
 
     gpu_workspaces: list[dict[str, Any]] = option(
         [],
-        "The people who get a workspace, each as {name, gpus, port} and, where it is not the "
-        "default, kind, shared, cpus, memory, shm_size, user, volumes. Who is no longer named is "
-        "stopped; the home stays. Literal data, and no secrets.",
+        "The people who get a workspace, each as {name, gpus, port}, with kind ssh or both also "
+        "{ssh_port, ssh_keys}, and shared, cpus, memory, shm_size, user, volumes where needed. "
+        "Who is no longer named is stopped; the home stays. Literal data, and no secrets.",
         looked_at=True,
         example='[{name: ada, gpus: 1, port: 8801, cpus: 4, memory: "16g"}]',
         reads=_people,
@@ -124,6 +124,12 @@ class GpuWorkspaceOptions(Options):
         looked_at=True,
         reads=_address,
     )
+    gpu_workspace_ssh_address: str = option(
+        "0.0.0.0",  # noqa: S104 sshd takes keys alone
+        "Address of the host that the ports of sshd are opened on.",
+        looked_at=True,
+        reads=_address,
+    )
     gpu_workspace_host_memory: str = option(
         "",
         "What the workspaces of the host may use together; more is then refused by `provision "
@@ -133,8 +139,9 @@ class GpuWorkspaceOptions(Options):
     )
     gpu_workspace_in_use: Literal["refuse", "stop"] = option(
         "refuse",
-        "What becomes of a run that has to stop the container of somebody with kernels or "
-        "terminals open. refuse: nothing is touched. stop: they lose what they had in memory.",
+        "What becomes of a run that has to stop the container of somebody with kernels, "
+        "terminals or SSH open. refuse: nothing is touched. stop: they lose what they had in "
+        "memory.",
         looked_at=True,
     )
     gpu_workspace_patience: int = option(

@@ -720,7 +720,27 @@ def jupyter_refuses_strangers(seen: Seen) -> Verdict:
             return None
         return f"it answers without a token, with status {found['status']}"
 
-    return judge_people(seen, fault, "refused without a token")
+    if not any("port" in one for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has Jupyter")
+    return judge_people(seen, fault, "refused without a token", "port")
+
+
+@check("gpu_workspace.ssh", "sshd of the workspaces takes keys alone", workspaces)
+def sshd_takes_keys_alone(seen: Seen) -> Verdict:
+    people = [one["name"] for one in seen.options["gpu_workspaces"] if "ssh_port" in one]
+    if not people:
+        return not_applicable("nobody's workspace has SSH")
+    if all(seen.probe["workspaces"][name]["ssh"] is None for name in people):
+        return not_applicable("this host has no ssh to ask with, or no workspace runs")
+
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["ssh"] == "publickey":
+            return None
+        if found["ssh"]:
+            return f"it lets in by {found['ssh']}"
+        return "sshd does not answer at its port"
+
+    return judge_people(seen, fault, "by key alone", "ssh_port")
 
 
 @check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
@@ -794,10 +814,13 @@ def runtimes(output: str) -> list[str]:
 
 
 def judge_people(
-    seen: Seen, fault: Callable[[dict[str, Any], dict[str, Any]], str | None], good: str
+    seen: Seen,
+    fault: Callable[[dict[str, Any], dict[str, Any]], str | None],
+    good: str,
+    word: str = "name",
 ) -> Verdict:
-    """Everybody's workspace by one question: `fault` says what is wrong with a person's."""
-    people = seen.options["gpu_workspaces"]
+    """The workspaces that have `word` by one question: `fault` says what is wrong with one."""
+    people = [one for one in seen.options["gpu_workspaces"] if word in one]
     answers = {one["name"]: fault(one, seen.probe["workspaces"][one["name"]]) for one in people}
     wrong = [f"{name}: {answers[name]}" for name in sorted(answers) if answers[name]]
     if wrong:

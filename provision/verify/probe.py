@@ -469,6 +469,7 @@ def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "unit": unit["stdout"].strip(),
             "error": state.get("error"),
             "status": http_status(state.get("address"), state.get("port")),
+            "ssh": ssh_offers(name, state.get("ssh_address"), state.get("ssh_port")),
             "limits": {key: (read(groups[key]) or "").split() for key in sorted(groups)},
         }
     return found
@@ -489,6 +490,24 @@ def http_status(address: str | None, port: int | None) -> int | None:
         return None
     finally:
         connection.close()
+
+
+def ssh_offers(name: str, address: str | None, port: int | None) -> str | None:
+    """What an sshd lets somebody in by, as it says itself; "" without an answer.
+
+    None where there is no port, or no ssh on this host to ask with.
+    """
+    if not address or not port:
+        return None
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    options = ("BatchMode=yes", "PreferredAuthentications=none", "ConnectTimeout=10")
+    unknown = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null")
+    words = [word for one in (*options, *unknown) for word in ("-o", one)]
+    asked = run(["ssh", "-F", "/dev/null", "-p", str(port), *words, f"{name}@{host}", "true"])
+    if asked["rc"] == 127:
+        return None
+    ways = re.search(r"Permission denied \(([a-z,-]+)\)", asked["stderr"])
+    return ways.group(1) if ways else ""
 
 
 def receipt(path: str = "/var/lib/provision/receipt.json") -> dict[str, Any]:

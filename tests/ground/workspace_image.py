@@ -18,7 +18,7 @@ from provision.locallab.machine import cache_directory, locked
 
 SUITE = "bookworm"
 MIRROR = "http://deb.debian.org/debian"
-PACKAGES = ("jupyter-notebook", "python3-ipykernel")
+PACKAGES = ("jupyter-notebook", "python3-ipykernel", "openssh-server", "tmux")
 # What nobody opens in a test; the layer is copied for every container where there is no overlay.
 WITHOUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 NAME = "lab/jupyter:1"

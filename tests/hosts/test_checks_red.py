@@ -34,7 +34,8 @@ NOT_ON_A_LAB_HOST = {
     *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"),
     *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
     "nvidia_container_toolkit.cdi",
-    *("gpu_workspace.runs", "gpu_workspace.jupyter", "gpu_workspace.limits"),
+    *("gpu_workspace.runs", "gpu_workspace.jupyter", "gpu_workspace.ssh"),
+    "gpu_workspace.limits",
 }
 AWAY = "/var/tmp/away/"
 # Another CUDA's nvcc, as it stands in front of PATH after somebody's hurried installation.

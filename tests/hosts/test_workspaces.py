@@ -12,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +31,10 @@ PEOPLE: list[dict[str, Any]] = [
     {"name": "bob", "gpus": 1, "port": 8802, "memory": "600m"},
     {
         "name": "eve",
+        "kind": "both",
         "gpus": "none",
         "port": 8803,
+        "ssh_port": 2203,
         "user": "1234:1234",
         "volumes": [{"path": "/srv/data", "at": "/data"}],
     },
@@ -58,10 +61,13 @@ class Shared(Docked):
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
         image = workspace_image.pack()
+        # Her key is the one that the lab's own user has.
+        key = self.lab.hosts[0].key_file.with_suffix(".pub").read_text("utf-8")
+        keyed = [{**one, "ssh_keys": [key]} if "ssh_port" in one else one for one in people]
         plain = {
             "gpu_workspace_image_file": str(image),
             "gpu_workspace_image_sha256": workspace_image.sha256(image),
-            "gpu_workspaces": people,
+            "gpu_workspaces": keyed,
         }
         (folder / "workspaces.yml").write_text(json.dumps(plain), "utf-8")
         if not (folder / "vault.yml").exists():
@@ -104,6 +110,22 @@ class Shared(Docked):
 
     def inspected(self, name: str) -> Any:
         return json.loads(self.root("docker", "inspect", f"gpu-workspace-{name}"))[0]
+
+    def ssh_into(
+        self, command: str, *options: str, user: str = "eve", key: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """As somebody at another machine: through the host's port into the container."""
+        host = self.lab.hosts[0]
+        return subprocess.run(
+            [
+                "ssh", "-F", "/dev/null", "-p", "2203", "-o", "BatchMode=yes",
+                "-o", "IdentitiesOnly=yes", "-o", "ConnectTimeout=20",
+                "-o", "StrictHostKeyChecking=accept-new",
+                "-o", f"UserKnownHostsFile={self.path.parent / 'known_workspaces'}",
+                "-i", str(key or host.key_file), *options, f"{user}@{host.address}", command,
+            ],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
 
     def workspace_results(self) -> dict[str, str]:
         """{check: its result} of the workspaces' checks in the last run that proved the host."""
@@ -162,7 +184,8 @@ def test_limits_and_gpus_are_those_that_were_wished(shared: Shared) -> None:
     assert shared.root("stat", "-c", "%u:%g %a", "/srv/gpu-workspaces/bob") == "1000:1000 700"
     eve = shared.inspected("eve")
     assert not eve["HostConfig"]["DeviceRequests"]
-    assert eve["Config"]["User"] == "1234:1234"
+    assert eve["Config"]["User"] == "0:0"
+    assert shared.root("stat", "-c", "%u", "/srv/gpu-workspaces/eve") == "1234"
     assert set(eve["HostConfig"]["PortBindings"]["8888/tcp"][0].values()) == {"127.0.0.1", "8803"}
 
 
@@ -171,6 +194,62 @@ def test_what_is_shared_can_be_read_and_not_written(shared: Shared) -> None:
     assert shared.root(*inside, "cat /data/all.txt; echo x > /data/new || echo refused") == (
         "shared\nrefused"
     )
+
+
+def test_she_comes_in_by_her_key_and_by_nothing_else(shared: Shared, tmp_path: Path) -> None:
+    said = shared.ssh_into(
+        "id -un; id -u; pwd; command -v jupyter-notebook tmux; cat /data/all.txt"
+    )
+    assert said.stdout.split() == [
+        *("eve", "1234", "/home/eve", "/usr/bin/jupyter-notebook", "/usr/bin/tmux", "shared")
+    ], said
+    wrote = shared.ssh_into("echo by ssh > ~/ssh.txt")
+    assert wrote.returncode == 0, wrote
+    assert shared.root("cat", "/srv/gpu-workspaces/eve/ssh.txt") == "by ssh"
+    other = tmp_path / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
+    for refused in (
+        shared.ssh_into("true", key=other),
+        shared.ssh_into("true", user="root"),
+        shared.ssh_into("true", "-o", "PreferredAuthentications=password,keyboard-interactive"),
+    ):
+        assert refused.returncode == 255
+        assert "Permission denied (publickey)" in refused.stderr
+    one = shared.lab.hosts[0]
+    (tmp_path / "back").mkdir()
+    copied = subprocess.run(
+        [
+            "sftp", "-q", "-F", "/dev/null", "-P", "2203", "-i", str(one.key_file),
+            "-o", f"UserKnownHostsFile={shared.path.parent / 'known_workspaces'}",
+            f"eve@{one.address}:ssh.txt", str(tmp_path / "back"),
+        ],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (tmp_path / "back" / "ssh.txt").read_text("utf-8") == "by ssh\n", copied
+
+
+def test_who_is_there_by_ssh_is_not_disturbed(shared: Shared) -> None:
+    host, before = shared.lab.hosts[0], shared.containers()
+    inside = subprocess.Popen(
+        [
+            "ssh", "-F", "/dev/null", "-p", "2203", "-i", str(host.key_file),
+            "-o", f"UserKnownHostsFile={shared.path.parent / 'known_workspaces'}",
+            f"eve@{host.address}", "echo here; sleep 600",
+        ],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert inside.stdout is not None
+        assert inside.stdout.readline() == "here\n"
+        shared.say(PEOPLE[:2])
+        refused = shared.run_with("apply")
+        assert refused.returncode == 4, refused.stdout + refused.stderr
+        assert "SSH open: eve (1)" in " ".join(refused.stdout.split())
+        assert shared.containers() == before
+    finally:
+        inside.kill()
+        inside.wait()
+        shared.say(PEOPLE)
 
 
 def test_a_second_run_changes_nothing(shared: Shared) -> None:
@@ -189,7 +268,7 @@ def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
     shared.say(changed)
     refused = shared.run_with("apply")
     assert refused.returncode == 4, refused.stdout + refused.stderr
-    assert "kernels or terminals open: bob (1)" in " ".join(refused.stdout.split())
+    assert "SSH open: bob (1)" in " ".join(refused.stdout.split())
     assert shared.containers() == before
     assert shared.ask(8802, f"/api/kernels/{kernel['id']}", token, "DELETE")[0] == 204
 
@@ -224,6 +303,9 @@ def test_one_changes_one_goes_and_nobody_else_notices(shared: Shared) -> None:
 def test_who_comes_back_finds_what_was_left(shared: Shared) -> None:
     shared.say([PEOPLE[0], {**PEOPLE[1], "memory": "700m", "port": 8804}, PEOPLE[2]])
     shared.proven()
+    # The host's key is another one since hers was forgotten with her.
+    (shared.path.parent / "known_workspaces").unlink()
+    assert shared.ssh_into("cat ~/ssh.txt").stdout == "by ssh\n"
     said = shared.ask(8803, "/api/contents/kept.txt", shared.token("eve"))
     assert said[1]["content"] == "hers"
 

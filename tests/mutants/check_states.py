@@ -34,6 +34,7 @@ OTHER_STACK = (
     "tensorflow.cuda_wheels",
     "gpu_workspace.runs",
     "gpu_workspace.jupyter",
+    "gpu_workspace.ssh",
     "gpu_workspace.limits",
 )
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
@@ -143,12 +144,13 @@ def shared() -> dict[str, Any]:
     data = machine()
     data["options"]["gpu_workspaces"] = [
         {"name": "ada", "gpus": [0], "port": 8801, "cpus": 0.5, "memory": "512m"},
-        {"name": "bob", "gpus": "none", "port": 8802},
+        {"name": "bob", "gpus": "none", "kind": "ssh", "ssh_port": 2202},
     ]
     limits = {"cpu": ["50000"], "memory": ["536870912"]}
-    one = {"unit": "active", "error": None, "status": 403, "limits": limits}
+    one = {"unit": "active", "error": None, "status": 403, "ssh": None, "limits": limits}
     free = {"cpu": ["-1"], "memory": ["9223372036854771712"]}
     data["probe"]["workspaces"] = {"ada": one, "bob": {**one, "limits": free}}
+    data["probe"]["workspaces"]["bob"] |= {"status": None, "ssh": "publickey"}
     return data
 
 
@@ -982,6 +984,7 @@ def cdi_states() -> Iterator[State]:
 def workspace_states() -> Iterator[State]:
     ada = "probe/workspaces/ada"
     runs, answers, limits = (f"gpu_workspace.{name}" for name in ("runs", "jupyter", "limits"))
+    ssh, bob = "gpu_workspace.ssh", "probe/workspaces/bob/ssh"
     port = "driver failed: port is already allocated"
     for check, fact, changes, words in (
         (runs, "somebody stopped a unit", {f"{ada}/unit": "inactive"}, "ada: its unit is inactive"),
@@ -994,6 +997,8 @@ def workspace_states() -> Iterator[State]:
             {f"{ada}/status": 200},
             "it answers without a token, with status 200",
         ),
+        (ssh, "sshd does not answer", {bob: ""}, "bob: sshd does not answer at its port"),
+        (ssh, "a password would do", {bob: "publickey,password"}, "by publickey,password"),
         (
             limits,
             "the memory has no limit",

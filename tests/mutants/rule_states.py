@@ -95,7 +95,7 @@ def shared() -> dict[str, Any]:
         "in_use": {},
     }
     data["options"]["gpu_workspaces"] = [
-        {"name": "ada", "gpus": [1], "port": 8801, "memory": "3g"},
+        {"name": "ada", "gpus": [1], "port": 8801, "ssh_port": 2200, "memory": "3g"},
         {"name": "bob", "gpus": 2, "port": 8802, "memory": "1024m", "shared": True},
     ]
     return data
@@ -552,6 +552,9 @@ def workspace_states() -> Iterator[State]:
     words = ("port 8802 of bob is in use by something else", "give bob another port")
     yield State(rule, "something listens at a port", {seen + "ports": [8802]}, words, **here)
     yield State(rule, "nothing does", {seen + "ports": []}, **here)
+    sshd = {"options/gpu_workspaces/0/ssh_port": 2201, seen + "ports": [2201]}
+    words = ("port 2201 of ada is in use by something else",)
+    yield State(rule, "something listens at sshd's", sshd, words, **here)
     rule, people = "workspace-gpu", "options/gpu_workspaces/"
     words = ("ada is to get GPU 2, and this host has 2", "indices count from 0")
     yield State(rule, "an index that is not there", {people + "0/gpus": [2, 3]}, words, **here)
@@ -571,7 +574,10 @@ def workspace_states() -> Iterator[State]:
     yield State(rule, "nobody knows", {seen + "memory": None}, **here)
     yield State(rule, "no limit", {seen + "memory": GIB, people + "0/memory": ""}, **here)
     rule, busy = "workspace-in-use", {seen + "in_use": {"eve": 1, "bob": 2}}
-    words = ("have kernels or terminals open: bob (2), eve (1)", "-e gpu_workspace_in_use=stop")
+    words = (
+        "have kernels, terminals or SSH open: bob (2), eve (1)",
+        "-e gpu_workspace_in_use=stop",
+    )
     yield State(rule, "people are at work", busy, words, **here)
     stop = {**shared()["options"], "gpu_workspace_in_use": "stop"}
     yield State(rule, "they are to be stopped", {**busy, "options": stop}, **here)

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
+KEY = "ssh-ed25519 " + "A" * 68 + " ada@laptop"
 UUIDS = ["GPU-aaaaaaaa", "GPU-bbbbbbbb", "GPU-cccccccc"]
 
 
@@ -49,7 +51,27 @@ def person(name: str = "ada", **more: Any) -> dict[str, Any]:
         ([person(gpuz=1)], 'ada has the unknown word "gpuz"; expected name, kind'),
         ([{"name": "ada", "port": 1}], "ada needs gpus"),
         ([{"name": "ada", "gpus": 1}], "ada needs port"),
-        ([person(kind="ssh")], "ada: kind is jupyter"),
+        ([person(kind="shell")], "ada: kind is jupyter, ssh or both"),
+        ([person(kind="ssh", ssh_port=1, ssh_keys=[KEY])], "ada: port has no meaning for kind ssh"),
+        ([person(ssh_port=1)], "ada: ssh_port has no meaning for kind jupyter"),
+        ([person(kind="both", ssh_port=1)], "ada needs ssh_keys: a list of public keys"),
+        ([person(kind="both", ssh_keys=[KEY])], "ada needs ssh_port: a number"),
+        ([person(kind="both", ssh_port=0, ssh_keys=[KEY])], "ada: ssh_port is a number"),
+        ([person(kind="both", ssh_port=1, ssh_keys=[])], "ada: ssh_keys is a list of public"),
+        ([person(kind="both", ssh_port=1, ssh_keys=KEY)], "ada: ssh_keys is a list of public"),
+        ([person(kind="both", ssh_port=1, ssh_keys=["ssh-dss " + 60 * "A"])], "ada: ssh_keys is"),
+        (
+            [person(kind="both", ssh_port=1, ssh_keys=[KEY + "\ncommand ssh-rsa"])],
+            "ada: ssh_keys is",
+        ),
+        (
+            [person(kind="both", ssh_port=8801, ssh_keys=[KEY])],
+            "port 8801 is said twice (ada and ada)",
+        ),
+        (
+            [person(), person("bob", port=2, kind="both", ssh_port=8801, ssh_keys=[KEY])],
+            "port 8801 is said twice (ada and bob)",
+        ),
         ([person(gpus=0)], "ada: gpus is all, none"),
         ([person(gpus=True)], "ada: gpus is all, none"),
         ([person(gpus="some")], "ada: gpus is all, none"),
@@ -252,6 +274,7 @@ def wish(*people: dict[str, Any], **more: Any) -> dict[str, Any]:
         "image": IMAGE,
         "root": "/srv/homes",
         "address": "127.0.0.1",
+        "ssh_address": "0.0.0.0",  # noqa: S104 as wished
         **more,
     }
 
@@ -412,7 +435,7 @@ def test_who_works_in_it_keeps_a_container(
     monkeypatch.setattr(program, "opened", lambda name, _port: 2 if name == "bob" else 0)
     program.look(wish({**ADA, "memory": "3g"}, BOB))
     for people in ((ADA, {**BOB, "memory": "3g"}), (ADA,)):
-        with pytest.raises(program.RefusedError, match=r"terminals open.*bob \(2\)"):
+        with pytest.raises(program.RefusedError, match=r"SSH open.*: bob \(2\);"):
             program.look(wish(*people))
         program.look(wish(*people, in_use="stop"))
 
@@ -567,21 +590,158 @@ def test_errors_are_one_sentence_and_exit_1(
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("parts", "answer", "words"),
     [
-        ((0, "/usr/bin/jupyter-lab\n", ""), None),
-        ((1, "", ""), "has no Jupyter"),
-        ((127, "", "sh: not found"), "has no Jupyter"),
-        ((125, "", "no space left on device"), "docker could not try the image: no space left"),
-        ((124, "", "docker did not answer within 600 s"), "docker did not answer within 600 s"),
+        (["jupyter"], (0, "", ""), None),
+        (["jupyter"], (0, "lacks jupyter\n", ""), "has no Jupyter in its PATH"),
+        (["ssh"], (0, "lacks ssh\n", ""), "has no sshd in its PATH"),
+        (["jupyter", "ssh"], (0, "lacks jupyter\nlacks ssh\n", ""), "no Jupyter and no sshd"),
+        (["ssh"], (127, "", "sh: not found"), "docker could not try the image: sh: not found"),
+        (["ssh"], (125, "", "no space left"), "docker could not try the image: no space left"),
+        (["ssh"], (124, "", "docker did not answer within 9 s"), "docker did not answer within"),
     ],
 )
 def test_an_image_is_refused_for_what_it_lacks_and_docker_for_what_it_does(
-    monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], words: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    parts: list[str],
+    answer: tuple[int, str, str],
+    words: str | None,
 ) -> None:
     monkeypatch.setattr(program, "call", lambda _command, **_options: answer)
     if words is None:
-        assert program.image(IMAGE) == {"jupyter": "/usr/bin/jupyter-lab"}
+        assert program.image(IMAGE, *parts) == {"has": parts}
     else:
         with pytest.raises(program.RefusedError, match=words):
-            program.image(IMAGE)
+            program.image(IMAGE, *parts)
+
+
+# ssh
+
+
+BOTH = person(kind="both", ssh_port=2201, ssh_keys=[KEY + "\n"], user="1000:1001")
+SSH = {key: value for key, value in BOTH.items() if key not in ("port", "user")} | {"kind": "ssh"}
+
+
+def test_keys_and_a_host_key_are_brought_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[list[str]] = []
+    call = machine.call
+
+    def keygen(command: list[str], **options: Any) -> tuple[int, str, str]:
+        if command[0] != "ssh-keygen":
+            return call(command, **options)
+        made.append(command)
+        for name in (command[-1], command[-1] + ".pub"):
+            Path(name).write_text("key", "utf-8")
+        return 0, "", ""
+
+    monkeypatch.setattr(program, "call", keygen)
+    program.apply(wish(SSH))
+    assert machine.text("/etc/gpu-workspace/ada/authorized_keys") == KEY + "\n"
+    assert machine.text("/etc/gpu-workspace/ada/host_key") == "key"
+    other = KEY.replace("A", "B")
+    assert program.apply(wish({**SSH, "ssh_keys": [other]}))["changed"] == ["ada"]
+    assert machine.text("/etc/gpu-workspace/ada/authorized_keys") == other + "\n"
+    assert len(made) == 1
+    assert sorted(p.name for p in (machine.root / "etc/gpu-workspace/ada").iterdir()) == [
+        *("authorized_keys", "gpus.json", "host_key", "host_key.pub", "revision", "token"),
+        "workspace.json",
+    ]
+
+
+@pytest.fixture
+def keyed(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Machine:
+    monkeypatch.setattr(program, "_host_key", lambda _place: None)
+    return machine
+
+
+def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
+    program.apply(wish({**SSH, "user": "1000:1001"}))
+    told = program.command("ada")
+    words, script = " ".join(told[:-1]), told[-1]
+    for part in (
+        "--user 0:0",
+        "--publish 0.0.0.0:2201:22",
+        "src=/etc/gpu-workspace/ada/authorized_keys,dst=/run/gpu-workspace/authorized_keys,readonly",
+        "src=/etc/gpu-workspace/ada/host_key,dst=/run/gpu-workspace/host_key,readonly",
+    ):
+        assert part in words, part
+    assert "token" not in words.lower()
+    assert "8888" not in words
+    for part in (
+        "ada:x:1000:1001::/home/ada:/bin/bash",
+        "-f /dev/null",
+        "-o AllowUsers=ada",
+        "-o PasswordAuthentication=no -o KbdInteractiveAuthentication=no",
+        "-o UsePAM=no -o PermitRootLogin=prohibit-password",
+        "AuthorizedKeysFile=/run/gpu-workspace/authorized_keys",
+        'exec "$(command -v sshd',
+    ):
+        assert part in script, part
+    assert "jupyter" not in script
+    assert "@" not in script.replace('"$@"', "")
+
+
+def test_jupyter_beside_sshd_runs_as_its_user(keyed: Machine) -> None:
+    program.apply(wish(BOTH))
+    script = program.command("ada")[-1]
+    as_user = "exec setpriv --reuid=1000 --regid=1001 --clear-groups $one"
+    assert as_user in script
+    assert script.index("sshd") < script.index(as_user)
+    program.apply(wish({**BOTH, "user": "0:0"}))
+    assert "setpriv" not in program.command("ada")[-1]
+    program.apply(wish(person(user="1000:1001")))
+    assert "setpriv" not in program.command("ada")[-1]
+    assert "--user 1000:1001" in " ".join(program.command("ada"))
+
+
+def test_the_script_is_one_that_a_shell_reads(keyed: Machine) -> None:
+    for one in (SSH, BOTH, ADA):
+        program.apply(wish(one))
+        done = subprocess.run(
+            ["sh", "-n"], input=program.command("ada")[-1], text=True, check=False,
+            capture_output=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_image_with_jupyter_is_looked_at_again_for_sshd(keyed: Machine) -> None:
+    program.apply(wish(ADA))
+    found = program.look(wish(ADA, {**SSH, "name": "bob"}))
+    assert (found["tried"], found["parts"]) == (False, ["jupyter", "ssh"])
+    assert program.look(wish(ADA))["tried"] is True
+
+
+def test_connections_are_counted_in_the_containers_own_network(machine: Machine) -> None:
+    line = "   0: 020011AC:{0:04X} 010011AC:E000 {1} 0:0 0:0 0 0 0\n"
+    table = "  sl\n" + line.format(22, "01") + line.format(22, "0A") + line.format(8888, "01")
+    machine.put("/run/gpu-workspace/ada.json", json.dumps({"pid": 4711}))
+    assert program.sessions("ada") == 0
+    machine.put("/proc/4711/net/tcp", table)
+    machine.put("/proc/4711/net/tcp6", table)
+    assert program.sessions("ada") == 2
+    assert program.sessions("bob") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "ways", "wrong"),
+    [
+        ((255, "", "x\nada@127.0.0.1: Permission denied (publickey).\n"), "publickey", False),
+        ((255, "", "Permission denied (publickey,password).\n"), "publickey,password", True),
+        ((255, "", "Connection refused\n"), "", True),
+        ((0, "", ""), "", True),
+        ((127, "", "ssh is not here"), None, False),
+    ],
+)
+def test_sshd_offers_keys_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+    answer: tuple[int, str, str],
+    ways: str | None,
+    wrong: bool,
+) -> None:
+    monkeypatch.setattr(program, "call", lambda _command: answer)
+    assert program.offered("ada", "0.0.0.0", 2201) == ways  # noqa: S104 as wished
+    state = {"ssh_port": 2201, "ssh_address": "0.0.0.0"}  # noqa: S104 as wished
+    assert (program._ssh("ada", state) is not None) == wrong
+    assert program._ssh("ada", {"ssh_port": None}) is None

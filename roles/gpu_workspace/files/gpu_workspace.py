@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A workspace for each person of a host: a container that systemd keeps, with Jupyter in it.
+"""A workspace for each person of a host: a container that systemd keeps, with Jupyter or sshd.
 
 What a person gets stands in /etc/gpu-workspace/NAME/workspace.json, and systemd's unit
 gpu-workspace@NAME runs this program, which makes docker's command of it. The token lies beside it,
@@ -34,8 +34,10 @@ WANTS = "/etc/systemd/system/multi-user.target.wants/"
 SOCKET = "unix:///var/run/docker.sock"
 LABEL = "gpu-workspace"
 REVISION = "gpu-workspace.revision"
-INSIDE = "/run/gpu-workspace/token"
+SHOWN = "/run/gpu-workspace"
+INSIDE = SHOWN + "/token"
 JUPYTER = 8888
+SSH = 22
 TIMEOUT = 60
 # docker answers nobody while it makes or removes a container; without an overlay it copies the
 # whole image for each.
@@ -45,11 +47,21 @@ PERSISTS = 12
 
 KEYS = (
     *("name", "kind", "gpus", "shared", "cpus", "memory", "shm_size"),
-    *("port", "user", "volumes"),
+    *("port", "ssh_port", "ssh_keys", "user", "volumes"),
 )
+# What each kind is, beside what all have: {kind: the words that it needs}.
+KINDS = {
+    "jupyter": ("port",),
+    "ssh": ("ssh_port", "ssh_keys"),
+    "both": ("port", "ssh_port", "ssh_keys"),
+}
 VOLUME_KEYS = ("path", "at", "writable")
 SECRET_KEYS = ("token", "tokens", "password", "secret", "passwd")
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)"
+    r"@openssh\.com) [A-Za-z0-9+/=]{40,}( [ -~]*)?"
+)
 USER = re.compile(r"\d{1,9}(:\d{1,9})?")
 SIZE = re.compile(r"(\d+)([kmg])b?", re.I)
 UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,}")
@@ -58,12 +70,36 @@ SHORTEST_TOKEN = 16
 
 # In the container: whichever Jupyter the image has. It reads the token from the file that
 # JUPYTER_TOKEN_FILE names, and shows `...` for it in its log.
-START = (
-    "for one in jupyter-lab jupyter-notebook; do command -v $one >/dev/null && exec $one "
-    "--ip=0.0.0.0 --port={0} --no-browser --allow-root; done; "
-    "echo 'there is no Jupyter in this image' >&2; exit 127".format(JUPYTER)
+START_JUPYTER = (
+    "for one in jupyter-lab jupyter-notebook; do command -v $one >/dev/null && exec {0}$one "
+    "--ip=0.0.0.0 --port={1} --no-browser --allow-root; done; "
+    "echo 'there is no Jupyter in this image' >&2; exit 127"
 )
-HAS_JUPYTER = "command -v jupyter-lab || command -v jupyter-notebook"
+# sshd takes nothing over from the image's environment, in which CUDA and Python are found; what it
+# is told here a session has. It knows people by the image's list, in which this one is put. The
+# image's own configuration is not read: it may let others in, and names what can be named once.
+START_SSH = r"""
+mkdir -p /run/sshd
+grep -q '^@name@:' /etc/passwd || echo '@name@:x:@uid@:@gid@::/home/@name@:/bin/bash' >> /etc/passwd
+grep -q '^[^:]*:[^:]*:@gid@:' /etc/group || echo '@name@:x:@gid@:' >> /etc/group
+told=
+for one in PATH LD_LIBRARY_PATH CUDA_HOME CUDA_PATH XLA_FLAGS LANG; do
+    eval "value=\${$one-}"
+    [ -z "$value" ] || told="$told \"$one=$value\""
+done
+set -- -D -e -f /dev/null -p @port@ -h @shown@/host_key \
+    -o AuthorizedKeysFile=@shown@/authorized_keys \
+    -o AllowUsers=@name@ -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \
+    -o UsePAM=no -o PermitRootLogin=prohibit-password -o PermitUserEnvironment=no \
+    -o PidFile=none -o "Subsystem=sftp internal-sftp"
+[ -z "$told" ] || set -- "$@" -o "SetEnv=${told# }"
+"""
+# sshd starts itself anew for each connection, and for that wants to be called by its whole path.
+SSHD = '"$(command -v sshd || echo /usr/sbin/sshd)" "$@"'
+HAS = {
+    "jupyter": ("command -v jupyter-lab || command -v jupyter-notebook", "Jupyter"),
+    "ssh": ("test -x /usr/sbin/sshd || command -v sshd", "sshd"),
+}
 
 
 class RefusedError(Exception):
@@ -107,12 +143,20 @@ def _person(number, one):
                     name, json.dumps(key), ", ".join(KEYS)
                 )
             )
-    for key in ("gpus", "port"):
+    found = dict(DEFAULTS, **one)
+    if found["kind"] not in KINDS:
+        raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
+    needed = ("gpus", *KINDS[found["kind"]])
+    for key in needed:
         if key not in one:
             raise ValueError("{0} needs {1}: {2}".format(name, key, _FORMS[key]))
-    found = dict(DEFAULTS, **one)
-    for key in ("kind", "gpus", "shared", "cpus", "memory", "shm_size", "port", "user", "volumes"):
-        if not _CHECKS[key](found[key]):
+    for key in KEYS[2:]:
+        if key in KINDS["both"] and key not in needed:
+            if key in one:
+                raise ValueError(
+                    "{0}: {1} has no meaning for kind {2}".format(name, key, found["kind"])
+                )
+        elif not _CHECKS[key](found[key]):
             raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
     return found
 
@@ -127,13 +171,15 @@ DEFAULTS = {
     "volumes": [],
 }
 _FORMS = {
-    "kind": "jupyter",
+    "kind": "jupyter, ssh or both",
     "gpus": "all, none, how many (1), or a list of indices and UUIDs ([0, GPU-...])",
     "shared": "true or false",
     "cpus": "a number of processors (2, 0.5); 0: no limit",
     "memory": 'a size like "16g" or "512m"; empty: no limit',
     "shm_size": 'a size like "1g"',
     "port": "a number from 1 to 65535",
+    "ssh_port": "a number from 1 to 65535",
+    "ssh_keys": "a list of public keys, each as a line of ~/.ssh/id_ed25519.pub",
     "user": 'numbers of a user and a group inside the container, like "1000:1000"',
     "volumes": "a list of {path: /data, at: /data, writable: false}, absolute, without , and :",
 }
@@ -153,6 +199,10 @@ def _gpus(value):
     return value in ("all", "none") if isinstance(value, str) else _whole(value) and value > 0
 
 
+def _port(value):
+    return _whole(value) and 0 < value < 65536
+
+
 def _volumes(value):
     if not isinstance(value, list):
         return False
@@ -168,7 +218,6 @@ def _volumes(value):
 
 
 _CHECKS = {
-    "kind": lambda value: value == "jupyter",
     "gpus": _gpus,
     "shared": lambda value: isinstance(value, bool),
     "cpus": lambda value: (
@@ -176,7 +225,13 @@ _CHECKS = {
     ),
     "memory": lambda value: value == "" or size(value) is not None,
     "shm_size": lambda value: size(value) is not None,
-    "port": lambda value: _whole(value) and 0 < value < 65536,
+    "port": lambda value: _port(value),
+    "ssh_port": lambda value: _port(value),
+    "ssh_keys": lambda value: (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, str) and KEY.fullmatch(one.strip()) for one in value)
+    ),
     "user": lambda value: isinstance(value, str) and USER.fullmatch(value) is not None,
     "volumes": _volumes,
 }
@@ -194,14 +249,13 @@ def _apart(people):
     """What two people can't have both."""
     seen = {}
     for one in people:
-        for what in ("name", "port"):
-            if (what, one[what]) in seen:
+        said = [("name", one["name"])] + [("port", port) for port in ports(one)]
+        for what in said:
+            if what in seen:
                 raise ValueError(
-                    "{0} {1} is said twice ({2} and {3})".format(
-                        what, one[what], seen[what, one[what]], one["name"]
-                    )
+                    "{0} {1} is said twice ({2} and {3})".format(*what, seen[what], one["name"])
                 )
-            seen[what, one[what]] = one["name"]
+            seen[what] = one["name"]
     takers = [one for one in people if one["gpus"] != "none"]
     everything = [one for one in takers if one["gpus"] == "all"]
     for one in everything:
@@ -220,6 +274,11 @@ def _apart(people):
                     "GPU {0} is promised twice, to {1} and {2}; where that is meant, say shared: "
                     "true of both".format(gpu, other["name"], one["name"])
                 )
+
+
+def ports(person):
+    """The ports of the host that a workspace takes."""
+    return [person[key] for key in ("port", "ssh_port") if key in person]
 
 
 def memory(people):
@@ -409,7 +468,7 @@ def gpus():
 
 def settings(wish, person):
     """What stands in workspace.json: the person as wished, and what all have."""
-    shared = {key: wish[key] for key in ("image", "root", "address")}
+    shared = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
     return dict(shared, workspace=person)
 
 
@@ -489,49 +548,72 @@ def look(wish):
         )
     used = {}
     for name in runs:
-        mine = (data(folder(name) + "/workspace.json") or {}).get("workspace") or {}
-        if "port" in mine:
-            used[mine["port"]] = name
+        used.update((port, name) for port in ports(_settings(name).get("workspace") or {}))
     for one in people:
-        if one["port"] not in used and listening(one["port"]):
-            raise RefusedError(
-                "port {0} of {1} is in use by something else on this host".format(
-                    one["port"], one["name"]
+        for port in ports(one):
+            if port not in used and listening(port):
+                raise RefusedError(
+                    "port {0} of {1} is in use by something else on this host".format(
+                        port, one["name"]
+                    )
                 )
-            )
-    _refuse_users(wish, found, used)
+    _refuse_users(wish, found, runs)
     if people:
         found["image"] = docker("image", "inspect", wish["image"])[0] == 0
-        # Nothing is written of an image that was not looked at.
-        found["tried"] = found["image"] and wish["image"] in [
-            (data(folder(name) + "/workspace.json") or {}).get("image") for name in there()
-        ]
+        # Nothing is written of an image in which that was not looked for.
+        tried = set()
+        for name in there():
+            if _settings(name).get("image") == wish["image"]:
+                tried |= _parts((_settings(name).get("workspace") or {}).get("kind"))
+        needed = set().union(*(_parts(one["kind"]) for one in people))
+        found["tried"] = found["image"] and needed <= tried
+        found["parts"] = sorted(needed)
     return found
 
 
-def _refuse_users(wish, found, used):
+def _settings(name):
+    found = data(folder(name) + "/workspace.json")
+    return found if isinstance(found, dict) else {}
+
+
+def _parts(kind):
+    """What a kind consists of: jupyter, ssh."""
+    return {"jupyter", "ssh"} if kind == "both" else {kind or "jupyter"}
+
+
+def _refuse_users(wish, found, runs):
     """RefusedError where the container of somebody who works in it would be stopped."""
     if wish.get("in_use") == "stop":
         return
     busy = []
-    for port, name in sorted(used.items(), key=str):
+    for name in sorted(runs):
         if name in found["changes"] or name in found["gone"]:
-            count = opened(name, port)
+            count = opened(name, (_settings(name).get("workspace") or {}).get("port"))
+            count += sessions(name)
             if count:
                 busy.append("{0} ({1})".format(name, count))
     if busy:
         raise RefusedError(
-            "these people have kernels or terminals open, and their containers would be stopped: "
-            "{0}; let them save and shut those down, or set gpu_workspace_in_use to stop".format(
-                ", ".join(busy)
-            )
+            "these people have kernels, terminals or SSH open, and their containers would be "
+            "stopped: {0}; let them save and end those, or set gpu_workspace_in_use to "
+            "stop".format(", ".join(busy))
         )
+
+
+def sessions(name):
+    """How many connections to sshd somebody has open, as the container's network tells."""
+    pid, count = (data("{0}/{1}.json".format(STATE, name)) or {}).get("pid"), 0
+    for path in ("tcp", "tcp6"):
+        for line in (text("/proc/{0}/net/{1}".format(pid, path)) or "").splitlines()[1:]:
+            words = line.split()
+            count += words[3] == "01" and int(words[1].rpartition(":")[2], 16) == SSH
+    return count
 
 
 def opened(name, port):
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer."""
     count = 0
-    address = (data(folder(name) + "/workspace.json") or {}).get("address")
+    address = _settings(name).get("address")
     if not address or not port:
         return 0
     for path in ("/api/kernels", "/api/terminals"):
@@ -548,21 +630,23 @@ def _asks(people):
     return any(one["gpus"] != "none" for one in people)
 
 
-def image(reference):
-    """Refuses an image without Jupyter, before any container is stopped."""
+def image(reference, *parts):
+    """Refuses an image without what the people need of it, before any container is stopped."""
+    script = "; ".join(
+        "({0}) >/dev/null || echo lacks {1}".format(HAS[one][0], one) for one in parts
+    )
     code, out, error = docker(
         *("run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", reference),
-        *("-c", HAS_JUPYTER),
+        *("-c", script),
     )
-    # 125 and 126: docker itself could not; 127: nothing of the kind, or not even a shell.
-    if code in (125, 126):
-        raise RefusedError("docker could not try the image: {0}".format(error.strip()[-400:]))
+    lacking = [HAS[line.split()[1]][1] for line in out.splitlines() if line.startswith("lacks ")]
     if code:
+        raise RefusedError("docker could not try the image: {0}".format(error.strip()[-400:]))
+    if lacking:
         raise RefusedError(
-            "the image {0} has no Jupyter: neither jupyter-lab nor jupyter-notebook is in its "
-            "PATH {1}".format(reference, error.strip()[-400:])
+            "the image {0} has no {1} in its PATH".format(reference, " and no ".join(lacking))
         )
-    return {"jupyter": out.split()[0]}
+    return {"has": list(parts)}
 
 
 def load(path, sha256, reference):
@@ -645,6 +729,10 @@ def _write(name, wanted, person, indices, token):
     owner = _owner(person)
     put(place + "/token", token or text(place + "/token") or secrets.token_hex(24), 0o400, owner)
     put(place + "/gpus.json", json.dumps(indices) + "\n")
+    if "ssh" in _parts(person["kind"]):
+        keys = "".join(one.strip() + "\n" for one in person["ssh_keys"])
+        put(place + "/authorized_keys", keys, 0o644)
+        _host_key(place)
     put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
     home = inside("{0}/{1}".format(wanted["root"], name))
     if not os.path.isdir(home):
@@ -653,6 +741,20 @@ def _write(name, wanted, person, indices, token):
         if os.geteuid() == 0:
             os.chown(home, *owner)
     put(place + "/revision", secrets.token_hex(8) + "\n")
+
+
+def _host_key(place):
+    """sshd's own key, made once: another one would look like somebody in between."""
+    path = inside(place + "/host_key")
+    if not os.path.exists(path):
+        making = path + ".new"
+        for old in (making, making + ".pub"):
+            if os.path.lexists(old):
+                os.unlink(old)
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", making]
+        must(call(words), "ssh-keygen")
+        os.replace(making + ".pub", path + ".pub")
+        os.replace(making, path)
 
 
 def _owner(person):
@@ -670,11 +772,15 @@ def command(name):
         raise RefusedError("{0} has no workspace here".format(name))
     person = checked([found["workspace"]])[0]
     revision = (text(folder(name) + "/revision") or "").strip()
-    home = "/home/" + name
-    mounts = [
-        ("{0}/{1}".format(found["root"], name), home, True),
-        (folder(name) + "/token", INSIDE, False),
-    ]
+    home, parts = "/home/" + name, _parts(person["kind"])
+    mounts = [("{0}/{1}".format(found["root"], name), home, True)]
+    if "jupyter" in parts:
+        mounts.append((folder(name) + "/token", INSIDE, False))
+    if "ssh" in parts:
+        mounts += [
+            ("{0}/{1}".format(folder(name), one), "{0}/{1}".format(SHOWN, one), False)
+            for one in ("authorized_keys", "host_key")
+        ]
     mounts += [
         (one["path"], one.get("at", one["path"]), one.get("writable", False))
         for one in person["volumes"]
@@ -685,13 +791,21 @@ def command(name):
         *("--label", "{0}={1}".format(REVISION, revision)),
         # A program of root's that somebody puts into a home makes nobody root.
         *("--security-opt", "no-new-privileges"),
-        *("--user", person["user"], "--workdir", home, "--shm-size", person["shm_size"]),
+        # sshd lets people in as root alone; what else runs there is given up to them.
+        *("--user", "0:0" if "ssh" in parts else person["user"]),
+        *("--workdir", home, "--shm-size", person["shm_size"]),
         *("--env", "HOME=" + home, "--env", "SHELL=/bin/bash"),
-        *("--env", "JUPYTER_TOKEN_FILE=" + INSIDE),
-        # Jupyter notes its token there; a home is kept, copied and shared.
-        *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
-        *("--publish", "{0}:{1}:{2}".format(found["address"], person["port"], JUPYTER)),
     ]
+    if "jupyter" in parts:
+        arguments += [
+            *("--env", "JUPYTER_TOKEN_FILE=" + INSIDE),
+            # Jupyter notes its token there; a home is kept, copied and shared.
+            *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
+            *("--publish", "{0}:{1}:{2}".format(found["address"], person["port"], JUPYTER)),
+        ]
+    if "ssh" in parts:
+        place = (found["ssh_address"], person["ssh_port"], SSH)
+        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
     for source, target, writable in mounts:
         mount = "type=bind,src={0},dst={1}".format(source, target)
         arguments += ["--mount", mount if writable else mount + ",readonly"]
@@ -706,7 +820,24 @@ def command(name):
     elif indices:
         # docker reads the value as CSV: the quotes keep the indices together.
         arguments += ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
-    return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", START]
+    return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", start(person)]
+
+
+def start(person):
+    """What runs in the container: Jupyter, sshd, or sshd with Jupyter beside it."""
+    parts = _parts(person["kind"])
+    uid, gid = _owner(person)
+    others = "ssh" in parts and uid
+    words = "setpriv --reuid={0} --regid={1} --clear-groups ".format(uid, gid) if others else ""
+    jupyter = START_JUPYTER.format(words, JUPYTER)
+    if "ssh" not in parts:
+        return jupyter
+    script = START_SSH
+    told = {"name": person["name"], "uid": uid, "gid": gid, "port": SSH, "shown": SHOWN}
+    for key in told:
+        script = script.replace("@{0}@".format(key), str(told[key]))
+    # Where both run the container ends with Jupyter, and systemd starts it anew.
+    return script + ("exec " + SSHD if parts == {"ssh"} else SSHD + " &\n" + jupyter)
 
 
 def run(name):
@@ -742,11 +873,14 @@ def seen(name):
     person = checked([found["workspace"]])[0]
     return {
         "container": identity,
+        "pid": int(pid),
         "groups": groups(text("/proc/{0}/cgroup".format(pid)) or ""),
         "memory": size(person["memory"]),
         "cpus": person["cpus"] or None,
-        "port": person["port"],
+        "port": person.get("port"),
         "address": found["address"],
+        "ssh_port": person.get("ssh_port"),
+        "ssh_address": found["ssh_address"],
         "gpus": data(folder(name) + "/gpus.json"),
     }
 
@@ -833,24 +967,63 @@ def proven(name, until):
         failing = (failing or time.time()) if state.get("error") else None
         if failing is not None and time.time() - failing > PERSISTS:
             return "docker could not start it: {0}".format(state["error"])
-        status = None
-        if "port" in state:
-            token = text(place + "/token")
-            status, _body = ask(state["address"], state["port"], "/api/status", token)
-        if status == 200:
+        wrong = "nothing of it runs"
+        if "container" in state:
+            wrong = _jupyter(place, state) or _ssh(name, state)
+        if wrong is None:
             break
         if time.time() > until:
-            told = "status {0}".format(status) if status else "no answer"
-            return "Jupyter does not take the token: {0} (docker logs {1})".format(
-                told, container(name)
-            )
+            return "{0} (docker logs {1})".format(wrong, container(name))
         time.sleep(0.5)
-    refused, _body = ask(state["address"], state["port"], "/api/status")
-    if refused not in (401, 403):
-        return "Jupyter answers without the token: status {0}".format(refused)
+    if state.get("port"):
+        refused, _body = ask(state["address"], state["port"], "/api/status")
+        if refused not in (401, 403):
+            return "Jupyter answers without the token: status {0}".format(refused)
     if call(["systemctl", "is-active", UNIT.format(name)])[1].strip() != "active":
         return "the unit {0} is not active".format(UNIT.format(name))
     return limits(state)
+
+
+def _jupyter(place, state):
+    """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
+    if not state.get("port"):
+        return None
+    token = text(place + "/token")
+    status, _body = ask(state["address"], state["port"], "/api/status", token)
+    if status == 200:
+        return None
+    told = "status {0}".format(status) if status else "no answer"
+    return "Jupyter does not take the token: {0}".format(told)
+
+
+def _ssh(name, state):
+    """Why sshd is not as it should be: it offers keys, and nothing else."""
+    if not state.get("ssh_port"):
+        return None
+    ways = offered(name, state["ssh_address"], state["ssh_port"])
+    if ways in ("publickey", None):
+        return None
+    return "sshd offers {0}, and should offer publickey alone".format(ways or "nothing")
+
+
+def offered(name, address, port):
+    """What sshd lets somebody in by, as it says itself; "" where it does not answer.
+
+    None where this host has no ssh to ask with.
+    """
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    code, _out, error = call(
+        [
+            *("ssh", "-F", "/dev/null", "-p", str(port), "-o", "BatchMode=yes"),
+            *("-o", "PreferredAuthentications=none", "-o", "StrictHostKeyChecking=no"),
+            *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10"),
+            *("{0}@{1}".format(name, host), "true"),
+        ]
+    )
+    if code == 127:
+        return None
+    found = re.search(r"Permission denied \(([a-z,-]+)\)", error)
+    return found.group(1) if found else ""
 
 
 def prove(seconds):
@@ -871,16 +1044,14 @@ def listed():
         found = data(folder(name) + "/workspace.json") or {}
         given = data(folder(name) + "/gpus.json")
         shown = given if isinstance(given, str) else ",".join(map(str, given or [])) or "none"
-        rows.append(
-            "{0}  {1}  http://{2}:{3}/  GPUs {4}  token in {5}/token".format(
-                name,
-                "runs" if name in runs else "does not run",
-                found.get("address"),
-                (found.get("workspace") or {}).get("port"),
-                shown,
-                folder(name),
-            )
-        )
+        mine = found.get("workspace") or {}
+        words = [name, "runs" if name in runs else "does not run", "GPUs " + shown]
+        if "port" in mine:
+            words.append("http://{0}:{1}/".format(found.get("address"), mine["port"]))
+            words.append("token in {0}/token".format(folder(name)))
+        if "ssh_port" in mine:
+            words.append("ssh -p {0} {1}@HOST".format(mine["ssh_port"], name))
+        rows.append("  ".join(words))
     return "\n".join(rows) or "nobody has a workspace here"
 
 

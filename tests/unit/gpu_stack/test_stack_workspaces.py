@@ -173,6 +173,7 @@ def test_what_differs_is_named_with_its_reason(
     [
         ("gpu_workspace_root", "/data/homes", "root"),
         ("gpu_workspace_address", "192.0.2.1", "address"),
+        ("gpu_workspace_ssh_address", "192.0.2.1", "ssh_address"),
         ("gpu_workspace_image", "other@sha256:" + "b" * 64, "image"),
         ("gpu_workspace_image_sha256", "c" * 64, "image"),
     ],
@@ -252,3 +253,23 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
     assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
     host.runs = {}
     assert in_the_way(host, ADA)["in_use"] == {}
+
+
+def test_who_is_there_by_ssh_counts_too(host: Docked) -> None:
+    host.write("/run/gpu-workspace/bob.json", json.dumps({"pid": 4711}))
+    table = "  sl local_address rem_address st\n" + LINE.format(22, "01") + LINE.format(22, "0A")
+    host.write("/proc/4711/net/tcp", table)
+    host.write("/proc/4711/net/tcp6", table + LINE.format(22, "01") + LINE.format(80, "01"))
+    assert in_the_way(host, ADA)["in_use"] == {"bob": 3}
+    host.write("/run/gpu-workspace/bob.json", "{cut off")
+    assert in_the_way(host, ADA)["in_use"] == {}
+
+
+def test_sshds_port_is_a_port_too(host: Docked) -> None:
+    host.write("/proc/net/tcp", "  sl\n" + LINE.format(2201, "0A"))
+    ada = {**ADA, "kind": "both", "ssh_port": 2201, "ssh_keys": ["ssh-ed25519 AAAA"]}
+    assert in_the_way(host, ada, BOB)["ports"] == [2201]
+    ssh = {key: value for key, value in ada.items() if key != "port"} | {"kind": "ssh"}
+    host.give(ssh)
+    assert in_the_way(host, {**ssh, "memory": "3g"}, BOB)["ports"] == []
+    assert in_the_way(host, {**ssh, "memory": "3g"}, BOB)["in_use"] == {}

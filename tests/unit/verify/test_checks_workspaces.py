@@ -19,7 +19,9 @@ import check_states
 from provision.verify import probe
 from provision.verify.checks import Verdict
 
-RUNS, JUPYTER, LIMITS = (f"gpu_workspace.{name}" for name in ("runs", "jupyter", "limits"))
+RUNS, JUPYTER, SSH, LIMITS = (
+    f"gpu_workspace.{name}" for name in ("runs", "jupyter", "ssh", "limits")
+)
 
 
 def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
@@ -30,7 +32,8 @@ def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
 def test_a_host_with_good_workspaces_passes() -> None:
     assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
         RUNS: ("passed", "active: ada, bob"),
-        JUPYTER: ("passed", "refused without a token: ada, bob"),
+        JUPYTER: ("passed", "refused without a token: ada"),
+        SSH: ("passed", "by key alone: bob"),
         LIMITS: ("passed", "as wished: ada, bob"),
     }
 
@@ -46,6 +49,47 @@ def test_without_limits_there_is_nothing_to_show() -> None:
     data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]
     found = verdicts(data)[LIMITS]
     assert (found.result, found.detail) == ("not_applicable", "nobody's workspace has a limit")
+
+
+def test_what_nobody_has_is_not_shown() -> None:
+    data = check_states.shared()
+    ada, bob = data["options"]["gpu_workspaces"]
+    data["options"]["gpu_workspaces"] = [ada]
+    assert verdicts(data)[SSH].detail == "nobody's workspace has SSH"
+    data["options"]["gpu_workspaces"] = [bob]
+    assert verdicts(data)[JUPYTER].detail == "nobody's workspace has Jupyter"
+    data["probe"]["workspaces"]["bob"]["ssh"] = None
+    found = verdicts(data)[SSH]
+    assert (found.result, "no ssh to ask with" in found.detail) == ("not_applicable", True)
+    # Where another one answers, it is the workspace that does not.
+    data["options"]["gpu_workspaces"] = [bob, {**bob, "name": "eve"}]
+    data["probe"]["workspaces"]["eve"] = {**data["probe"]["workspaces"]["bob"], "ssh": "publickey"}
+    assert verdicts(data)[SSH].diagnosis == "bob: sshd does not answer at its port"
+
+
+@pytest.mark.parametrize(
+    ("answer", "ways"),
+    [
+        (check_states.said(stderr="a@b: Permission denied (publickey).\n", rc=255), "publickey"),
+        (
+            check_states.said(stderr="Permission denied (publickey,password).", rc=255),
+            "publickey,password",
+        ),
+        (check_states.said(stderr="Connection refused", rc=255), ""),
+        (check_states.said(stderr="ssh: command not found", rc=127), None),
+    ],
+)
+def test_the_probe_asks_sshd_for_its_ways(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], ways: str | None
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(probe, "run", lambda command: asked.append(command) or answer)
+    assert probe.ssh_offers("ada", "0.0.0.0", 2201) == ways  # noqa: S104 as wished
+    assert asked[0][-2:] == ["ada@127.0.0.1", "true"]
+    assert "PreferredAuthentications=none" in asked[0]
+    assert probe.ssh_offers("ada", None, 2201) is None
+    assert probe.ssh_offers("ada", "127.0.0.1", None) is None
+    assert len(asked) == 1
 
 
 def test_all_who_have_trouble_are_named_in_one_order() -> None:
@@ -145,8 +189,15 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "unit": "active",
             "error": None,
             "status": 403,
+            "ssh": None,
             "limits": {"cpu": ["50000", "100000"], "memory": ["536870912"]},
         },
-        "bob": {"unit": "activating", "error": "no such image", "status": None, "limits": {}},
-        "eve": {"unit": "", "error": None, "status": None, "limits": {}},
+        "bob": {
+            "unit": "activating",
+            "error": "no such image",
+            "status": None,
+            "ssh": None,
+            "limits": {},
+        },
+        "eve": {"unit": "", "error": None, "status": None, "ssh": None, "limits": {}},
     }

@@ -19,12 +19,13 @@ SOCKET = "unix:///var/run/docker.sock"
 LABEL = "gpu-workspace"
 PERSON = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PATIENCE = "20"
+SSH = 22
 
 # What serves all of them, as the role ships it: {path: (mode, SHA-256)}.
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "1617071c000eb6f136dd7c351ffe7e0def8ba0ed8608e9bf49fe85ff4cb618f0",
+        "a8ad91e1e6f82bfb7bead1979ba1d2e5c286110e00d09771106d49dc2c9757ea",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -50,6 +51,7 @@ def settings(person, options):
         "image": image(options),
         "root": options.get("gpu_workspace_root") or "/srv/gpu-workspaces",
         "address": options.get("gpu_workspace_address") or "127.0.0.1",
+        "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
         "workspace": person,
     }
 
@@ -143,7 +145,9 @@ def _told(old, new):
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
-    names += [key for key in ("image", "root", "address") if old.get(key) != new[key]]
+    names += [
+        key for key in ("image", "root", "address", "ssh_address") if old.get(key) != new[key]
+    ]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
@@ -187,7 +191,8 @@ def touched(changes):
 def stands_in_the_way(context, changes):
     """{docker, ports, memory, in_use} of the host, for those who are concerned.
 
-    `ports` are wished for and used by something else, `in_use` who has kernels or terminals open.
+    `ports` are wished for and used by something else, `in_use` is who has how many kernels,
+    terminals and SSH connections open.
     """
     names, people = touched(changes), wanted(context.options)
     runs = running(context)
@@ -198,22 +203,45 @@ def stands_in_the_way(context, changes):
             # Whoever lost the file has the container as it was wished, most likely.
             seen = settings(people[name], context.options)
         seen = seen or {}
-        ours[name] = (seen.get("address"), (seen.get("workspace") or {}).get("port"))
-    held = {port for _address, port in ours.values()}
-    ports = sorted(people[name]["port"] for name in names if name in people)
+        ours[name] = (seen.get("address"), seen.get("workspace") or {})
+    held = {port for _address, one in ours.values() for port in ports(one)}
+    wished = sorted(port for name in names if name in people for port in ports(people[name]))
     found = {
         "docker": runs is not None,
-        "ports": [port for port in ports if port not in held and listening(context, port)],
+        "ports": [port for port in wished if port not in held and listening(context, port)],
         "memory": memory(context),
         "in_use": {},
     }
     for name in names:
-        if all(ours.get(name, (None,))):
-            token = context.read("{0}/{1}/token".format(PLACE, name))
-            count = opened(ours[name][0], ours[name][1], token)
+        if name in ours:
+            count = sessions(context, name)
+            address, port = ours[name][0], ours[name][1].get("port")
+            if address and port:
+                token = context.read("{0}/{1}/token".format(PLACE, name))
+                count += opened(address, port, token)
             if count:
                 found["in_use"][name] = count
     return found
+
+
+def ports(person):
+    """The ports of the host that a workspace takes."""
+    return [person[key] for key in ("port", "ssh_port") if key in person]
+
+
+def sessions(context, name):
+    """How many connections to sshd somebody has open, as the container's network tells."""
+    try:
+        state = json.loads(context.read("/run/gpu-workspace/{0}.json".format(name)) or "{}")
+    except ValueError:
+        return 0
+    count = 0
+    for path in ("tcp", "tcp6"):
+        text = context.read("/proc/{0}/net/{1}".format(state.get("pid"), path)) or ""
+        for line in text.splitlines()[1:]:
+            words = line.split()
+            count += words[3] == "01" and int(words[1].rpartition(":")[2], 16) == SSH
+    return count
 
 
 def listening(context, port):

@@ -1040,7 +1040,7 @@ def workspace_docker(found, changes, options, _row):
 
 def workspace_port(found, _changes, options, _row):
     seen, people = _workspaces(found, options)
-    names = {people[name]["port"]: name for name in people}
+    names = {port: name for name in people for port in gpu_workspace.ports(people[name])}
     return [
         (
             "port {0} of {1} is in use by something else on this host".format(port, names[port]),
@@ -1102,9 +1102,9 @@ def workspace_in_use(found, _changes, options, _row):
     told = ["{0} ({1})".format(name, users[name]) for name in sorted(users)]
     return [
         (
-            "their containers would be stopped, and these people have kernels or terminals open: "
-            + ", ".join(told),
-            "let them save and shut those down, or -e gpu_workspace_in_use=stop",
+            "their containers would be stopped, and these people have kernels, terminals or SSH "
+            "open: " + ", ".join(told),
+            "let them save and end those, or -e gpu_workspace_in_use=stop",
         )
     ]
 
