@@ -29,13 +29,6 @@ from tests.ground.server import Authority  # noqa: E402
 
 # What stands in the owner's daemon.json and has to stay there.
 FOREIGN = {"storage-driver": "vfs", "log-driver": "json-file", "labels": ["rack=7"]}
-# overlay, which both would choose, can't lie on a container's own overlay.
-STORAGE = """\
-[storage]
-driver = "vfs"
-runroot = "/run/containers/storage"
-graphroot = "/var/lib/containers/storage"
-"""
 SERVER = """\
 import functools, http.server, ssl
 log = open("/srv/lab/requests.log", "a", buffering=1)
@@ -77,7 +70,7 @@ def settle(lab: locallab.Lab, authority: Authority, www: Path) -> None:
         "/srv/lab/server.key": private.read_text("ascii"),
         "/srv/lab/ca.pem": authority.bundle.read_text("ascii"),
         "/srv/lab/server.py": SERVER,
-        "/etc/containers/storage.conf": STORAGE,
+        **toolkit.NESTED,
         "/etc/docker/daemon.json": json.dumps(FOREIGN, indent=2),
     }.items():
         root("sh", "-c", 'cat > "$0"', path, stdin=text)

@@ -104,6 +104,21 @@ for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
   cp -L /lib/x86_64-linux-gnu/$name /root/tiny/lib/x86_64-linux-gnu/
 done
 """
+# What a podman needs that runs on a local lab's host, by the file: overlay, its own choice, can't
+# lie on a container's overlay; its own network, 10.88.0.0/16, is that of the lab, whose host would
+# not be reached while a container of its own is there.
+NESTED = {
+    "/etc/containers/storage.conf": """\
+[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+""",
+    "/etc/containers/containers.conf": """\
+[network]
+default_subnet = "172.30.88.0/24"
+""",
+}
 FIELDS = {
     "Codename": "stable",
     "Components": "main",

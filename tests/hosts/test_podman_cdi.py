@@ -12,22 +12,14 @@ from collections.abc import Iterator
 import pytest
 from toolkit_host import FOREIGN, NAMES, Host, started
 
-from tests.ground import toolkit_simulated
+from tests.ground import toolkit, toolkit_simulated
 
 pytestmark = [pytest.mark.slow]
 
 OLD, NEW = "1.17.8", "1.20.1"
 ETC, RUN = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
 DROPIN = "/etc/systemd/system/nvidia-cdi-refresh.service.d/50-provision.conf"
-# podman's own choice, overlay, can't lie on the overlay of a container.
-STORAGE = (
-    '[storage]\\ndriver = \\"vfs\\"\\nrunroot = \\"/run/containers/storage\\"\\n'
-    'graphroot = \\"/var/lib/containers/storage\\"\\n'
-)
-PREPARE = (
-    f'mkdir -p /etc/containers; printf "{STORAGE}" > /etc/containers/storage.conf;'
-    " tar -C /root/tiny -c . | docker import - tiny; tar -C /root/tiny -c . | podman import - tiny"
-)
+PREPARE = "; ".join(f"tar -C /root/tiny -c . | {one} import - tiny" for one in ("docker", "podman"))
 ALL = "podman run --rm --device nvidia.com/gpu=all tiny nvidia-smi -L"
 
 
@@ -36,7 +28,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A bare Debian 12 with docker and podman, a driver's libraries, and a tiny image for both."""
     directory = tmp_path_factory.mktemp("cdi")
     packages = ("podman", "crun", "netavark", "libcuda1")
-    with started(directory, *packages, platform="debian12", prepare=PREPARE) as made:
+    with started(
+        directory, *packages, platform="debian12", prepare=PREPARE, files=toolkit.NESTED
+    ) as made:
         yield made
 
 

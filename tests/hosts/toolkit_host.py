@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -150,11 +151,16 @@ def toolkit_sha256(site: toolkit.ToolkitSite, name: str, version: str) -> str:
 
 @contextmanager
 def started(
-    directory: Path, *packages: str, platform: str = "debian11", prepare: str = "true"
+    directory: Path,
+    *packages: str,
+    platform: str = "debian11",
+    prepare: str = "true",
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Host]:
     """A bare host with docker, these packages of its platform's and a foreign configuration.
 
-    `prepare` is a command that makes of /root/tiny what is to be there.
+    `files` are there before the packages; `prepare` is a command that makes of /root/tiny what is
+    to be there.
     """
     lab = locallab.up(
         f"toolkit-{platform}-{os.getpid()}", state_dir=directory / ".lab", hosts=["toolkit01"],
@@ -176,6 +182,9 @@ def started(
             name = site.web.url.split("//")[1].split(":")[0]
             made.put("/etc/apt/apt.conf.d/99lab", f'Acquire::https::Proxy::{name} "DIRECT";\n')
             made.root("mkdir -p /root/look /etc/docker")
+            for path, text in files.items():
+                made.root(f"mkdir -p {os.path.dirname(path)}")
+                made.put(path, text)
             look = ROLES / "gpu_state" / "module_utils" / "gpu_stack"
             lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
             made.put(CONFIG, json.dumps(FOREIGN, indent=2))
