@@ -10,11 +10,14 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import IO
 
 from provision.locallab.machine import cache_directory, locked
+from tests.ground.server import WebServer
 
 SUITE = "bookworm"
 MIRROR = "http://deb.debian.org/debian"
@@ -78,6 +81,55 @@ def _make(target: Path) -> None:
     finally:
         layer.unlink(missing_ok=True)
         part.unlink(missing_ok=True)
+
+
+def publish(image: Path, web: WebServer) -> str:
+    """The image in a registry at this server, and the name by which docker pulls it.
+
+    A registry is read by plain GETs: the manifest by its digest, with its own content type, and
+    blobs by theirs (https://distribution.github.io/distribution/spec/api/).
+    """
+    blobs = web.root / "v2/lab/jupyter/blobs"
+    blobs.mkdir(parents=True)
+    with tarfile.open(image) as packed:
+        listed = json.loads(_member(packed, "manifest.json").read())[0]
+        config = _member(packed, listed["Config"]).read()
+        (blobs / f"sha256:{hashlib.sha256(config).hexdigest()}").write_bytes(config)
+        digest = listed["Layers"][0].split("/")[0]
+        layer = blobs / f"sha256:{digest}"
+        with layer.open("wb") as out:
+            shutil.copyfileobj(_member(packed, listed["Layers"][0]), out, 1 << 20)
+    kinds = "application/vnd.docker"
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{kinds}.distribution.manifest.v2+json",
+            "config": {
+                "mediaType": f"{kinds}.container.image.v1+json",
+                "size": len(config),
+                "digest": f"sha256:{hashlib.sha256(config).hexdigest()}",
+            },
+            "layers": [
+                {
+                    "mediaType": f"{kinds}.image.rootfs.diff.tar.gzip",
+                    "size": layer.stat().st_size,
+                    "digest": f"sha256:{digest}",
+                }
+            ],
+        }
+    ).encode()
+    name = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    web.instead["/v2"] = (200, "application/json", b"{}")
+    web.instead[f"/v2/lab/jupyter/manifests/{name}"] = (
+        *(200, f"{kinds}.distribution.manifest.v2+json", manifest),
+    )
+    return f"{web.url.removeprefix('https://')}/lab/jupyter@{name}"
+
+
+def _member(packed: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = packed.extractfile(name)
+    assert found is not None, name
+    return found
 
 
 def archive(layer: Path, target: Path, name: str) -> None:

@@ -21,6 +21,7 @@ from test_containers import DOCKER, FOREIGN, HOST, Docked
 
 from provision import locallab
 from tests.ground import told, toolkit, workspace_image
+from tests.ground.server import Authority, WebServer
 
 pytestmark = [pytest.mark.slow]
 
@@ -56,7 +57,7 @@ except urllib.error.HTTPError as error:
 class Shared(Docked):
     """The host of the container toolkit's test, with people."""
 
-    def say(self, people: list[dict[str, Any]]) -> None:
+    def say(self, people: list[dict[str, Any]], pulled: str = "") -> None:
         """The inventory as somebody writes it: a token in Ansible Vault, everything else plain."""
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,11 +65,12 @@ class Shared(Docked):
         # Her key is the one that the lab's own user has.
         key = self.lab.hosts[0].key_file.with_suffix(".pub").read_text("utf-8")
         keyed = [{**one, "ssh_keys": [key]} if "ssh_port" in one else one for one in people]
-        plain = {
-            "gpu_workspace_image_file": str(image),
-            "gpu_workspace_image_sha256": workspace_image.sha256(image),
-            "gpu_workspaces": keyed,
-        }
+        plain: dict[str, Any] = {"gpu_workspaces": keyed}
+        if pulled:
+            plain["gpu_workspace_image"] = pulled
+        else:
+            plain["gpu_workspace_image_file"] = str(image)
+            plain["gpu_workspace_image_sha256"] = workspace_image.sha256(image)
         (folder / "workspaces.yml").write_text(json.dumps(plain), "utf-8")
         if not (folder / "vault.yml").exists():
             (self.path.parent / "vault").write_text(PASSWORD, "utf-8")
@@ -359,3 +361,28 @@ def test_nobody_is_left_and_the_homes_stay(shared: Shared) -> None:
     assert shared.root("sh", "-c", "ls /usr/local/sbin /etc/systemd/system").count("workspace") == 0
     assert shared.root("ls", "/srv/gpu-workspaces").split() == ["ada", "bob", "eve"]
     assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"
+
+
+def test_an_image_is_pulled_by_its_digest_and_by_no_other(shared: Shared, tmp_path: Path) -> None:
+    """From a registry over TLS, whose authority docker was told of."""
+    one = [{"name": "ada", "gpus": "none", "port": 8802}]
+    with WebServer(tmp_path / "www", Authority(tmp_path / "tls")) as web:
+        image = workspace_image.publish(workspace_image.pack(), web)
+        place = f"/etc/docker/certs.d/{image.split('/')[0]}"
+        ca = web.authority.bundle.read_text("utf-8")
+        shared.root("sh", "-c", f"mkdir -p {place}; cat > {place}/ca.crt", stdin=ca)
+        path, manifest = next((p, a) for p, a in web.instead.items() if "manifests" in p)
+        # Something else under the same name: docker compares it with the digest.
+        web.instead[path] = (*manifest[:2], manifest[2].replace(b"schemaVersion", b"schemaversion"))
+        shared.say(one, pulled=image)
+        refused = shared.run_with("apply")
+        assert refused.returncode == 4, refused.stdout + refused.stderr
+        assert "could not be pulled" in " ".join(refused.stdout.split())
+        assert shared.containers() == {}
+        web.instead[path] = manifest
+        shared.proven()
+    assert set(shared.containers()) == {"ada"}
+    assert shared.inspected("ada")["Config"]["Image"] == image
+    # The registry is gone, and nobody needs it.
+    again = shared.run_with("plan")
+    assert again.returncode == 0, again.stdout
