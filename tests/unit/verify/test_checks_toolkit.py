@@ -147,6 +147,8 @@ def test_where_podman_reads_none_it_is_not_applicable(changes: dict[str, Any], r
         ("5.0.3", "0.5.1", False),
         ("5.0.3", "0.7.0", False),
         ("5.1.0", "0.7.0", True),
+        ("5.1.0", "0.7.1", False),
+        ("5.1.0", "1.0.0", False),
         ("5.4.2", "0.8.0", False),
         ("4.3.1", None, True),
         ("unknown", "9.0.0", True),

@@ -44,6 +44,23 @@ def test_where_nobody_has_one_it_is_not_asked() -> None:
     assert (one.result, one.detail) == ("not_applicable", "nobody has a workspace here")
 
 
+@pytest.mark.parametrize(
+    ("status", "result"), [(401, "passed"), (403, "passed"), (402, "failed"), (500, "failed")]
+)
+def test_jupyter_may_refuse_in_two_ways(status: int, result: str) -> None:
+    data = check_states.shared()
+    data["probe"]["workspaces"]["ada"]["status"] = status
+    assert verdicts(data)[JUPYTER].result == result
+
+
+def test_whole_processors_are_counted_as_the_kernel_does() -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"][0]["cpus"] = 2
+    for there, result in (("200000", "passed"), ("200002", "failed")):
+        data["probe"]["workspaces"]["ada"]["limits"]["cpu"] = [there, "100000"]
+        assert verdicts(data)[LIMITS].result == result
+
+
 def test_without_limits_there_is_nothing_to_show() -> None:
     data = check_states.shared()
     data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]
