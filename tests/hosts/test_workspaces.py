@@ -8,7 +8,6 @@ shows is the way to docker, and no GPU.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,10 +16,9 @@ from typing import Any
 
 import pytest
 from conftest import BIN
-from test_containers import DOCKER, FOREIGN, HOST, Docked
+from docked import HOST, Docked, docked
 
-from provision import locallab
-from tests.ground import told, toolkit, workspace_image
+from tests.ground import workspace_image
 from tests.ground.server import Authority, WebServer
 
 pytestmark = [pytest.mark.slow]
@@ -129,42 +127,20 @@ class Shared(Docked):
             capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
 
-    def workspace_results(self) -> dict[str, str]:
-        """{check: its result} of the workspaces' checks in the last run that proved the host."""
-        checks = {one["id"]: one["result"] for one in self.proof["checks"]}
-        return {one: checks[one] for one in checks if one.startswith("gpu_workspace.")}
-
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    directory = tmp_path_factory.mktemp("workspaces")
-    lab = locallab.up(
-        f"workspaces-{os.getpid()}", state_dir=directory / ".lab", hosts=[HOST],
-        privileged=True, arguments=["--cgroupns=host"],
-        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
-    )  # fmt: skip
-    try:
-        with toolkit.serve(directory) as site:
-            made = Shared(directory / "project", lab)
-            made.site = site
-            made.lock()
-            made.say(PEOPLE)
-            made.root("sh", "-c", f"cat > {told.CA}", stdin=site.ca.read_text("utf-8"))
-            name = site.web.url.split("//")[1].split(":")[0]
-            direct = f'Acquire::https::Proxy::{name} "DIRECT";\n'
-            made.root("sh", "-c", "cat > /etc/apt/apt.conf.d/99lab", stdin=direct)
-            text = json.dumps(FOREIGN, indent=2)
-            made.root("sh", "-c", DOCKER, "sh", lab.hosts[0].user, stdin=text)
-            made.root("sh", "-c", "mkdir -p /srv/data; echo shared > /srv/data/all.txt")
-            yield made
-    finally:
-        lab.down()
+    with docked(tmp_path_factory.mktemp("workspaces"), "workspaces", Shared) as made:
+        made.say(PEOPLE)
+        made.root("sh", "-c", "mkdir -p /srv/data; echo shared > /srv/data/all.txt")
+        yield made
 
 
 def test_three_people_from_bare_to_proven_in_one_run(shared: Shared) -> None:
     found = shared.proven()
     assert {"nvidia_container_toolkit", "gpu_workspace"} <= set(found["components"])
-    assert set(shared.workspace_results().values()) == {"passed"}, shared.workspace_results()
+    results = shared.results("gpu_workspace")
+    assert set(results.values()) == {"passed"}, results
     assert set(shared.containers()) == {"ada", "bob", "eve"}
     assert shared.token("ada") == TOKEN
     tokens = {one["name"]: shared.token(one["name"]) for one in PEOPLE}
@@ -356,7 +332,7 @@ def test_nobody_is_left_and_the_homes_stay(shared: Shared) -> None:
     (shared.path / "lab" / "group_vars" / "gpu_hosts" / "vault.yml").unlink()
     assert shared.proven()["components"].keys() == {"gpu_workspace"}
     assert shared.containers() == {}
-    assert set(shared.workspace_results().values()) <= {"not_applicable"}
+    assert set(shared.results("gpu_workspace").values()) <= {"not_applicable"}
     assert shared.root("ls", "/etc/gpu-workspace") == ""
     assert shared.root("sh", "-c", "ls /usr/local/sbin /etc/systemd/system").count("workspace") == 0
     assert shared.root("ls", "/srv/gpu-workspaces").split() == ["ada", "bob", "eve"]
