@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,14 +44,33 @@ def program() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-class Browser:
-    """One headless Chromium with one page; a context manager."""
+def trust(ca: Path, home: Path) -> None:
+    """Chromium whose home this is knows the authority; it takes certutil (libnss3-tools)."""
+    store = home / ".pki" / "nssdb"
+    store.mkdir(parents=True)
+    for words in (
+        ["-N", "--empty-password"],
+        ["-A", "-n", "lab", "-t", "C,,", "-i", str(ca)],
+    ):
+        subprocess.run(["certutil", "-d", f"sql:{store}", *words], check=True)
 
-    def __init__(self) -> None:
+
+class Browser:
+    """One headless Chromium with one page; a context manager.
+
+    `ca` is a certificate authority (PEM) that it trusts beside those it knows, as a person would
+    import it; `names` are host names and the addresses that it takes for theirs.
+    """
+
+    def __init__(self, ca: Path | None = None, names: Mapping[str, str] | None = None) -> None:
         found = program()
         if found is None:
             raise SystemExit("no chromium on PATH: apt install chromium")
         self._profile = tempfile.TemporaryDirectory(prefix="screenshots-")
+        if ca is not None:
+            trust(ca, Path(self._profile.name))
+        rules = ",".join(f"MAP {name} {address}" for name, address in (names or {}).items())
+        told = [f"--host-resolver-rules={rules}"] if rules else []
         read_theirs, self._write = os.pipe()
         self._read, write_theirs = os.pipe()
 
@@ -60,7 +81,8 @@ class Browser:
             os.dup2(low[1], 4)
 
         self._process = subprocess.Popen(
-            [found, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
+            [found, *FLAGS, *told, f"--user-data-dir={self._profile.name}", "about:blank"],
+            env={**os.environ, "HOME": self._profile.name},
             pass_fds=(3, 4, read_theirs, write_theirs),
             preexec_fn=hand_over,
             stdin=subprocess.DEVNULL,
@@ -139,6 +161,43 @@ class Browser:
         """The value of a JavaScript expression; runs beside the page, whatever its policy."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"].get("value")
+
+    def until(self, expression: str, *, seconds: float = 60) -> Any:
+        """The value of a JavaScript expression once it is true of the page; TimeoutError."""
+        end = time.monotonic() + seconds
+        while not (value := self.ask(expression)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{expression} did not come true within {seconds} s")
+            time.sleep(0.2)
+        return value
+
+    def write(self, text: str) -> None:
+        """Types a text where the cursor is."""
+        self.call("Input.insertText", text=text)
+
+    def press(self, key: str, code: int, *, shift: bool = False) -> None:
+        """One key by its name and number (`Enter`, 13)."""
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
+        entered = {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **about, **entered)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def click(self, selector: str) -> None:
+        """The left button in the middle of the first element of a CSS selector."""
+        place = self.until(
+            f"(() => {{const e = document.querySelector({json.dumps(selector)}); if (!e) return 0;"
+            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            "return r.width ? [r.x + r.width / 2, r.y + r.height / 2] : 0})()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=place[0],
+                y=place[1],
+                button="left",
+                clickCount=1,
+            )
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""
