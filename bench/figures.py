@@ -136,4 +136,9 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
     ):
         walls = [run["proven"] for run in ubuntu.get(way, [])]
         found.append(Bound("f", text, 0.9, ratio(walls, script)))
+    runs = (results.get("workspaces") or {}).get("runs", [])
+    more = median([run["10"] - run["1"] for run in runs]) if runs else None
+    found.append(Bound("g", "workspaces: seconds that ten take more than one", 20, more))
+    touched = max(run["touched"] for run in runs) if runs else None
+    found.append(Bound("g", "containers that a change of one of ten touches", 1, touched))
     return found

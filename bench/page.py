@@ -111,6 +111,16 @@ what is fetched costs only the processors' time to encrypt, write and hash it. O
 byte costs more, and fewer of them count for more.
 """
 
+ABOUT_WORKSPACES = """\
+## (g) Ten people's workspaces on a host, against one's
+
+A Debian 11 host that is proven but for workspaces, with docker (overlay2) and the image, which is
+Debian's notebook and sshd (0.6 GB); nobody has a GPU. Measured is `provision apply` from nobody to
+one person, from nobody to ten, and with one of ten given more memory: the look, the containers, and
+the proof, for which each Jupyter has started and was asked with its token and without. The host's
+own checks of the rest of its stack are in all three.
+"""
+
 AGAIN = """\
 ## Measure it yourself
 
@@ -140,6 +150,8 @@ def render(results: Mapping[str, Any]) -> str:
         parts += [ABOUT_SOLVE, _solve(results["solve"])]
     if results.get("ubuntu"):
         parts += [ABOUT_UBUNTU, _ubuntu(results["ubuntu"])]
+    if results.get("workspaces"):
+        parts += [ABOUT_WORKSPACES, _workspaces(results["workspaces"])]
     notes = results.get("notes") or []
     if notes:
         parts += [
@@ -244,6 +256,23 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
     )  # fmt: skip
     what = "What is Ansible's in ours"
     return text + _modules(part.get("ours", []), what) + _note(part)
+
+
+def _workspaces(part: Mapping[str, Any]) -> str:
+    runs = part["runs"]
+    one = [run["1"] for run in runs]
+    rows = []
+    for name, text in (
+        ("1", "nobody to one person"),
+        ("10", "nobody to ten people"),
+        ("changed", "one of ten is changed"),
+    ):
+        walls = [run[name] for run in runs]
+        ratio = figures.ratio(walls, one)
+        rows.append([text, figures.spread(walls), f"{ratio:.2f}" if ratio else "-"])
+    touched = max(run["touched"] for run in runs)
+    text = figures.table(["", "seconds", "of one person's"], rows)
+    return text + f"\nThe change of one stopped {touched} of the ten containers.\n" + _note(part)
 
 
 def _rerun(part: Mapping[str, Any]) -> str:

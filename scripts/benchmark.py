@@ -22,12 +22,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import cold, figures, page, rendering, rerun, solving, state, ubuntu  # noqa: E402
+from bench import (  # noqa: E402
+    cold,
+    figures,
+    page,
+    rendering,
+    rerun,
+    solving,
+    state,
+    ubuntu,
+    workspaces,
+)
 from provision import locallab  # noqa: E402
 from provision.errors import ProvisionError  # noqa: E402
 from provision.locallab.machine import connect  # noqa: E402
 
-PARTS = ("render", "solve", "cold", "rerun", "ubuntu")
+PARTS = ("render", "solve", "cold", "rerun", "ubuntu", "workspaces")
 ENVIRONMENT = ROOT / ".venv-bench"
 
 
@@ -107,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--hosts", default="1,10,100", help="of the re-runs")
-    parser.add_argument("--rounds", type=int, default=3, help="of re-runs and renders")
+    parser.add_argument("--rounds", type=int, default=3, help="of re-runs, renders, workspaces")
     parser.add_argument("--cold-rounds", type=int, default=2, help="of both kinds of bare hosts")
     parser.add_argument("--json", type=Path, default=ROOT / "docs" / "benchmark.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmark.md")
@@ -141,6 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 found = ubuntu.measure(made, rounds=chosen.cold_rounds, say=say)
             results["ubuntu"] = {"date": today, **found}
+        if "workspaces" in chosen.only:
+            with tempfile.TemporaryDirectory(prefix="provision-bench.") as folder:
+                found = workspaces.measure(Path(folder), rounds=chosen.rounds, say=say)
+            results["workspaces"] = {"date": today, **found}
     except ProvisionError as error:
         print(error, file=sys.stderr)
         return error.exit_code

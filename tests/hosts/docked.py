@@ -17,9 +17,13 @@ from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 from tests.ground import told, toolkit
 from tests.hosts.conftest import BIN, Project
-from tests.hosts.toolkit_host import CONFIG, FOREIGN
+from tests.hosts.toolkit_host import CONFIG
 
 HOST = "containers1"
+# What stands in the owner's daemon.json and has to stay there. With overlay2 a container is a few
+# files and no copy of its image; under podman's own overlay it can't be had, so docker's state lies
+# on a volume.
+FOREIGN = {"storage-driver": "overlay2", "log-driver": "json-file", "labels": ["rack=7"]}
 # As somebody who owns the host: docker, a configuration, a user who may ask docker, an image.
 DOCKER = f"""\
 set -e
@@ -104,7 +108,7 @@ def docked(directory: Path, name: str, kind: type[Made]) -> Iterator[Made]:
     lab = locallab.up(
         f"{name}-{os.getpid()}", state_dir=directory / ".lab", hosts=[HOST],
         privileged=True, arguments=["--cgroupns=host"],
-        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
+        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
     )  # fmt: skip
     try:
         with toolkit.serve(directory) as site:

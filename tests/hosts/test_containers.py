@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from docked import Docked, docked
-from toolkit_host import CONFIG, FOREIGN
+from docked import FOREIGN, Docked, docked
+from toolkit_host import CONFIG
 
 from tests.ground import toolkit
 

@@ -162,6 +162,7 @@ SLOW = pytest.mark.slow
         pytest.param("nvidia_driver", marks=SLOW),
         pytest.param("cuda", marks=SLOW),
         pytest.param("nvidia_container_toolkit", marks=SLOW),
+        pytest.param("gpu_workspace", marks=SLOW),
         pytest.param("tensorflow", marks=SLOW),
         pytest.param("options", marks=SLOW),
         pytest.param("options_desktop", marks=SLOW),

@@ -6,17 +6,31 @@ of different rounds, a bound said to be met that was not measured.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from bench import cold, figures, fleet, page, processes, rendering, rerun, solving, state, ubuntu
+from bench import (
+    cold,
+    figures,
+    fleet,
+    page,
+    processes,
+    rendering,
+    rerun,
+    solving,
+    state,
+    ubuntu,
+    workspaces,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,6 +95,13 @@ RESULTS: dict[str, Any] = {
             {"installed": 190.0, "proven": 200.0, "received": 4_000_000_000, "cpu": 120.0},
             {"installed": 90.0, "proven": 100.0, "received": 4_000_000_000, "cpu": 120.0},
         ],
+    },
+    "workspaces": {
+        "runs": [
+            {"1": 20.0, "10": 44.0, "changed": 10.0, "touched": 1},
+            {"1": 10.0, "10": 26.0, "changed": 12.0, "touched": 2},
+            {"1": 10.0, "10": 26.0, "changed": 11.0, "touched": 1},
+        ]
     },
     "render": {
         "runs": {
@@ -152,6 +173,9 @@ def test_every_bound_is_judged_by_its_own_runs() -> None:
     assert bound("hosts of 12 kinds").value == pytest.approx(3.3)
     assert bound("10,000 hosts / 100 hosts").value == pytest.approx(1.3)
     assert bound("10,000 hosts / 100 hosts").met is False
+    assert bound("ten take more than one").value == 16.0
+    assert bound("one of ten touches").value == 2
+    assert bound("one of ten touches").met is False
 
 
 def test_a_verdict_tells_the_distance() -> None:
@@ -159,7 +183,7 @@ def test_a_verdict_tells_the_distance() -> None:
     assert bound("plain Ansible").verdict == "met, 40 % below"
 
 
-@pytest.mark.parametrize("part", ["cold", "rerun", "render", "solve", "ubuntu"])
+@pytest.mark.parametrize("part", ["cold", "rerun", "render", "solve", "ubuntu", "workspaces"])
 def test_what_was_not_measured_is_not_met(part: str) -> None:
     left = {key: value for key, value in RESULTS.items() if key != part}
     unmeasured = [one for one in figures.bounds(left) if one.value is None]
@@ -191,6 +215,8 @@ def test_the_page_tells_every_figure_and_verdict() -> None:
         "| the tutorials' commands | 140.0 (90.0-190.0, n=2) | 150.0 (100.0-200.0, n=2) |"
         "  | 120 | 4.00 GB |  |" in text
     )
+    assert "| nobody to ten people | 26.0 (26.0-44.0, n=3) | 2.60 |" in text
+    assert "The change of one stopped 2 of the ten containers." in text
 
 
 def test_a_page_without_some_parts_is_a_page() -> None:
@@ -433,6 +459,43 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(SystemExit):
         ubuntu.measure(made, rounds=1, say=lambda _text: None)
     assert calls[-2:] == ["tutorial1", "down"]
+
+
+def test_ten_people_are_measured_before_one_in_each_second_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Always from nobody; what a change touches are the containers that are others afterwards."""
+    said: list[str] = []
+
+    class Host(workspaces.Host):
+        def __init__(self) -> None:
+            self.running: list[str] = []
+
+        def people(self, count: int, **first: object) -> None:
+            said.append(f"{count}{' changed' if first else ''}")
+
+        def applied(self) -> float:
+            now = said[-1]
+            if now.endswith("changed"):
+                self.running[0] = "another"
+            else:
+                self.running = [f"{len(said)}-{one}" for one in range(int(now))]
+            return float(len(self.running))
+
+        def containers(self) -> set[str]:
+            return set(self.running)
+
+    @contextlib.contextmanager
+    def docked(*_arguments: object) -> Iterator[Host]:
+        yield Host()
+
+    monkeypatch.setattr(workspaces, "docked", docked)
+    found = workspaces.measure(tmp_path, rounds=2, say=lambda _text: None)
+    assert said == [
+        *("1", "0", "1", "0", "10", "10", "10 changed"),
+        *("0", "10", "0", "1", "10", "10 changed"),
+    ]
+    assert found["runs"] == [{"1": 1.0, "10": 10.0, "changed": 10.0, "touched": 1}] * 2
 
 
 def test_each_way_is_measured_in_every_round_and_a_failure_stops(

@@ -239,12 +239,7 @@ def test_the_locks_packages_and_what_only_the_host_knows_are_filled_in() -> None
     assert judge.planned(run, HOST, {"gpu_env": ["module for kernel 6.*"]}) != []
 
 
-# Workspaces are docker's containers, of an image that a test makes: tests/hosts/test_workspaces.py
-# goes from bare to an empty plan instead.
-WITHOUT_SCENARIO = {"gpu_workspace"}
-
-
-@pytest.mark.parametrize("name", [r.name for r in ROLES if r.name not in WITHOUT_SCENARIO])
+@pytest.mark.parametrize("name", [r.name for r in ROLES])
 def test_every_role_has_its_scenario(name: str) -> None:
     folder = ROOT / "molecule" / name
     assert (folder / "molecule.yml").resolve() == ROOT / "molecule/role.yml"
