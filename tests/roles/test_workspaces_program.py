@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
@@ -477,6 +478,139 @@ def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
     words = " ".join(program.command("ada"))
     assert not any(f"--{one} " in words for one in ("gpus", "cpus", "memory"))
     assert "src=/a,dst=/b --entrypoint" in words
+
+
+# as a compose file
+
+
+def as_compose(*options: str) -> tuple[str, Any]:
+    """(the text, ada's service with its single `$` back)."""
+    text = program.compose("ada", *options)
+    service = yaml.safe_load(text)["services"]["ada"]
+    return text, json.loads(json.dumps(service).replace("$$", "$"))
+
+
+def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
+    program.apply(wish({**ADA, "gpus": [0, 2]}, tokens={"ada": SECRET}))
+    text, service = as_compose()
+    command = program.command("ada")
+    assert service == {
+        "container_name": "gpu-workspace-ada",
+        "hostname": "ada",
+        "init": True,
+        "network_mode": "bridge",
+        "image": IMAGE,
+        "user": "1000:1000",
+        "working_dir": "/home/ada",
+        "shm_size": "1g",
+        "cpus": 0.5,
+        "mem_limit": "2g",
+        "memswap_limit": "2g",
+        "security_opt": ["no-new-privileges"],
+        "labels": [word for word in command if word.startswith("gpu-workspace")][1:],
+        "environment": [command[n + 1] for n, word in enumerate(command) if word == "--env"],
+        "ports": ["127.0.0.1:8801:8888"],
+        "volumes": [
+            {"type": "bind", "source": "/srv/homes/ada", "target": "/home/ada"},
+            {
+                "type": "bind",
+                "source": "/etc/gpu-workspace/ada/token",
+                "target": "/run/gpu-workspace/token",
+                "read_only": True,
+            },
+            {"type": "bind", "source": "/data", "target": "/data", "read_only": True},
+        ],
+        "deploy": {
+            "resources": {
+                "reservations": {
+                    "devices": [
+                        {"driver": "nvidia", "capabilities": ["gpu"], "device_ids": ["0", "2"]}
+                    ]
+                }
+            }
+        },
+        "entrypoint": ["/bin/sh"],
+        "command": command[-2:],
+    }
+    assert SECRET not in text
+    assert "version" not in yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible"),
+    [("all", "all"), ([0, 2], "0,2"), ("none", None)],
+)
+def test_an_older_compose_gets_gpus_by_the_runtime(
+    machine: Machine, gpus: Any, visible: str | None
+) -> None:
+    program.apply(wish({**ADA, "gpus": gpus}))
+    text, service = as_compose("--runtime")
+    assert "deploy" not in service
+    assert service.get("runtime") == (visible and "nvidia")
+    found = [one for one in service["environment"] if one.startswith("NVIDIA")]
+    assert found == ([f"NVIDIA_VISIBLE_DEVICES={visible}"] if visible else [])
+    assert yaml.safe_load(text)["version"] == "2.4"
+    newer = as_compose()[1]
+    if gpus == "all":
+        assert newer["deploy"]["resources"]["reservations"]["devices"] == [
+            {"driver": "nvidia", "capabilities": ["gpu"], "count": "all"}
+        ]
+    else:
+        assert ("deploy" in newer) == (visible is not None)
+
+
+def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
+    """An argument of docker's without its word would be refused."""
+    for one in (SSH, BOTH, ADA, person(gpus="all", user="0:0")):
+        program.apply(wish(one))
+        text, service = as_compose()
+        command = program.command("ada")
+        assert service["command"] == command[-2:]
+        assert service["image"] in command
+        # Every value that docker is told, but those whose words compose has in parts.
+        values = {command[n + 1] for n, word in enumerate(command[:-4]) if word.startswith("--")}
+        values = {v for v in values if not v.startswith(("--", "type=", '"device=', "all"))}
+        said = json.dumps(service)
+        assert [v for v in values if v not in said] == []
+        assert "$" in text
+        assert "$" not in text.replace("$$", "")
+
+
+def test_an_argument_without_a_word_in_a_compose_file_is_refused() -> None:
+    with pytest.raises(program.RefusedError, match="--privileged has no word in a compose file"):
+        program.composed(["run", "--privileged", "image"], False)
+
+
+def test_a_network_of_dockers_is_one_of_composes(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = ["run", "--network", "people", "image", "true"]
+    monkeypatch.setattr(program, "command", lambda _name: told)
+    found = yaml.safe_load(program.compose("ada"))
+    assert found == {
+        "services": {"ada": {"networks": ["people"], "image": "image", "command": ["true"]}},
+        "networks": {"people": {"name": "people", "external": True}},
+    }
+
+
+@pytest.mark.parametrize("text", ["", "a b", '"#: $', "\na\n  b\n\nc", " a\nb", "a\n", "ä\\n"])
+def test_a_text_is_the_same_in_yaml(text: str) -> None:
+    lines = program._yaml({"a": text, "b": [text, {"c": text, "d": [text]}]}, "")
+    double = text.replace("$", "$$")
+    found = yaml.safe_load("\n".join(lines))
+    assert found == {"a": double, "b": [double, {"c": double, "d": [double]}]}
+
+
+def test_compose_says_what_it_does_not_know(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(["compose", "ada"]) == 1
+    assert "ada has no workspace here" in capsys.readouterr().err
+    assert program.main(["compose", "ada", "--gpus"]) == 1
+    assert "--gpus is no option; expected --runtime" in capsys.readouterr().err
+    program.apply(wish(ADA))
+    assert program.main(["compose", "ada"]) == 0
+    assert capsys.readouterr().out == program.compose("ada")
 
 
 def test_a_container_of_that_name_that_is_not_ours_is_left_alone(

@@ -840,6 +840,121 @@ def start(person):
     return script + ("exec " + SSHD if parts == {"ssh"} else SSHD + " &\n" + jupyter)
 
 
+def compose(name, *options):
+    """A person's workspace as the text of a compose file; RefusedError for an unknown option.
+
+    It is made of docker's arguments, so it has what they have and no list of its own. The token
+    stays where it is: a file that is mounted.
+    """
+    if options not in ((), ("--runtime",)):
+        raise RefusedError("{0} is no option; expected --runtime".format(" ".join(options)))
+    lines = [
+        "# The workspace of {0}, by: gpu-workspace compose {0}".format(name),
+        "# Its name and ports are those of the unit: systemctl stop {0}".format(UNIT.format(name)),
+    ]
+    if options:
+        # Before 1.27 docker-compose wants a version, and 2.4 is the last that knows a runtime.
+        lines.append('version: "2.4"')
+    service, networks = composed(command(name), bool(options))
+    content = {"services": {json.dumps(name): service}}
+    if networks:
+        content["networks"] = {json.dumps(one): {"name": one, "external": True} for one in networks}
+    return "\n".join([*lines, *_yaml(content, "")]) + "\n"
+
+
+def _mount(value):
+    pairs = dict(one.partition("=")[::2] for one in value.split(","))
+    found = {"type": pairs["type"], "source": pairs["src"], "target": pairs["dst"]}
+    return dict(found, read_only=True) if "readonly" in pairs else found
+
+
+# docker's options and the words of https://docs.docker.com/reference/compose-file/services/ for
+# them: {option: (word, its form)}. Those of a list may be there more than once.
+_ONCE = {
+    "--name": ("container_name", str),
+    "--hostname": ("hostname", str),
+    "--user": ("user", str),
+    "--workdir": ("working_dir", str),
+    "--shm-size": ("shm_size", str),
+    "--cpus": ("cpus", float),
+    "--memory": ("mem_limit", str),
+    "--memory-swap": ("memswap_limit", str),
+    "--entrypoint": ("entrypoint", lambda value: [value]),
+}
+_OFTEN = {
+    "--label": ("labels", str),
+    "--security-opt": ("security_opt", str),
+    "--env": ("environment", str),
+    "--publish": ("ports", str),
+    "--mount": ("volumes", _mount),
+    "--network": ("networks", str),
+}
+# compose starts in its own way, and removes what it started.
+_BARE = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
+
+
+def composed(arguments, by_runtime):
+    """(service, its networks) of `docker run`'s arguments; RefusedError for one that is unknown."""
+    words, service = iter(arguments[1:]), {}
+    for word in words:
+        if word in _BARE:
+            service.update(_BARE[word])
+        elif word in _ONCE:
+            key, form = _ONCE[word]
+            service[key] = form(next(words))
+        elif word in _OFTEN:
+            key, form = _OFTEN[word]
+            service.setdefault(key, []).append(form(next(words)))
+        elif word == "--gpus":
+            _hand_over(service, next(words).strip('"'), by_runtime)
+        elif word.startswith("-"):
+            raise RefusedError("{0} has no word in a compose file".format(word))
+        else:
+            service.update(image=word, command=list(words))
+    networks = service.get("networks", [])
+    if not networks:
+        # As docker's own; compose would make a network of the project's.
+        service["network_mode"] = "bridge"
+    return service, networks
+
+
+def _hand_over(service, asked, by_runtime):
+    """The GPUs of docker's "all" or "device=0,1", in either way that compose has."""
+    devices = asked[len("device=") :].split(",") if asked != "all" else None
+    if by_runtime:
+        service["runtime"] = "nvidia"
+        visible = "NVIDIA_VISIBLE_DEVICES=" + ",".join(devices or ["all"])
+        service.setdefault("environment", []).append(visible)
+        return
+    which = {"device_ids": devices} if devices else {"count": "all"}
+    request = dict({"driver": "nvidia"}, capabilities=["gpu"], **which)
+    service["deploy"] = {"resources": {"reservations": {"devices": [request]}}}
+
+
+def _yaml(value, indent):
+    """Lines of YAML. compose reads `$` as the beginning of a variable unless there are two."""
+    lines = []
+    pairs = value.items() if isinstance(value, dict) else [(None, one) for one in value]
+    for key, one in pairs:
+        head = indent + ("-" if key is None else key + ":")
+        if isinstance(one, str):
+            block = one.replace("$", "$$")
+            if "\n" in one and one.lstrip("\n") == one.strip():
+                lines.append(head + " |-")
+                lines += [indent + "  " + line if line else "" for line in block.split("\n")]
+            else:
+                lines.append(head + " " + json.dumps(block, ensure_ascii=False))
+        elif isinstance(one, (dict, list)):
+            inner = _yaml(one, indent + "  ")
+            if key is None:
+                lines += [head + inner[0][len(head) :], *inner[1:]]
+            else:
+                lines += [head, *inner]
+        else:
+            lines.append(head + " " + json.dumps(one))
+    return lines
+
+
 def run(name):
     """Starts the container, or finds it running, and waits until it ends."""
     revision = (text(folder(name) + "/revision") or "").strip()
@@ -1058,6 +1173,7 @@ def listed():
 USAGE = """\
 gpu-workspace list          who has what on this host
 gpu-workspace command NAME  the docker command of a workspace
+gpu-workspace compose NAME  the same as a compose file; with --runtime for an old compose
 (run, stop, look, image, load, apply and prove are for systemd and Ansible)"""
 
 
@@ -1069,6 +1185,8 @@ def main(argv):
             sys.stdout.write(listed() + "\n")
         elif name == "command":
             sys.stdout.write(json.dumps(["docker", *command(rest[0])]) + "\n")
+        elif name == "compose" and rest:
+            sys.stdout.write(compose(*rest))
         elif name == "run":
             run(rest[0])
         elif name == "stop":

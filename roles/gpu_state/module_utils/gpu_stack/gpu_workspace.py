@@ -25,7 +25,7 @@ SSH = 22
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "a8ad91e1e6f82bfb7bead1979ba1d2e5c286110e00d09771106d49dc2c9757ea",
+        "5e4aea11523dae11e58452401242ebca5f1be689b42931de73753a471bc4e471",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
