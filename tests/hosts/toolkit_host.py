@@ -156,11 +156,12 @@ def started(
     platform: str = "debian11",
     prepare: str = "true",
     files: Mapping[str, str] = MappingProxyType({}),
+    engine: str = "docker.io",
 ) -> Iterator[Host]:
     """A bare host with docker, these packages of its platform's and a foreign configuration.
 
     `files` are there before the packages; `prepare` is a command that makes of /root/tiny what is
-    to be there.
+    to be there. Without an `engine` docker does not come.
     """
     lab = locallab.up(
         f"toolkit-{platform}-{os.getpid()}", state_dir=directory / ".lab", hosts=["toolkit01"],
@@ -192,10 +193,11 @@ def started(
                 f"chmod 640 {CONFIG};"
                 # The driver that the lab's GPUs are simulated with: of Debian 11 not that of its
                 # security archive.
-                " sed -Ei 's/ (bullseye|bookworm|bookworm-security) main$/& contrib non-free/'"
+                " sed -Ei 's/ (bullseye|(bookworm|trixie)(-security)?) main$/& contrib non-free/'"
                 " /etc/apt/sources.list; apt-get -qq update; DEBIAN_FRONTEND=noninteractive"
-                " apt-get -qq install -y --no-install-recommends docker.io busybox-static"
-                f" nvidia-smi {' '.join(packages)} > /dev/null; docker info > /dev/null;"
+                f" apt-get -qq install -y --no-install-recommends {engine} busybox-static"
+                f" nvidia-smi {' '.join(packages)} > /dev/null;"
+                f" {'docker info > /dev/null;' if engine else ''}"
                 f" {toolkit.TINY} {prepare}"
             )
             yield made
