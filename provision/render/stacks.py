@@ -30,10 +30,10 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     }
     variables: dict[str, Any] = {}
     for role in ROLES:
-        if role.name not in row:
+        if role.of_the_lock and role.name not in row:
             continue
         variables |= role.variables(stack, row)
-        packages = row[role.name].get("packages")
+        packages = row.get(role.name, {}).get("packages")
         if packages is not None:
             names = sorted({name for part in packages.values() for name in part})
             variables[f"{role.name}_checksums"] = {name: checksums[name] for name in names}

@@ -209,6 +209,8 @@ class Role:
     """(stack id, row) -> the identity variables that a rendered stack file sets."""
     behind: tuple[str, ...] = ()
     """Roles that this one can begin behind (its tasks/begin.yml), the first of them first."""
+    of_the_lock: bool = True
+    """False where no lock has a part for it, and its variables are made of the other parts."""
 
     @property
     def options(self) -> list[Option]:

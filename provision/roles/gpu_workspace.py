@@ -58,6 +58,14 @@ def _sha256(value: object) -> str | None:
     return f"{value!r} is no SHA-256; expected the 64 lower-case hex digits of `sha256sum FILE`"
 
 
+def _packages(value: object) -> str | None:
+    names = value if isinstance(value, list) else [None]
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name):
+            return f"{name!r} is no name of a package"
+    return None
+
+
 def _size(value: object) -> str | None:
     return None if value == "" or size(value) else f'{value!r} is no size; expected one like "256g"'
 
@@ -111,6 +119,46 @@ class GpuWorkspaceOptions(Options):
         looked_at=True,
         reads=_sha256,
     )
+    gpu_workspace_base: str = option(
+        "",
+        "Instead of an image that is there: the base of one that docker builds on the host, by its "
+        "digest, of the host's own release. TensorFlow's environment, CUDA and cuDNN come into it "
+        "from the host, as the lock has them.",
+        looked_at=True,
+        example="docker.io/library/debian@sha256:<64 hex digits>",
+        reads=_image,
+    )
+    gpu_workspace_base_file: str = option(
+        "",
+        "That base as a tar file (docker save) on the machine that runs Ansible.",
+        path=True,
+        example="/srv/images/debian-11.tar",
+    )
+    gpu_workspace_base_sha256: str = option(
+        "",
+        "SHA-256 of gpu_workspace_base_file; it is compared before docker loads the file.",
+        looked_at=True,
+        reads=_sha256,
+    )
+    gpu_workspace_packages: list[str] = option(
+        ["ca-certificates", "git", "less", "openssh-client", "openssh-server", "tmux"],
+        "Packages of the distribution in an image that is built, beside Python. Without "
+        "openssh-server nobody can have SSH.",
+        looked_at=True,
+        reads=_packages,
+    )
+    gpu_workspace_proxy: str = option(
+        "",
+        "Proxy for the package archive while an image is built.",
+        example="http://proxy.example.org:3128",
+    )
+    gpu_workspace_stack: dict[str, Any] = option(
+        {},
+        "What an image that is built takes from the host: versions, packages and hashes of "
+        "TensorFlow's environment, CUDA and cuDNN.",
+        identity=True,
+        wish='gpu_stack: {tensorflow: "2.9", packages: [jupyterlab]}',
+    )
     gpu_workspace_root: str = option(
         "/srv/gpu-workspaces",
         "Directory of the homes, one for each person; no run removes one.",
@@ -149,9 +197,24 @@ class GpuWorkspaceOptions(Options):
     )
 
 
-def variables(_stack: str, _row: Row) -> dict[str, Any]:
-    """Nothing of it is locked: the image has its own digest."""
-    return {}
+def variables(_stack: str, row: Row) -> dict[str, Any]:
+    """What an image that is built on the host is made of; as `gpu_stack.gpu_workspace.locked`."""
+    if "tensorflow" not in row:
+        return {}
+    names = ("version", "python", "requirements_sha256")
+    found: dict[str, Any] = {"tensorflow": {name: row["tensorflow"][name] for name in names}}
+    cuda, cudnn, env = (row.get(name) for name in ("cuda", "cudnn", "gpu_env"))
+    if cuda is not None:
+        found["cuda"] = {
+            "packages": cuda["packages"]["runtime"],
+            "files": {name: one["path"] for name, one in cuda.get("files", {}).items()},
+            "sonames": sorted(cuda.get("sonames", {})),
+        }
+    if cudnn is not None:
+        found["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256", "soname")}
+    env = env or {}
+    found["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
+    return {"gpu_workspace_stack": found}
 
 
 @dataclass(frozen=True)
@@ -161,6 +224,8 @@ class Workspaces:
     names: tuple[str, ...] = (
         *("gpu_workspaces", "gpu_workspace_tokens", "gpu_workspace_host_memory"),
         *("gpu_workspace_image", "gpu_workspace_image_file", "gpu_workspace_image_sha256"),
+        *("gpu_workspace_base", "gpu_workspace_base_file", "gpu_workspace_base_sha256"),
+        "gpu_workspace_packages",
     )
 
     def fault(
@@ -182,6 +247,7 @@ class Workspaces:
             _tokens(said.get(self.names[1]), found, written)
             or _too_much(found, said.get(self.names[2]))
             or _one_image(found, said)
+            or _not_built(found, said, wish)
             or _no_toolkit(found, wish)
         )
 
@@ -240,26 +306,59 @@ def _too_much(found: list[dict[str, Any]], told: object) -> Fault | None:
     )
 
 
+WAYS = {
+    "gpu_workspace_image": "",
+    "gpu_workspace_image_file": "gpu_workspace_image_sha256",
+    "gpu_workspace_base": "",
+    "gpu_workspace_base_file": "gpu_workspace_base_sha256",
+}
+
+
 def _one_image(found: list[dict[str, Any]], said: Mapping[str, Any]) -> Fault | None:
-    name, file, sha256 = (
-        said.get(f"gpu_workspace_image{suffix}") or "" for suffix in ("", "_file", "_sha256")
+    """One way to an image and no other; a file comes with its hash, and a hash with its file."""
+    ways = [name for name in WAYS if said.get(name)]
+    whole = all(
+        not hashed or bool(said.get(name)) == bool(said.get(hashed))
+        for name, hashed in WAYS.items()
     )
-    if not found or (bool(name) != bool(file) and bool(file) == bool(sha256)):
+    if not found or (len(ways) == 1 and whole):
         return None
+    names = [word for pair in WAYS.items() for word in pair if word and said.get(word)]
     return Fault(
         "gpu_workspaces",
         "the workspaces need one image, by a digest or a hash",
-        got=", ".join(
-            f"gpu_workspace_image{suffix}"
-            for suffix, value in (("", name), ("_file", file), ("_sha256", sha256))
-            if value
-        )
-        or "none",
+        got=", ".join(names) or "none",
         expected="gpu_workspace_image: NAME@sha256:..., or gpu_workspace_image_file with "
-        "gpu_workspace_image_sha256",
+        "gpu_workspace_image_sha256, or one that is built: gpu_workspace_base: NAME@sha256:..., "
+        "or gpu_workspace_base_file with gpu_workspace_base_sha256",
         hint="`docker image inspect NAME` lists the digest under RepoDigests; a tag alone is "
         "another image tomorrow",
     )
+
+
+def _not_built(found: list[dict[str, Any]], said: Mapping[str, Any], wish: Wish) -> Fault | None:
+    """An image that would be built without what somebody needs of it."""
+    if not found or not (said.get("gpu_workspace_base") or said.get("gpu_workspace_base_file")):
+        return None
+    words = [re.split(r"[^A-Za-z0-9._-]", one)[0].lower() for one in wish.packages]
+    browsers = [one["name"] for one in found if "port" in one]
+    if browsers and not {"jupyterlab", "notebook"} & set(words):
+        return Fault(
+            "gpu_workspaces",
+            f"{', '.join(browsers)} cannot get Jupyter: the image is built of the host's locked "
+            "environment, which has none",
+            got=f"packages: [{', '.join(wish.packages)}]",
+            expected="gpu_stack: {..., packages: [jupyterlab, pandas, matplotlib]}",
+        )
+    packages = said.get("gpu_workspace_packages")
+    shells = [one["name"] for one in found if "ssh_port" in one]
+    if shells and isinstance(packages, list) and "openssh-server" not in packages:
+        return Fault(
+            "gpu_workspace_packages",
+            f"{', '.join(shells)} cannot get SSH: the image is built without sshd",
+            expected="openssh-server in gpu_workspace_packages",
+        )
+    return None
 
 
 def _no_toolkit(found: list[dict[str, Any]], wish: Wish) -> Fault | None:
@@ -274,4 +373,4 @@ def _no_toolkit(found: list[dict[str, Any]], wish: Wish) -> Fault | None:
     )
 
 
-ROLE = Role("gpu_workspace", "Workspaces", GpuWorkspaceOptions, variables)
+ROLE = Role("gpu_workspace", "Workspaces", GpuWorkspaceOptions, variables, of_the_lock=False)

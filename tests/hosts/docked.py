@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 
@@ -40,6 +40,7 @@ usermod --append --groups docker "$1"
 class Docked(Project):
     """One host with docker, and the repository that the toolkit comes from."""
 
+    stack: ClassVar[dict[str, Any]] = {}  # what is wished beside that
     site: toolkit.ToolkitSite
     proof: Any  # what the report of the last run that proved the host says of it
 
@@ -54,9 +55,10 @@ class Docked(Project):
         archive = cudnn_archive.pack(cache_directory())
         cudnn = {"version": archive.version, "cuda": archive.cuda, "sha256": archive.sha256}
         inventory = self.lab.inventory("gpu_hosts")
+        stack = {"tensorflow": "2.9", "cudnn": cudnn, "container_toolkit": True, **self.stack}
         inventory["gpu_hosts"].setdefault("vars", {}).update(
             {
-                "gpu_stack": {"tensorflow": "2.9", "cudnn": cudnn, "container_toolkit": True},
+                "gpu_stack": stack,
                 "cudnn_controller_file": str(archive.path),
                 "nvidia_container_toolkit_ca_bundle": told.CA,
                 "tensorflow_cache_dir": "/var/cache/lab/pip",

@@ -520,12 +520,22 @@ def memory_there():
     return int(found.group(1)) * 1024 if found else None
 
 
+def named(wish):
+    """The wish with the name of the image that is built here, by all that goes into it."""
+    if not wish.get("build"):
+        return wish
+    said = json.dumps(wish["build"], sort_keys=True)
+    return dict(wish, image="gpu-workspace-built:" + digest(said)[:16])
+
+
 def look(wish):
     """What differs from the wish. RefusedError for what this host can't give; stops nothing."""
+    wish = named(wish)
     people = checked(wish["workspaces"])
     raw = {one["name"]: one for one in wish["workspaces"]}
     gone = [name for name in there() if name not in raw]
     found = {"changes": {}, "gone": gone, "image": True, "tried": True}
+    found["reference"] = wish["image"]
     if not people and not gone:
         return found
     # Without docker nobody's container runs, and who is gone can be forgotten all the same.
@@ -681,7 +691,7 @@ def apply(wish):
                 "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
                 "without blanks".format(name, SHORTEST_TOKEN)
             )
-    wish = dict(wish, digests={name: digest(tokens[name]) for name in tokens})
+    wish = named(dict(wish, digests={name: digest(tokens[name]) for name in tokens}))
     found = look(wish)
     if not found["image"]:
         raise RefusedError("docker has no image {0}".format(wish["image"]))

@@ -161,8 +161,9 @@ def differences(row, found, options):
             remains = found["state"][component.NAME]["remains"]
             changes.extend(removal.differ(component.NAME, remains))
         elif component is gpu_workspace:
-            # The inventory's alone: no lock has a part for it.
-            changes.extend(component.differ(found["state"][component.NAME], options))
+            # The inventory's alone: no lock has a part for it, but an image is built of the stack.
+            here = component.told(options, row)
+            changes.extend(component.differ(found["state"][component.NAME], here))
         elif part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
     for part in () if tensorflow.NAME in gone else row.get("beside") or []:

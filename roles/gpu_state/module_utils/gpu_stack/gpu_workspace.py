@@ -20,12 +20,14 @@ LABEL = "gpu-workspace"
 PERSON = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PATIENCE = "20"
 SSH = 22
+# SHA-256 of the Containerfile that the role ships.
+RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 
 # What serves all of them, as the role ships it: {path: (mode, SHA-256)}.
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "5e4aea11523dae11e58452401242ebca5f1be689b42931de73753a471bc4e471",
+        "c6e3e6a10260ae125f3650f8aeab4097b35dd049ed2c1e2b0dbe560197a55271",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -37,6 +39,53 @@ FILES = {
 def wanted(options):
     """{name: the person as the inventory has it}."""
     return {one["name"]: one for one in options.get("gpu_workspaces") or []}
+
+
+def locked(row):
+    """What an image that is built on the host takes from its stack: all that it is made of."""
+    row = row or {}
+    found = {}
+    if "tensorflow" in row:
+        names = ("version", "python", "requirements_sha256")
+        found["tensorflow"] = {name: row["tensorflow"][name] for name in names}
+    if "cuda" in row:
+        found["cuda"] = {
+            "packages": row["cuda"]["packages"]["runtime"],
+            "files": {name: one["path"] for name, one in row["cuda"].get("files", {}).items()},
+            "sonames": sorted(row["cuda"].get("sonames", {})),
+        }
+    if "cudnn" in row:
+        names = ("version", "cuda", "sha256", "soname")
+        found["cudnn"] = {name: row["cudnn"][name] for name in names}
+    env = row.get("gpu_env", {})
+    found["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
+    return found
+
+
+def built(options, row):
+    """The name of the image that is built here, by all that goes into it; None where none is."""
+    sha256 = options.get("gpu_workspace_base_sha256")
+    base = "sha256:" + sha256 if sha256 else options.get("gpu_workspace_base")
+    if not base:
+        return None
+    said = {
+        "base": base,
+        "packages": options.get("gpu_workspace_packages") or [],
+        "places": [
+            options.get("tensorflow_root") or "/opt/tensorflow",
+            options.get("cudnn_root") or "/opt/nvidia/cudnn",
+        ],
+        "recipe": RECIPE,
+        "stack": locked(row),
+    }
+    text = json.dumps(said, sort_keys=True)
+    return "gpu-workspace-built:" + hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+def told(options, row):
+    """The options with the name of the image that the row of the lock gives, where one is built."""
+    name = built(options, row)
+    return dict(options, gpu_workspace_image=name) if name else options
 
 
 def image(options):
@@ -201,7 +250,7 @@ def stands_in_the_way(context, changes):
         seen = _person(context, name)["settings"]
         if seen is None and name in people:
             # Whoever lost the file has the container as it was wished, most likely.
-            seen = settings(people[name], context.options)
+            seen = settings(people[name], told(context.options, context.row))
         seen = seen or {}
         ours[name] = (seen.get("address"), seen.get("workspace") or {})
     held = {port for _address, one in ours.values() for port in ports(one)}
