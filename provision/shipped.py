@@ -15,6 +15,7 @@ _SKIP = {"__pycache__", ".pytest_cache", "molecule", "tests"}
 ROLE_NAMES = (
     *("gpu_state", "nvidia_driver", "cuda", "cudnn", "gpu_env"),
     *("nvidia_container_toolkit", "tensorflow", "gpu_workspace"),
+    "gpu_front_door",
 )
 
 

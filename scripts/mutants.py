@@ -157,6 +157,8 @@ def on_hosts() -> dict[str, str]:
         "packaged-driver": "tests/hosts/test_driver_ways.py",
         "podman-too-old": "tests/hosts/test_container_toolkit.py",
         "run-in-progress": "tests/hosts/test_two_runs.py",
+        "front-door-port": "tests/hosts/test_front_door.py",
+        "front-door-site": "tests/hosts/test_front_door.py",
         "workspace-in-use": "tests/hosts/test_workspaces.py",
     }
 

@@ -58,6 +58,7 @@ COMPONENT_NAMES = {
     "nvidia_container_toolkit": "Container toolkit",
     "tensorflow": "TensorFlow",
     "gpu_workspace": "Workspaces",
+    "gpu_front_door": "Front door",
     "receipt": "Receipt",
 }
 MODES = {

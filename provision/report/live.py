@@ -38,6 +38,7 @@ TITLES = {
     "nvidia_container_toolkit": "toolkit",
     "tensorflow": "TF",
     "gpu_workspace": "people",
+    "gpu_front_door": "door",
 }
 BAD = ("failed", "unreachable", "blocked")
 # Lines around the table: its head, the counts, the prompt.

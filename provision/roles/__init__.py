@@ -6,6 +6,7 @@ from provision.roles import (
     cuda,
     cudnn,
     gpu_env,
+    gpu_front_door,
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
@@ -22,11 +23,12 @@ ROLES: tuple[Role, ...] = (
     nvidia_container_toolkit.ROLE,
     tensorflow.ROLE,
     gpu_workspace.ROLE,
+    gpu_front_door.ROLE,
 )
 SITE = site.ROLE
 
 # What several variables of a host say together.
-JUDGES = (gpu_workspace.Workspaces(),)
+JUDGES = (gpu_workspace.Workspaces(), gpu_front_door.FrontDoor())
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.
 PREFIXES = (*(f"{role.name}_" for role in ROLES), "gpu_")

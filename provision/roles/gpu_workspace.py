@@ -75,7 +75,8 @@ def _root(value: object) -> str | None:
     return None if fit else f"{value!r} is no absolute path of plain names"
 
 
-def _address(value: object) -> str | None:
+def address_fault(value: object) -> str | None:
+    """What is wrong with an address of a host, or None."""
     numbers = value.split(".") if isinstance(value, str) else []
     fit = len(numbers) == 4 and all(one.isdigit() and int(one) < 256 for one in numbers)
     return None if fit else f"{value!r} is no IPv4 address"
@@ -170,13 +171,13 @@ class GpuWorkspaceOptions(Options):
         "Address of the host that the ports are opened on. Jupyter speaks plain HTTP: another "
         "address than this one shows tokens and notebooks to whoever sees the traffic.",
         looked_at=True,
-        reads=_address,
+        reads=address_fault,
     )
     gpu_workspace_ssh_address: str = option(
         "0.0.0.0",  # noqa: S104 sshd takes keys alone
         "Address of the host that the ports of sshd are opened on.",
         looked_at=True,
-        reads=_address,
+        reads=address_fault,
     )
     gpu_workspace_host_memory: str = option(
         "",

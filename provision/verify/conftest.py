@@ -47,6 +47,9 @@ OPTIONS = {
     "gpu_env_xla_cuda_data_dir": "",
     "tensorflow_root": "/opt/tensorflow",
     "gpu_workspaces": [],
+    "gpu_front_door_name": "",
+    "gpu_front_door_port": 443,
+    "gpu_front_door_address": "0.0.0.0",  # noqa: S104 as the role has it
 }
 MARK = "PROVISION-PROBE "
 # Each host is one ssh process that mostly waits for TensorFlow on the other side.

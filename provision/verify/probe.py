@@ -468,14 +468,14 @@ def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
         found[name] = {
             "unit": unit["stdout"].strip(),
             "error": state.get("error"),
-            "status": http_status(state.get("address"), state.get("port")),
+            "status": http_status(state.get("address"), state.get("port"), state.get("base", "/")),
             "ssh": ssh_offers(name, state.get("ssh_address"), state.get("ssh_port")),
             "limits": {key: (read(groups[key]) or "").split() for key in sorted(groups)},
         }
     return found
 
 
-def http_status(address: str | None, port: int | None) -> int | None:
+def http_status(address: str | None, port: int | None, base: str = "/") -> int | None:
     """What Jupyter says to somebody without a token; None where nothing answers."""
     if not address or not port:
         return None
@@ -484,12 +484,68 @@ def http_status(address: str | None, port: int | None) -> int | None:
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
     connection = http.client.HTTPConnection(host, port, timeout=10)
     try:
-        connection.request("GET", "/api/status")
+        connection.request("GET", base + "api/status")
         return connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return None
     finally:
         connection.close()
+
+
+# The authority of a door that is its own, and the certificate of one that was given it.
+DOOR_TRUST = ("/etc/gpu-front-door/ca.crt", "/etc/gpu-front-door/chain.pem")
+
+
+def front_door(options: dict[str, Any]) -> dict[str, Any]:
+    """The door as anybody sees it who has its name and its authority, and no token."""
+    door = {key: options["gpu_front_door_" + key] for key in ("name", "port", "address")}
+    page = through(door, "/")
+    found = {"page": page, "paths": {}, "plain": through(door, "/", tls=False)["status"]}
+    for one in options["gpu_workspaces"]:
+        paths = [""]
+        if "port" in one:
+            paths = ["api/status"] + (["tensorboard/"] if one.get("tensorboard_port") else [])
+        for path in paths:
+            whole = f"/{one['name']}/{path}"
+            found["paths"][whole] = through(door, whole)["status"]
+    page["names"] = re.findall(r'<th scope="row">([a-z0-9_-]+)</th>', page.pop("body"))
+    return found
+
+
+def through(door: dict[str, Any], path: str, tls: bool = True) -> dict[str, Any]:
+    """{status, body, version of TLS, error} of one answer; the certificate is looked at."""
+    import http.client
+    import socket
+    import ssl
+
+    found: dict[str, Any] = {"status": None, "body": "", "tls": None, "error": None}
+    address = door["address"]
+    address = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    connection = None
+    try:
+        connection = socket.create_connection((address, door["port"]), timeout=15)
+        if tls:
+            context = ssl.create_default_context()
+            for place in DOOR_TRUST:
+                if os.access(place, os.R_OK):
+                    context.load_verify_locations(cafile=place)
+            # What was given may be of an authority that this host has never heard of; its name
+            # and its days are compared all the same. X509_V_FLAG_PARTIAL_CHAIN.
+            context.verify_flags |= 0x80000
+            connection = context.wrap_socket(connection, server_hostname=door["name"])
+            found["tls"] = connection.version()
+        client = http.client.HTTPConnection(door["name"], door["port"], timeout=15)
+        client.sock = connection
+        client.request("GET", path, headers={"Host": door["name"]})
+        answer = client.getresponse()
+        found["status"] = answer.status
+        found["body"] = answer.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException) as error:
+        found["error"] = str(error) or type(error).__name__
+    finally:
+        if connection is not None:
+            connection.close()
+    return found
 
 
 def ssh_offers(name: str, address: str | None, port: int | None) -> str | None:
@@ -574,6 +630,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         found["docker"], found["cdi"] = docker(), cdi()
     if options.get("gpu_workspaces"):
         found["workspaces"] = workspaces(options["gpu_workspaces"])
+    if options.get("gpu_front_door_name"):
+        found["front_door"] = front_door(options)
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
         found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)

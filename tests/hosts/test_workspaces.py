@@ -146,9 +146,9 @@ def test_three_people_from_bare_to_proven_in_one_run(shared: Shared) -> None:
     tokens = {one["name"]: shared.token(one["name"]) for one in PEOPLE}
     assert len(set(tokens.values())) == 3
     for one in PEOPLE:
-        assert shared.ask(one["port"], "/api/status", tokens[one["name"]])[0] == 200
-        assert shared.ask(one["port"], "/api/status")[0] == 403
-    assert shared.ask(8801, "/api/status", tokens["bob"])[0] == 403
+        assert shared.ask(one["port"], f"/{one['name']}/api/status", tokens[one["name"]])[0] == 200
+        assert shared.ask(one["port"], f"/{one['name']}/api/status")[0] == 403
+    assert shared.ask(8801, "/ada/api/status", tokens["bob"])[0] == 403
 
 
 def test_limits_and_gpus_are_those_that_were_wished(shared: Shared) -> None:
@@ -240,7 +240,7 @@ def test_a_second_run_changes_nothing(shared: Shared) -> None:
 
 def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
     before, token = shared.containers(), shared.token("bob")
-    status, kernel = shared.ask(8802, "/api/kernels", token, "POST", "{}")
+    status, kernel = shared.ask(8802, "/bob/api/kernels", token, "POST", "{}")
     assert status == 201
     changed = [{**one, "memory": "700m"} if one["name"] == "bob" else one for one in PEOPLE]
     shared.say(changed)
@@ -248,13 +248,13 @@ def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
     assert refused.returncode == 4, refused.stdout + refused.stderr
     assert "SSH open: bob (1)" in " ".join(refused.stdout.split())
     assert shared.containers() == before
-    assert shared.ask(8802, f"/api/kernels/{kernel['id']}", token, "DELETE")[0] == 204
+    assert shared.ask(8802, f"/bob/api/kernels/{kernel['id']}", token, "DELETE")[0] == 204
 
 
 def test_one_changes_one_goes_and_nobody_else_notices(shared: Shared) -> None:
     eve = shared.token("eve")
     note = json.dumps({"type": "file", "format": "text", "content": "hers"})
-    assert shared.ask(8803, "/api/contents/kept.txt", eve, "PUT", note)[0] == 201
+    assert shared.ask(8803, "/eve/api/contents/kept.txt", eve, "PUT", note)[0] == 201
     assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"
     before, bob = shared.containers(), shared.token("bob")
     shared.say([PEOPLE[0], {**PEOPLE[1], "memory": "700m", "port": 8804}])
@@ -284,7 +284,7 @@ def test_who_comes_back_finds_what_was_left(shared: Shared) -> None:
     # The host's key is another one since hers was forgotten with her.
     (shared.path.parent / "known_workspaces").unlink()
     assert shared.ssh_into("cat ~/ssh.txt").stdout == "by ssh\n"
-    said = shared.ask(8803, "/api/contents/kept.txt", shared.token("eve"))
+    said = shared.ask(8803, "/eve/api/contents/kept.txt", shared.token("eve"))
     assert said[1]["content"] == "hers"
 
 

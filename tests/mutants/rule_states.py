@@ -38,6 +38,7 @@ def container() -> dict[str, Any]:
     data = copy.deepcopy(recorded())
     del data["about"]
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
+    data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     return {**data, "options": {}}
 
 
@@ -98,6 +99,18 @@ def shared() -> dict[str, Any]:
         {"name": "ada", "gpus": [1], "port": 8801, "ssh_port": 2200, "memory": "3g"},
         {"name": "bob", "gpus": 2, "port": 8802, "memory": "1024m", "shared": True},
     ]
+    return data
+
+
+@fresh
+def doored() -> dict[str, Any]:
+    """The machine, which is to have a front door; made up."""
+    data = shared()
+    data["found"]["state"]["gpu_front_door"].update(
+        {"files": {}, "shipped": {}, "nginx": False, "runs": False, "disabled": [], "now": 0}
+    )
+    data["found"]["preflight"]["front_door"] = {"ports": {}, "sites": []}
+    data["options"]["gpu_front_door_name"] = "gpu01.example.org"
     return data
 
 
@@ -584,6 +597,29 @@ def workspace_states() -> Iterator[State]:
     yield State(rule, "nobody is", {seen + "in_use": {}}, **here)
 
 
+def door_states() -> Iterator[State]:
+    seen, here = PRE + "front_door/", {"base": doored, "only": ("gpu_front_door",)}
+    rule, ports = "front-door-port", seen + "ports"
+    words = (
+        "port 443 of the front door is in use by apache2, haproxy",
+        "another port (gpu_front_door_port)",
+    )
+    yield State(
+        rule, "others listen there", {ports: {"443": ["apache2", "haproxy"]}}, words, **here
+    )
+    words = ("port 80 of the front door is in use by caddy",)
+    yield State(rule, "one listens at port 80", {ports: {"80": ["caddy"]}}, words, **here)
+    yield State(rule, "nobody does", {}, **here)
+    rule, sites = "front-door-site", seen + "sites"
+    words = (
+        "in the front door's way: /etc/nginx/conf.d/a has the name gpu01.example.org already",
+        "another name or port",
+    )
+    theirs = {sites: ["/etc/nginx/conf.d/a has the name gpu01.example.org already"]}
+    yield State(rule, "a site has the name", theirs, words, **here)
+    yield State(rule, "no site has it", {}, **here)
+
+
 def running_states() -> Iterator[State]:
     """Another run on this host: at work, cut off, or ended and still cleaning up."""
     running = PRE + "running"
@@ -660,7 +696,13 @@ def people_states() -> Iterator[State]:
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
-    found += [*people_states(), *docker_states(), *podman_states(), *workspace_states()]
+    found += [
+        *people_states(),
+        *docker_states(),
+        *podman_states(),
+        *workspace_states(),
+        *door_states(),
+    ]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 
 

@@ -13,6 +13,7 @@ WHEELS = "tests/unit/verify/test_checks_wheels.py"
 EDGES = "tests/unit/verify/test_checks_edges.py"
 TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"
 WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
+FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
 TARGETS = (
@@ -25,6 +26,7 @@ TARGETS = (
             EDGES,
             TOOLKIT,
             WORKSPACES,
+            FRONT_DOOR,
             STATES,
         ),
     ),

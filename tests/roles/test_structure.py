@@ -17,6 +17,7 @@ NAMES = [
     for name in (
         *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
         *("nvidia_container_toolkit", "tensorflow", "gpu_workspace"),
+        "gpu_front_door",
     )
     if (ROLES / name).is_dir()
 ]

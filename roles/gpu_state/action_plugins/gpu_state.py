@@ -217,6 +217,8 @@ class ActionModule(ActionBase):
             names = task_vars.get("__gpu_state_option_names") or {}
         options = self._of_the_host(names, task_vars)
         options["gpu_workspace_digests"] = self._digests(task_vars)
+        if options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "given":
+            options["gpu_front_door_given"] = self._given(options)
         doctor = {}
         if boolean(self._templar.template(given.get("doctor", False)), strict=False):
             logs = self._templar.template(given.get("logs", task_vars.get("gpu_doctor_logs", [])))
@@ -266,6 +268,21 @@ class ActionModule(ActionBase):
             name: hashlib.sha256(str(token).encode("utf-8")).hexdigest()
             for name, token in tokens.items()
         }
+
+    def _given(self, options: dict[str, Any]) -> dict[str, str]:
+        """SHA-256 of the front door's two files on this machine, as Ansible Vault opens them."""
+        found = {}
+        for word in ("certificate", "key"):
+            path = str(options.get(f"gpu_front_door_{word}") or "")
+            try:
+                content = Path(self._loader.get_real_file(path)).read_bytes()
+            except (AnsibleError, OSError) as error:
+                raise AnsibleActionFail(
+                    f"gpu_front_door_{word}: {path} can't be read on this machine: {error}"
+                ) from error
+            found[word] = hashlib.sha256(content).hexdigest()
+        self._loader.cleanup_all_tmp_files()
+        return found
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         """The answer over standard input; None where that can't be done here."""

@@ -72,9 +72,13 @@ SHORTEST_TOKEN = 16
 # JUPYTER_TOKEN_FILE names, and shows `...` for it in its log.
 START_JUPYTER = (
     "for one in jupyter-lab jupyter-notebook; do command -v $one >/dev/null && exec {0}$one "
-    "--ip=0.0.0.0 --port={1} --no-browser --allow-root; done; "
+    "--ip=0.0.0.0 --port={1} --no-browser --allow-root {2}; done; "
     "echo 'there is no Jupyter in this image' >&2; exit 127"
 )
+# Everybody's Jupyter has a path of its own, by which a proxy in front of all tells them apart, and
+# takes from it who asks and by what (X-Forwarded-Proto). The words are of jupyter_server and of the
+# notebook before it; neither minds the other's.
+SERVED = (("base_url", "/{0}/"), ("trust_xheaders", "True"))
 # sshd takes nothing over from the image's environment, in which CUDA and Python are found; what it
 # is told here a session has. It knows people by the image's list, in which this one is put. The
 # image's own configuration is not read: it may let others in, and names what can be named once.
@@ -469,7 +473,7 @@ def gpus():
 def settings(wish, person):
     """What stands in workspace.json: the person as wished, and what all have."""
     shared = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
-    return dict(shared, workspace=person)
+    return dict(shared, base="/{0}/".format(person["name"]), workspace=person)
 
 
 def digest(token):
@@ -626,8 +630,10 @@ def opened(name, port):
     address = _settings(name).get("address")
     if not address or not port:
         return 0
-    for path in ("/api/kernels", "/api/terminals"):
-        status, body = ask(address, port, path, text(folder(name) + "/token"))
+    # One that was made before there were paths has none.
+    base = _settings(name).get("base", "/")
+    for path in ("api/kernels", "api/terminals"):
+        status, body = ask(address, port, base + path, text(folder(name) + "/token"))
         try:
             found = json.loads(body) if status == 200 else []
         except ValueError:
@@ -839,7 +845,12 @@ def start(person):
     uid, gid = _owner(person)
     others = "ssh" in parts and uid
     words = "setpriv --reuid={0} --regid={1} --clear-groups ".format(uid, gid) if others else ""
-    jupyter = START_JUPYTER.format(words, JUPYTER)
+    served = [
+        "--{0}.{1}={2}".format(kind, word, value.format(person["name"]))
+        for kind in ("ServerApp", "NotebookApp")
+        for word, value in SERVED
+    ]
+    jupyter = START_JUPYTER.format(words, JUPYTER, " ".join(served))
     if "ssh" not in parts:
         return jupyter
     script = START_SSH
@@ -1004,6 +1015,7 @@ def seen(name):
         "cpus": person["cpus"] or None,
         "port": person.get("port"),
         "address": found["address"],
+        "base": found.get("base", "/"),
         "ssh_port": person.get("ssh_port"),
         "ssh_address": found["ssh_address"],
         "gpus": data(folder(name) + "/gpus.json"),
@@ -1101,7 +1113,7 @@ def proven(name, until):
             return "{0} (docker logs {1})".format(wrong, container(name))
         time.sleep(0.5)
     if state.get("port"):
-        refused, _body = ask(state["address"], state["port"], "/api/status")
+        refused, _body = ask(state["address"], state["port"], state["base"] + "api/status")
         if refused not in (401, 403):
             return "Jupyter answers without the token: status {0}".format(refused)
     if call(["systemctl", "is-active", UNIT.format(name)])[1].strip() != "active":
@@ -1114,7 +1126,7 @@ def _jupyter(place, state):
     if not state.get("port"):
         return None
     token = text(place + "/token")
-    status, _body = ask(state["address"], state["port"], "/api/status", token)
+    status, _body = ask(state["address"], state["port"], state["base"] + "api/status", token)
     if status == 200:
         return None
     told = "status {0}".format(status) if status else "no answer"
@@ -1172,7 +1184,8 @@ def listed():
         mine = found.get("workspace") or {}
         words = [name, "runs" if name in runs else "does not run", "GPUs " + shown]
         if "port" in mine:
-            words.append("http://{0}:{1}/".format(found.get("address"), mine["port"]))
+            place = (found.get("address"), mine["port"], found.get("base", "/"))
+            words.append("http://{0}:{1}{2}".format(*place))
             words.append("token in {0}/token".format(folder(name)))
         if "ssh_port" in mine:
             words.append("ssh -p {0} {1}@HOST".format(mine["ssh_port"], name))

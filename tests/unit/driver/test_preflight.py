@@ -77,7 +77,9 @@ CHANGES = [
     change("tensorflow", "venv", None, "2.9.3", "missing"),
     change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
     change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here"),
+    change("gpu_front_door", "front door gpu01", None, "as wished", "wished for, and not here"),
 ]
+DOOR = {"ports": {}, "sites": []}
 ADA = {"name": "ada", "gpus": [1], "port": 8801, "memory": "2g"}
 WORKSPACES = {"docker": True, "ports": [], "memory": 4 << 30, "in_use": {}}
 PEOPLE = {"options": {"gpu_workspaces": [ADA]}, "gpus": [{"device": "0x20b0"}] * 2}
@@ -254,6 +256,18 @@ CASES.update(
                 "options": {**PEOPLE["options"], "gpu_workspace_in_use": "stop"},
                 "preflight.workspaces": {**WORKSPACES, "in_use": {"ada": 2}},
             },
+        ),
+    }
+)
+CASES.update(
+    {
+        "front-door-port": (
+            {"preflight.front_door": {**DOOR, "ports": {"443": ["apache2"]}}},
+            {"preflight.front_door": DOOR},
+        ),
+        "front-door-site": (
+            {"preflight.front_door": {**DOOR, "sites": ["/etc/nginx/conf.d/a has the name"]}},
+            {"preflight.front_door": DOOR},
         ),
     }
 )

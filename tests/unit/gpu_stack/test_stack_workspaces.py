@@ -249,7 +249,7 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
     host.write("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n")
     found = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
     assert found == {"docker": True, "ports": [], "memory": 2 << 20, "in_use": {"ada": 2}}
-    assert asked == [("127.0.0.1", 8801, TOKEN + "ada")]
+    assert asked == [("127.0.0.1", 8801, TOKEN + "ada", "/ada/")]
     assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
     host.runs = {}
     assert in_the_way(host, ADA)["in_use"] == {}

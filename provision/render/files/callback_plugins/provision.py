@@ -50,6 +50,7 @@ COMPONENTS = (
     "nvidia_container_toolkit",
     "tensorflow",
     "gpu_workspace",
+    "gpu_front_door",
 )
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
 LOOK = "gpu_state"

@@ -11,6 +11,7 @@ from . import (
     cuda,
     cudnn,
     gpu_env,
+    gpu_front_door,
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
@@ -24,7 +25,7 @@ from .context import Context
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [
     *(nvidia_driver, cuda, cudnn, gpu_env),
-    *(nvidia_container_toolkit, tensorflow, gpu_workspace),
+    *(nvidia_container_toolkit, tensorflow, gpu_workspace, gpu_front_door),
 ]
 
 
@@ -33,8 +34,9 @@ SWITCHES = (
     *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
     *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
     "nvidia_container_toolkit_hold",
+    *("gpu_front_door_redirect", "gpu_front_door_hsts"),
 )
-NUMBERS = ("nvidia_driver_wait_for_gpu_processes",)
+NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
 
 
 def typed(options):
@@ -164,6 +166,8 @@ def differences(row, found, options):
             # The inventory's alone: no lock has a part for it, but an image is built of the stack.
             here = component.told(options, row)
             changes.extend(component.differ(found["state"][component.NAME], here))
+        elif component is gpu_front_door:
+            changes.extend(component.differ(found["state"][component.NAME], options))
         elif part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
     for part in () if tensorflow.NAME in gone else row.get("beside") or []:
@@ -308,6 +312,8 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
         if gpu_workspace.NAME in result["components"]:
             workspaces = gpu_workspace.stands_in_the_way(context, result["changes"])
             found["preflight"]["workspaces"] = workspaces
+        if gpu_front_door.NAME in result["components"] and options.get("gpu_front_door_name"):
+            found["preflight"]["front_door"] = gpu_front_door.stands_in_the_way(context)
         found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
         result = plan(lock, wish, options, found, only, skip)
     return result

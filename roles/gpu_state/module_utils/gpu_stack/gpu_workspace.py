@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "c6e3e6a10260ae125f3650f8aeab4097b35dd049ed2c1e2b0dbe560197a55271",
+        "fc70526204d285f0d75711060a79b4c2a4d33b05c87b4f1c9a236109c3c85446",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -101,6 +101,7 @@ def settings(person, options):
         "root": options.get("gpu_workspace_root") or "/srv/gpu-workspaces",
         "address": options.get("gpu_workspace_address") or "127.0.0.1",
         "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
+        "base": "/{0}/".format(person["name"]),
         "workspace": person,
     }
 
@@ -194,9 +195,8 @@ def _told(old, new):
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
-    names += [
-        key for key in ("image", "root", "address", "ssh_address") if old.get(key) != new[key]
-    ]
+    shared = ("image", "root", "address", "ssh_address", "base")
+    names += [key for key in shared if old.get(key) != new[key]]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
@@ -252,8 +252,10 @@ def stands_in_the_way(context, changes):
             # Whoever lost the file has the container as it was wished, most likely.
             seen = settings(people[name], told(context.options, context.row))
         seen = seen or {}
-        ours[name] = (seen.get("address"), seen.get("workspace") or {})
-    held = {port for _address, one in ours.values() for port in ports(one)}
+        # One that was made before there were paths has none.
+        place = (seen.get("address"), seen.get("base", "/"))
+        ours[name] = (place, seen.get("workspace") or {})
+    held = {port for _place, one in ours.values() for port in ports(one)}
     wished = sorted(port for name in names if name in people for port in ports(people[name]))
     found = {
         "docker": runs is not None,
@@ -264,10 +266,10 @@ def stands_in_the_way(context, changes):
     for name in names:
         if name in ours:
             count = sessions(context, name)
-            address, port = ours[name][0], ours[name][1].get("port")
+            (address, base), port = ours[name][0], ours[name][1].get("port")
             if address and port:
                 token = context.read("{0}/{1}/token".format(PLACE, name))
-                count += opened(address, port, token)
+                count += opened(address, port, token, base)
             if count:
                 found["in_use"][name] = count
     return found
@@ -315,13 +317,13 @@ def size(value):
     return int(match.group(1)) << {"k": 10, "m": 20, "g": 30}[match.group(2)] if match else 0
 
 
-def opened(address, port, token):
+def opened(address, port, token, base="/"):
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer."""
     # Asked only where somebody is concerned: the import takes longer than the rest of the look.
     import http.client
 
     count = 0
-    for path in ("/api/kernels", "/api/terminals"):
+    for path in (base + "api/kernels", base + "api/terminals"):
         host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
         connection = http.client.HTTPConnection(host, port, timeout=5)
         try:

@@ -15,6 +15,7 @@ from . import (
     cdi,
     dpkg,
     driver_method,
+    gpu_front_door,
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_cuda,
@@ -1109,6 +1110,29 @@ def workspace_in_use(found, _changes, options, _row):
     ]
 
 
+def front_door_port(found, _changes, _options, _row):
+    ports = (found["preflight"].get("front_door") or {}).get("ports") or {}
+    return [
+        (
+            "port {0} of the front door is in use by {1}".format(port, ", ".join(ports[port])),
+            "give the door another port (gpu_front_door_port), or stop what listens there; "
+            "`ss -tlnp` says who",
+        )
+        for port in sorted(ports, key=int)
+    ]
+
+
+def front_door_site(found, _changes, _options, _row):
+    sites = (found["preflight"].get("front_door") or {}).get("sites") or []
+    return [
+        (
+            "a site of nginx's is in the front door's way: {0}".format(one),
+            "give the door another name or port; nobody's site is changed",
+        )
+        for one in sites
+    ]
+
+
 def run_in_progress(found, _changes, _options, _row):
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
@@ -1175,6 +1199,8 @@ RULES = (
     Rule("workspace-gpu", gpu_workspace.NAME, True, workspace_gpu),
     Rule("workspace-memory", gpu_workspace.NAME, True, workspace_memory),
     Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),
+    Rule("front-door-port", gpu_front_door.NAME, True, front_door_port),
+    Rule("front-door-site", gpu_front_door.NAME, True, front_door_site),
 )
 
 

@@ -1,0 +1,198 @@
+"""gpu_front_door: one HTTPS door for the workspaces of a host, by the distribution's nginx."""
+
+from __future__ import annotations
+
+import functools
+import re
+import runpy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from provision.inventory import Fault, is_template
+from provision.roles import gpu_workspace
+from provision.roles.base import Options, Role, Row, option
+from provision.shipped import roles_directory
+from provision.values import Wish
+
+
+@functools.cache
+def _pattern() -> re.Pattern[str]:
+    """What the program on the hosts takes for a DNS name."""
+    path = roles_directory() / "gpu_front_door" / "files" / "gpu_front_door.py"
+    found: re.Pattern[str] = runpy.run_path(str(path))["NAME"]
+    return found
+
+
+def _name(value: object) -> str | None:
+    if value == "" or (
+        isinstance(value, str)
+        and _pattern().fullmatch(value)
+        and not value.replace(".", "").isdigit()
+    ):
+        return None
+    return f"{value!r} is no DNS name; expected one in small letters, like gpu07.example.org"
+
+
+def _port(value: object) -> str | None:
+    fit = isinstance(value, int) and 0 < value < 65536
+    return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
+
+
+def _path(value: object) -> str | None:
+    fit = value == "" or (isinstance(value, str) and re.fullmatch(r"(/[A-Za-z0-9._+-]+)+", value))
+    return None if fit else f"{value!r} is no absolute path of plain names"
+
+
+class GpuFrontDoorOptions(Options):
+    """Public variables of the role."""
+
+    gpu_front_door_name: str = option(
+        "",
+        "The DNS name that people type to get to the workspaces of this host. Empty: no door; one "
+        "that a run made before is taken away.",
+        looked_at=True,
+        example="gpu07.example.org",
+        reads=_name,
+    )
+    gpu_front_door_port: int = option(443, "The door's port.", looked_at=True, reads=_port)
+    gpu_front_door_address: str = option(
+        "0.0.0.0",  # noqa: S104 a door is for others
+        "Address of the host that the door is opened on.",
+        looked_at=True,
+        reads=gpu_workspace.address_fault,
+    )
+    gpu_front_door_tls: Literal["local_ca", "given", "host"] = option(
+        "local_ca",
+        "Where the certificate comes from. local_ca: the host makes an authority for that one name "
+        "and a certificate, and renews it; people import /etc/gpu-front-door/ca.crt. given: two "
+        "files of the machine that runs Ansible. host: two files of the host, which something "
+        "else keeps (certbot).",
+        looked_at=True,
+    )
+    gpu_front_door_certificate: str = option(
+        "",
+        "With given and host: the file of the certificate with its chain, PEM.",
+        path=True,
+        looked_at=True,
+        example="/etc/letsencrypt/live/gpu07.example.org/fullchain.pem",
+        reads=_path,
+    )
+    gpu_front_door_key: str = option(
+        "",
+        "With given and host: the file of its key, PEM without a password. With given it may be "
+        "kept by Ansible Vault (ansible-vault encrypt FILE).",
+        path=True,
+        looked_at=True,
+        example="/etc/letsencrypt/live/gpu07.example.org/privkey.pem",
+        reads=_path,
+    )
+    gpu_front_door_redirect: bool = option(
+        False, "Open port 80 as well, which sends people to the door and nowhere else.",
+        looked_at=True,
+    )  # fmt: skip
+    gpu_front_door_hsts: bool = option(
+        False,
+        "Tell browsers to speak HTTPS alone with this name for a year (HSTS); on all its ports.",
+        looked_at=True,
+    )
+    gpu_front_door_people: list[dict[str, Any]] = option(
+        [],
+        "Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page "
+        "shows. site.yml hands that list over.",
+        internal=True,
+        example="'{{ gpu_workspaces }}'",
+    )
+    gpu_front_door_upstream: str = option(
+        "127.0.0.1",
+        "Address of the host that their ports are open on. site.yml hands over "
+        "gpu_workspace_address.",
+        internal=True,
+    )
+    gpu_front_door_patience: int = option(
+        60, "Seconds in which the door must lead to each Jupyter at the end of a run."
+    )
+
+
+def variables(_stack: str, _row: Row) -> dict[str, Any]:
+    """Nothing of it is locked: nginx is the distribution's, covered by apt's signed indices."""
+    return {}
+
+
+@dataclass(frozen=True)
+class FrontDoor:
+    """What the words of one host say together of its door."""
+
+    names: tuple[str, ...] = (
+        *("gpu_front_door_name", "gpu_front_door_port", "gpu_front_door_tls"),
+        *("gpu_front_door_certificate", "gpu_front_door_key", "gpu_front_door_redirect"),
+        "gpu_workspaces",
+    )
+
+    def fault(
+        self, said: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first thing that is wrong."""
+        if not said[self.names[0]] or is_template(said[self.names[0]]):
+            return None
+        return _nobody(said) or _same_port(said) or _no_files(said)
+
+
+def _nobody(said: Mapping[str, Any]) -> Fault | None:
+    if said.get("gpu_workspaces"):
+        return None
+    return Fault(
+        "gpu_front_door_name",
+        "a front door, and no workspace behind it",
+        expected="gpu_workspaces: [{name: ada, gpus: 1, port: 8801}]",
+        hint="without workspaces leave gpu_front_door_name out",
+    )
+
+
+def _same_port(said: Mapping[str, Any]) -> Fault | None:
+    port, people = said.get("gpu_front_door_port", 443), said["gpu_workspaces"]
+    taken = {port: "gpu_front_door_port"}
+    if said.get("gpu_front_door_redirect") is True:
+        if port == 80:
+            return Fault(
+                "gpu_front_door_port",
+                "port 80 is the front door's, and where gpu_front_door_redirect sends from",
+                expected="gpu_front_door_port: 443",
+            )
+        taken[80] = "gpu_front_door_redirect"
+    for one in people if isinstance(people, list) else ():
+        for key in ("port", "ssh_port", "tensorboard_port"):
+            word = taken.get(one.get(key)) if isinstance(one, Mapping) else None
+            if word is not None:
+                return Fault(
+                    word if word in said else "gpu_workspaces",
+                    f"port {one[key]} is the front door's ({word}), and the {key} of "
+                    f"{one.get('name')}",
+                    expected="a port for each",
+                )
+    return None
+
+
+def _no_files(said: Mapping[str, Any]) -> Fault | None:
+    way = said.get("gpu_front_door_tls", "local_ca")
+    words = ("gpu_front_door_certificate", "gpu_front_door_key")
+    there = [word for word in words if said.get(word)]
+    if is_template(way) or ((way == "local_ca") == (not there) and len(there) != 1):
+        return None
+    if way == "local_ca":
+        return Fault(
+            there[0],
+            f"{there[0]} has no meaning with gpu_front_door_tls: local_ca",
+            expected="gpu_front_door_tls: given (files of this machine) or host (files of the "
+            "host)",
+        )
+    lacking = next(word for word in words if word not in there)
+    return Fault(
+        "gpu_front_door_tls",
+        f"gpu_front_door_tls: {way} needs {lacking}",
+        expected="gpu_front_door_certificate and gpu_front_door_key",
+        hint="without a certificate of your own: gpu_front_door_tls: local_ca",
+    )
+
+
+ROLE = Role("gpu_front_door", "Front door", GpuFrontDoorOptions, variables)

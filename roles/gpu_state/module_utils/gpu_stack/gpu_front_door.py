@@ -1,0 +1,221 @@
+"""The front door of a host's workspaces: what was made of it, what should be, what is in its way.
+
+It is the inventory's and stands in no lock. What a run made is noted in door.json, with the hash of
+each file, so that a site that somebody changed is seen without nginx being asked. Where no door is
+wished for, and none was made, one name in /etc is looked up and nothing else.
+"""
+
+import hashlib
+import json
+import re
+import time
+
+from . import written
+from .change import change
+
+NAME = "gpu_front_door"
+PLACE = "/etc/gpu-front-door"
+DOOR = PLACE + "/door.json"
+NGINX = "/usr/sbin/nginx"
+SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
+PID = "/run/nginx.pid"
+ENABLED = (
+    "/etc/systemd/system/multi-user.target.wants/nginx.service",
+    "/etc/systemd/system/timers.target.wants/gpu-front-door.timer",
+)
+SITES = ("/etc/nginx/sites-enabled", "/etc/nginx/conf.d")
+# Days before its end in which a certificate of the host's own authority is made anew.
+EARLY = 30
+
+# As the role ships them: {path: (mode, SHA-256)}.
+FILES = {
+    "/usr/local/sbin/gpu-front-door": (
+        0o755,
+        "d9ae549e900af12d9efd1483ed36b3c7f5ffd0a1cc5efcb46614693f829d9b11",
+    ),
+    "/etc/systemd/system/gpu-front-door.service": (
+        0o644,
+        "9c7904d2a26ad1e2e15ec8a16c97cff74e5c1f15bbb6f6f43fe83864e67b1df5",
+    ),
+    "/etc/systemd/system/gpu-front-door.timer": (
+        0o644,
+        "6440f38a16b45b21335db3d16ee1f840f923544373c2c9f35f09ba96061ef12f",
+    ),
+}
+SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorboard_port")
+
+
+def settings(options):
+    """What should stand in door.json."""
+
+    def said(word, default):
+        found = options.get("gpu_front_door_" + word)
+        return default if found is None else found
+
+    way = said("tls", "local_ca")
+    return {
+        "name": options["gpu_front_door_name"],
+        "port": said("port", 443),
+        "address": said("address", "0.0.0.0"),  # noqa: S104 as wished
+        "tls": way,
+        "certificate": said("certificate", "") if way == "host" else "",
+        "key": said("key", "") if way == "host" else "",
+        "redirect": said("redirect", False),
+        "hsts": said("hsts", False),
+        "given": options.get("gpu_front_door_given") or {} if way == "given" else {},
+        "upstream": options.get("gpu_workspace_address") or "127.0.0.1",
+        "people": [
+            {key: one[key] for key in SHOWN if key in one}
+            for one in options.get("gpu_workspaces") or []
+        ],
+    }
+
+
+# the look
+
+
+def _digest(context, path):
+    found = context.read_bytes(path)
+    return None if found is None else hashlib.sha256(found).hexdigest()
+
+
+def look(context):
+    """{version, noted, here} and, where a door is wished for, {files, shipped, nginx, runs, ...}.
+
+    The version is the door's name, for receipts and reports.
+    """
+    found = {"version": None, "noted": None, "here": context.isdir(PLACE)}
+    if found["here"]:
+        try:
+            noted = json.loads(context.read(DOOR) or "null")
+        except ValueError:
+            noted = None
+        if isinstance(noted, dict):
+            found["noted"] = noted
+            found["version"] = (noted.get("settings") or {}).get("name")
+    if not context.options.get("gpu_front_door_name"):
+        return found
+    noted = (found["noted"] or {}).get("files") or {}
+    found["files"] = {path: _digest(context, path) for path in noted}
+    found["shipped"] = {
+        path: {"sha256": _digest(context, path), "fault": written.fault(context, path, one[0])}
+        for path, one in FILES.items()
+    }
+    found["nginx"] = context.exists(NGINX)
+    found["runs"] = running(context)
+    found["disabled"] = [path for path in ENABLED if context.lstat(path) is None]
+    found["now"] = time.time()
+    return found
+
+
+def running(context):
+    """Does nginx run, as its own file tells?"""
+    pid = (context.read(PID) or "").strip()
+    return pid.isdigit() and context.isdir("/proc/" + pid)
+
+
+# the plan
+
+
+def differ(found, options):
+    """Changes of the door; none where there is none and none is wished for."""
+    if not options.get("gpu_front_door_name"):
+        if not found["here"]:
+            return []
+        item = "front door " + (found["version"] or "")
+        return [change(NAME, item.strip(), "here", None, "no longer wished; its site goes")]
+    changes = []
+    if not found["nginx"]:
+        changes.append(change(NAME, "nginx", None, "installed", "the door is a site of it"))
+    for path in sorted(found["shipped"]):
+        seen = found["shipped"][path]
+        old = seen["fault"]
+        if old is None and seen["sha256"] != FILES[path][1]:
+            old = "absent" if seen["sha256"] is None else "other content"
+        if old is not None:
+            changes.append(change(NAME, path, old, "as shipped", "it keeps the door"))
+    item, wished = "front door " + options["gpu_front_door_name"], settings(options)
+    noted = found["noted"]
+    if noted is None or not noted.get("files"):
+        changes.append(change(NAME, item, None, "as wished", "wished for, and not here"))
+        return changes
+    if noted.get("settings") != wished:
+        changes.append(change(NAME, item, *_told(noted.get("settings") or {}, wished)))
+    for path in sorted(found["files"]):
+        if found["files"][path] != noted["files"][path]:
+            old = "absent" if found["files"][path] is None else "other content"
+            changes.append(change(NAME, path, old, "as written", "the door is made of it"))
+    if wished["tls"] == "local_ca" and (noted.get("until") or 0) < found["now"] + EARLY * 86400:
+        left = int(((noted.get("until") or 0) - found["now"]) // 86400)
+        changes.append(
+            change(NAME, "certificate", "{0} days left".format(left), "renewed", "it ends soon")
+        )
+    if not found["runs"]:
+        changes.append(change(NAME, "nginx.service", "not running", "running", "nobody gets in"))
+    for path in found["disabled"]:
+        unit = path.rpartition("/")[2]
+        changes.append(change(NAME, unit, "not enabled", "enabled", "it would end with a reboot"))
+    return changes
+
+
+def _told(old, new):
+    """(what was, what is wished, why): which words differ, and who comes and goes."""
+    names = [key for key in sorted(new) if old.get(key) != new[key] and key != "people"]
+    before = {one.get("name"): one for one in old.get("people") or []}
+    after = {one["name"]: one for one in new["people"]}
+    names += ["people ({0})".format(one) for one in sorted(set(before) | set(after))
+              if before.get(one) != after.get(one)]  # fmt: skip
+    return "other settings", "as wished", "changed: " + ", ".join(names or ["the file"])
+
+
+# what could forbid it
+
+
+def stands_in_the_way(context):
+    """{ports: {port: [programs]}, sites: [why]} of the host, for the door that is wished for."""
+    wished = settings(context.options)
+    found = {"ports": {}, "sites": []}
+    for port in [wished["port"]] + ([80] if wished["redirect"] else []):
+        others = [one for one in holders(context, port) if one != "nginx"]
+        if others:
+            found["ports"][str(port)] = others
+    for folder in SITES:
+        for name in sorted(context.listdir(folder)):
+            path = "{0}/{1}".format(folder, name)
+            if path != SITE:
+                found["sites"] += clashes(path, context.read(path) or "", wished)
+    return found
+
+
+def clashes(path, content, wished):
+    """Why another site of nginx's leaves no place for the door."""
+    plain, found = re.sub(r"#.*", "", content), []
+    for words in re.findall(r"\bserver_name\s+([^;]+);", plain):
+        if wished["name"] in words.split():
+            found.append("{0} has the name {1} already".format(path, wished["name"]))
+    for listen in re.findall(r"\blisten\s+([^;]+);", plain):
+        place, _, rest = listen.partition(" ")
+        if place.rpartition(":")[2] == str(wished["port"]) and "ssl" not in rest.split():
+            found.append("{0} speaks plain HTTP at port {1}".format(path, wished["port"]))
+    return found
+
+
+def holders(context, port):
+    """Names of the programs that listen on this TCP port of the host, as the kernel tells."""
+    sockets = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (context.read(path) or "").splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                sockets.add("socket:[{0}]".format(words[9]))
+    found = set()
+    for number in context.listdir("/proc") if sockets else ():
+        handles = "/proc/{0}/fd".format(number)
+        if not number.isdigit():
+            continue
+        links = {
+            context.readlink("{0}/{1}".format(handles, one)) for one in context.listdir(handles)
+        }
+        if links & sockets:
+            found.add((context.read("/proc/{0}/comm".format(number)) or "?").strip())
+    return sorted(found) or (["a program that is not to be seen"] if sockets else [])

@@ -1,0 +1,488 @@
+"""roles/gpu_front_door/files: the site and the page that are made, and what is put back."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "files"
+NAME = "gpu07.example.org"
+ADA = {"name": "ada", "gpus": [0, 1], "port": 8801, "cpus": 2, "memory": "4g"}
+BOB = {"name": "bob", "gpus": 1, "port": 8802, "tensorboard_port": 6802}
+EVE = {"name": "eve", "kind": "ssh", "gpus": "none", "ssh_port": 2203, "ssh_keys": ["secret"]}
+TAKEN = "nginx: the configuration file /etc/nginx/nginx.conf syntax is ok"
+# As Debian's nginx.conf reads others, in nginx -T's own form.
+CONFIGURATION = """\
+# configuration file /etc/nginx/nginx.conf:
+http {
+    include /etc/nginx/conf.d/*.conf;
+    include /etc/nginx/sites-enabled/*;
+}
+# configuration file /etc/nginx/sites-enabled/theirs:
+"""
+
+
+def wish(**changed: Any) -> dict[str, Any]:
+    return {
+        "name": NAME, "port": 443, "address": "0.0.0.0", "tls": "local_ca", "certificate": "",  # noqa: S104
+        "key": "", "redirect": False, "hsts": False, "people": [EVE, BOB, ADA],
+        "upstream": "127.0.0.1", "given": {}, **changed,
+    }  # fmt: skip
+
+
+class Host:
+    """A host with an nginx that takes what it is shown, or does not; openssl is this machine's."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        spec = importlib.util.spec_from_file_location("gpu_front_door", FILES / "gpu_front_door.py")
+        assert spec is not None
+        assert spec.loader is not None
+        self.program: Any = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.program)
+        self.root, self.calls = root, list[str]()
+        self.takes, self.theirs = "", ""
+        self.modules = "--with-http_ssl_module --with-http_auth_request_module"
+        monkeypatch.setattr(self.program, "ROOT", str(root))
+        monkeypatch.setattr(self.program, "call", self.call)
+        self.write("/usr/sbin/nginx", "")
+        self.write("/run/nginx.pid", "77\n")
+        self.write("/proc/77/comm", "nginx\n")
+
+    def call(self, command: list[str], timeout: int = 60) -> tuple[int, str, str]:
+        assert timeout > 0
+        if command[0] == "openssl":
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            return done.returncode, done.stdout, done.stderr
+        self.calls.append(" ".join(command))
+        if command[-1] == "-V":
+            return 0, "", self.modules
+        if command[0].endswith("nginx"):
+            bad = self.takes and self.takes in (self.text(self.program.SITE) or "")
+            return int(bool(bad)), CONFIGURATION + self.theirs, "emerg" if bad else TAKEN
+        return 0, "", ""
+
+    def path(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def write(self, path: str, text: str) -> None:
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(text, "utf-8")
+
+    def text(self, path: str) -> str | None:
+        return self.path(path).read_text("utf-8") if self.path(path).is_file() else None
+
+    def listens(self, port: int) -> None:
+        line = f"0: 00000000:{port:04X} 0:0 0A 0:0 00:0 0 0 0 11 1\n"
+        self.write("/proc/net/tcp", "  sl local_address\n" + line)
+        self.write("/proc/71/comm", "apache2\n")
+        self.path("/proc/71/fd").mkdir(parents=True, exist_ok=True)
+        self.path("/proc/71/fd/3").symlink_to("socket:[11]")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def location(site: str, path: str) -> str:
+    """The lines of one location."""
+    found = re.search(rf"^    location {re.escape(path)} \{{\n(.*?)^    \}}", site, re.M | re.S)
+    assert found, path
+    return found.group(1)
+
+
+# the site
+
+
+def test_everybody_who_has_jupyter_has_a_path(host: Host) -> None:
+    site = host.program.site(wish())
+    assert "proxy_pass http://127.0.0.1:8801;" in location(site, "/ada/")
+    assert "proxy_pass http://127.0.0.1:8802;" in location(site, "/bob/")
+    assert "/eve" not in site
+    assert "return 404;" in location(site, "/")
+    assert f"if ($host != {NAME}) {{\n        return 404;" in site
+    assert "@" not in re.sub(r"@login_bob", "", site)
+
+
+def test_a_kernel_can_stay_silent_for_a_day_and_be_reached_by_a_websocket(host: Host) -> None:
+    site = host.program.site(wish())
+    for line in (
+        "proxy_http_version 1.1;", "proxy_set_header Host $http_host;",
+        "proxy_set_header Upgrade $http_upgrade;",
+        "proxy_set_header Connection $gpu_front_door_connection;",
+        "proxy_set_header X-Forwarded-Proto https;", "proxy_read_timeout 1d;",
+        "proxy_buffering off;", "client_max_body_size 512m;",
+        "ssl_protocols TLSv1.2 TLSv1.3;",
+    ):  # fmt: skip
+        assert f"    {line}\n" in site
+
+
+def test_no_log_has_a_query(host: Host) -> None:
+    site = host.program.site(wish(redirect=True))
+    shape = site.partition("log_format")[2].partition(";")[0]
+    for word in (
+        "$request ",
+        "$request_uri",
+        "$args",
+        "$query_string",
+        "$http_referer",
+        "$is_args",
+    ):
+        assert word not in shape + " "
+    assert site.count("access_log /var/log/nginx/gpu-front-door.log gpu_front_door;") == 2
+    assert site.count("error_log /var/log/nginx/gpu-front-door.error.log emerg;") == 2
+
+
+def test_a_board_is_asked_for_at_jupyters_own_door(host: Host) -> None:
+    site = host.program.site(wish())
+    board = location(site, "/bob/tensorboard/")
+    assert "auth_request /bob/tensorboard-asks;" in board
+    assert "proxy_pass http://127.0.0.1:6802;" in board
+    asks = location(site, "= /bob/tensorboard-asks")
+    assert "internal;" in asks
+    assert "proxy_pass http://127.0.0.1:8802/bob/api/status;" in asks
+    assert "tensorboard" not in host.program.site(wish(people=[ADA]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "there", "not_there"),
+    [
+        ({}, "location = /ca.crt", "Strict-Transport-Security"),
+        ({"hsts": True}, "Strict-Transport-Security", ":80;"),
+        ({"redirect": True}, f"return 301 https://{NAME}$request_uri;", "xyz"),
+        (
+            {"redirect": True, "port": 8443},
+            f"return 301 https://{NAME}:8443$request_uri;",
+            ":443 ssl",
+        ),
+        (
+            {"tls": "host", "certificate": "/c.pem", "key": "/k.pem"},
+            "ssl_certificate /c.pem;\n    ssl_certificate_key /k.pem;",
+            "/ca.crt",
+        ),
+        ({"tls": "given"}, "ssl_certificate /etc/gpu-front-door/chain.pem;", "/ca.crt"),
+        ({"upstream": "0.0.0.0"}, "http://127.0.0.1:8801;", "http://0.0.0.0"),  # noqa: S104
+        ({"upstream": "192.0.2.1"}, "http://192.0.2.1:8801;", "http://127.0.0.1"),
+    ],
+)
+def test_what_else_is_wished_is_in_the_site(
+    host: Host, changed: dict[str, Any], there: str, not_there: str
+) -> None:
+    site = host.program.site(wish(**changed))
+    assert there in site
+    assert not_there not in site
+
+
+def test_strict_transport_is_said_on_the_page_too(host: Host) -> None:
+    """Where a location has headers of its own nginx forgets those of its server."""
+    assert "Strict-Transport-Security" in location(host.program.site(wish(hsts=True)), "= /")
+
+
+# the page
+
+
+def test_the_page_tells_who_has_what(host: Host) -> None:
+    page = host.program.page(host.program.settings(wish()))
+    rows = re.findall(r'<tr><th scope="row">(\w+)</th>(.*?)</tr>', page)
+    assert [name for name, _ in rows] == ["ada", "bob", "eve"]
+    told = dict(rows)
+    assert '<a href="/ada/">Jupyter</a>' in told["ada"]
+    assert "GPU 0, GPU 1" in told["ada"]
+    assert "2 CPUs, 4G memory" in told["ada"]
+    assert '<a href="/bob/tensorboard/">TensorBoard</a>' in told["bob"]
+    assert "<td>1 GPU</td>" in told["bob"]
+    assert f"<code>ssh -p 2203 eve@{NAME}</code>" in told["eve"]
+    assert "secret" not in page
+    assert "<script" not in page
+
+
+def test_nothing_that_is_written_becomes_markup(host: Host) -> None:
+    people = [{"name": "a<b>", "gpus": ["<i>"], "ssh_port": "<u>", "memory": "<s>"}]
+    page = host.program.page(wish(people=people, name="<n>"))
+    assert not re.search(r"<(b|i|u|s|n)>", page.lower())
+
+
+# certificates
+
+
+def certified(host: Host, path: str) -> str:
+    return subprocess.run(
+        ["openssl", "x509", "-in", str(host.path(path)), "-noout", "-text"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def test_an_authority_of_one_name_and_a_certificate_of_it(host: Host) -> None:
+    said = host.program.apply(wish())
+    authority, own = certified(host, host.program.CA), certified(host, host.program.CHAIN)
+    assert "X509v3 Name Constraints: critical\n                Permitted:\n" in authority
+    assert f"DNS:{NAME}\n" in authority
+    assert "CA:TRUE, pathlen:0" in authority
+    assert f"X509v3 Subject Alternative Name: \n                DNS:{NAME}\n" in own
+    assert "CA:FALSE" in own
+    assert said["fingerprint"].count(":") == 31
+    for path, mode in ((host.program.KEY, 0o600), (host.program.CA_KEY, 0o600)):
+        assert stat.S_IMODE(host.path(path).stat().st_mode) == mode
+    for path in (host.program.CA, host.program.CHAIN, host.program.PAGE, host.program.SITE):
+        assert stat.S_IMODE(host.path(path).stat().st_mode) == 0o644
+    subprocess.run(
+        [
+            "openssl", "verify", "-x509_strict", "-verify_hostname", NAME, "-CAfile",
+            str(host.path(host.program.CA)), str(host.path(host.program.CHAIN)),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_a_second_time_nothing_is_made_anew(host: Host) -> None:
+    host.program.apply(wish())
+    before = {
+        one: host.text(one) for one in (host.program.CA, host.program.CHAIN, host.program.KEY)
+    }
+    host.program.apply(wish(hsts=True))
+    assert {one: host.text(one) for one in before} == before
+    assert host.program.look(wish(hsts=True))["changes"] == []
+
+
+@pytest.mark.parametrize(("days", "renewed"), [(31, False), (29, True), (-1, True)])
+def test_what_ends_soon_is_renewed_and_the_authority_stays(
+    host: Host, days: int, renewed: bool
+) -> None:
+    host.program.apply(wish())
+    noted = json.loads(host.text(host.program.DOOR) or "")
+    noted["until"] = host.program.time.time() + days * 86400
+    host.write(host.program.DOOR, json.dumps(noted))
+    authority, before = host.text(host.program.CA), host.text(host.program.CHAIN)
+    assert host.program.look(wish())["changes"] == ["certificate"] * renewed
+    host.calls.clear()
+    assert host.program.renew() == {"renewed": renewed}
+    assert (host.text(host.program.CHAIN) != before) == renewed
+    assert host.text(host.program.CA) == authority
+    assert ("systemctl reload nginx" in host.calls) == renewed
+    assert host.program.look(wish())["changes"] == []
+
+
+def test_another_name_is_another_authority_and_the_old_one_is_kept(host: Host) -> None:
+    host.program.apply(wish())
+    before = host.text(host.program.CA)
+    host.program.apply(wish(name="gpu08.example.org"))
+    assert "DNS:gpu08.example.org" in certified(host, host.program.CA)
+    assert host.text(host.program.CA + ".save") == before
+
+
+def test_a_key_that_was_damaged_is_made_anew(host: Host) -> None:
+    host.program.apply(wish())
+    host.write(host.program.KEY, "")
+    assert host.program.look(wish())["changes"] == [host.program.KEY]
+    host.program.apply(wish())
+    host.program.certified(wish(), host.program.CHAIN, host.program.KEY)
+
+
+def made(host: Host, chain: str, key: str, name: str = NAME, days: str = "3") -> None:
+    for path in (chain, key):
+        host.path(path).parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+            "-nodes", "-days", days, "-subj", f"/CN={name}",
+            "-addext", f"subjectAltName=DNS:{name}",
+            "-keyout", str(host.path(key)), "-out", str(host.path(chain)),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_a_certificate_that_others_renewed_is_read(host: Host) -> None:
+    files = {"tls": "host", "certificate": "/c.pem", "key": "/k.pem"}
+    made(host, "/c.pem", "/k.pem")
+    host.program.apply(wish(**files))
+    host.calls.clear()
+    assert host.program.renew() == {"renewed": False}
+    assert host.calls == []
+    made(host, "/c.pem", "/k.pem")
+    assert host.program.look(wish(**files))["changes"] == []
+    assert host.program.renew() == {"renewed": True}
+    assert host.calls[-1] == "systemctl reload nginx"
+    assert host.program.renew() == {"renewed": False}
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        ("name", f"is not for {NAME}"),
+        ("key", "is not that of the certificate"),
+        ("gone", "there is no /etc/gpu-front-door/given-key.pem"),
+        ("text", "is not for"),
+    ],
+)
+def test_what_is_given_is_tried_before_anything_is_replaced(
+    host: Host, harm: str, words: str
+) -> None:
+    one = host.program
+    files = {"tls": "given", "certificate": "/x", "key": "/y", "given": {"key": "1"}}
+    made(host, one.GIVEN, one.GIVEN_KEY)
+    one.apply(wish(**files))
+    assert host.text(one.GIVEN_KEY) is None
+    before = {path: host.text(path) for path in (one.CHAIN, one.KEY, one.SITE, one.DOOR)}
+    made(host, one.GIVEN, one.GIVEN_KEY, "other.example.org" if harm == "name" else NAME)
+    if harm == "key":
+        made(host, "/somewhere", one.GIVEN_KEY)
+    if harm == "gone":
+        host.path(one.GIVEN_KEY).unlink()
+    if harm == "text":
+        host.write(one.GIVEN, "no certificate\n")
+    with pytest.raises(one.RefusedError, match=words):
+        one.apply(wish(**{**files, "given": {"key": "2"}}))
+    assert {path: host.text(path) for path in before} == before
+
+
+# nginx
+
+
+def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
+    host.takes = ":8801;"
+    with pytest.raises(host.program.RefusedError, match="has what it had before: emerg"):
+        host.program.apply(wish())
+    assert host.text(host.program.SITE) is None
+    assert host.text(host.program.DOOR) is None
+    host.takes = ""
+    host.program.apply(wish())
+    before = host.text(host.program.SITE)
+    host.takes = ":8899;"
+    host.calls.clear()
+    with pytest.raises(host.program.RefusedError):
+        host.program.apply(wish(people=[{**ADA, "port": 8899}]))
+    assert host.text(host.program.SITE) == before
+    assert not [one for one in host.calls if "reload" in one or "start" in one]
+
+
+def test_who_is_connected_stays_so(host: Host) -> None:
+    host.program.apply(wish())
+    words = [one for one in host.calls if one.startswith("systemctl")]
+    assert "systemctl reload nginx" in words
+    assert not [one for one in words if "restart" in one or "stop" in one]
+    host.path("/run/nginx.pid").unlink()
+    host.calls.clear()
+    host.program.serve()
+    assert host.calls == ["systemctl enable nginx", "systemctl start nginx"]
+
+
+def test_the_default_site_goes_with_an_nginx_that_we_brought_and_with_no_other(host: Host) -> None:
+    default = host.path(host.program.DEFAULT)
+    default.parent.mkdir(parents=True)
+    default.symlink_to("/etc/nginx/sites-available/default")
+    host.program.apply(wish())
+    assert default.is_symlink()
+    host.path(host.program.DOOR).unlink()
+    host.write(host.program.BROUGHT, "x")
+    host.program.apply(wish())
+    assert not default.is_symlink()
+    # Somebody wanted it back.
+    default.symlink_to("/etc/nginx/sites-available/default")
+    host.program.apply(wish(hsts=True))
+    assert default.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        (f"server {{ listen 443 ssl; server_name x {NAME}; }}\n", "has the name"),
+        ("server { listen 443; }\n", "speaks plain HTTP at port 443"),
+    ],
+)
+def test_another_site_in_the_way_is_named(host: Host, theirs: str, words: str) -> None:
+    host.theirs = theirs
+    with pytest.raises(
+        host.program.RefusedError, match=f"/etc/nginx/sites-enabled/theirs of nginx {words}"
+    ):
+        host.program.look(wish())
+
+
+def test_a_port_that_others_have_is_refused(host: Host) -> None:
+    host.listens(443)
+    with pytest.raises(host.program.RefusedError, match=r"port 443 .* is in use by apache2"):
+        host.program.look(wish())
+    assert host.program.look(wish(port=8443))["changes"] == ["absent"]
+
+
+def test_an_nginx_that_can_not_ask_is_refused(host: Host) -> None:
+    host.modules = "--with-http_ssl_module"
+    with pytest.raises(host.program.RefusedError, match="without http_auth_request_module"):
+        host.program.look(wish())
+
+
+def test_our_own_site_that_is_damaged_is_ours_to_repair(host: Host) -> None:
+    host.program.apply(wish())
+    host.takes = "broken"
+    host.write(host.program.SITE, "broken")
+    assert host.program.look(wish())["changes"] == [host.program.SITE]
+    host.program.apply(wish())
+    assert host.program.look(wish())["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"name": "192.0.2.1"}, "no DNS name"),
+        ({"name": "a_b"}, "no DNS name"),
+        ({"people": []}, "needs workspaces"),
+        ({"tls": "acme"}, "one of local_ca, given, host"),
+        ({"tls": "given"}, "are needed"),
+        ({"certificate": "/c", "key": "/k"}, "with these alone"),
+        ({"people": [{**ADA, "port": 443}]}, "port 443 is ada's"),
+        ({"people": [{**BOB, "tensorboard_port": 443}]}, "port 443 is bob's"),
+    ],
+)
+def test_a_wish_that_no_host_could_fulfil(host: Host, changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(host.program.RefusedError, match=words):
+        host.program.look(wish(**changed))
+    with pytest.raises(host.program.RefusedError, match=words):
+        host.program.apply(wish(**changed))
+
+
+# the end
+
+
+def test_what_we_brought_goes_where_nobody_else_uses_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
+        if command[0] == "dpkg-query":
+            return 0, "nginx ii \nnginx-common ii \nnginx-extras un \nlibnginx-mod-x rc \n", ""
+        return host.call(command, timeout)
+
+    host.write(host.program.BROUGHT, "x")
+    host.program.apply(wish())
+    monkeypatch.setattr(host.program, "call", call)
+    assert host.program.look({**wish(), "name": ""})["gone"] is True
+    found = host.program.remove()
+    assert found == {"packages": ["nginx", "nginx-common"], "alone": True}
+    assert host.text(host.program.SITE) is None
+    assert not host.path("/var/lib/gpu-front-door").exists()
+
+
+@pytest.mark.parametrize(
+    "theirs", ["/etc/nginx/conf.d/theirs.conf", "", "/etc/nginx/sites-enabled/x"]
+)
+def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> None:
+    if theirs:
+        host.write(host.program.BROUGHT, "x")
+        host.write(theirs, "server {}")
+    host.program.apply(wish())
+    host.calls.clear()
+    assert host.program.remove() == {"packages": [], "alone": False}
+    assert "systemctl reload nginx" in host.calls
+    assert not [one for one in host.calls if "--now nginx" in one]
+
+
+def test_without_a_door_there_is_nothing_to_look_at(host: Host) -> None:
+    found = host.program.look({**wish(), "name": ""})
+    assert found == {"here": False, "nginx": True, "changes": [], "gone": False}
+    assert host.calls == []

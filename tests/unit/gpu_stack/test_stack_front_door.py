@@ -1,0 +1,290 @@
+"""The front door: what the look sees of it, what the plan names, and what is in its way."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+from converged_host import Host
+from gpu_stack import gpu_front_door as door
+from gpu_stack import typed
+from gpu_stack.context import Context
+
+ROLE = Path(__file__).parents[3] / "roles" / "gpu_front_door" / "files"
+SHIPPED = {
+    "/usr/local/sbin/gpu-front-door": ROLE / "gpu_front_door.py",
+    "/etc/systemd/system/gpu-front-door.service": ROLE / "gpu-front-door.service",
+    "/etc/systemd/system/gpu-front-door.timer": ROLE / "gpu-front-door.timer",
+}
+NAME = "gpu07.example.org"
+ADA = {"name": "ada", "gpus": [0], "port": 8801, "volumes": [], "user": "0:0"}
+OPTIONS: dict[str, Any] = {"gpu_front_door_name": NAME, "gpu_workspaces": [ADA]}
+FILES = {door.SITE: "server {}\n", "/var/lib/gpu-front-door/index.html": "<p>\n"}
+DAY = 86400
+ADDRESS = "0.0.0.0"  # noqa: S104 compared, not bound
+
+
+def plan(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
+    """The door's changes; the workspaces have a test of their own."""
+    context = Context(root=str(host.root), options={**OPTIONS, **options}, runner=host.run)
+    found = door.differ(door.look(context), context.options)
+    return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with the door of OPTIONS."""
+    monkeypatch.setattr(door.time, "time", lambda: 1000 * DAY)
+    host = made.make(tmp_path)
+    for path, file in SHIPPED.items():
+        host.write(path, file.read_bytes())
+        host.path(path).chmod(door.FILES[path][0])
+    for path, text in FILES.items():
+        host.write(path, text)
+    noted = {
+        "settings": door.settings(OPTIONS),
+        "files": {path: hashlib.sha256(FILES[path].encode()).hexdigest() for path in FILES},
+        "until": 1000 * DAY + 30 * DAY,
+    }
+    host.write(door.DOOR, json.dumps(noted))
+    host.write(door.NGINX, "")
+    host.write(door.PID, "77\n")
+    host.write("/proc/77/comm", "nginx\n")
+    for path in door.ENABLED:
+        host.write(path, "")
+    return host
+
+
+def test_the_files_are_known_by_their_hashes() -> None:
+    """Where this fails the files of the role have changed: put their SHA-256 into FILES."""
+    assert {path: one[1] for path, one in door.FILES.items()} == {
+        path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in SHIPPED.items()
+    }
+
+
+def test_the_look_and_the_role_have_the_same_settings() -> None:
+    spec = importlib.util.spec_from_file_location("gpu_front_door", SHIPPED[next(iter(SHIPPED))])
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    assert program.SHOWN == door.SHOWN
+    assert program.EARLY == door.EARLY
+    wish = {
+        "name": NAME, "port": 443, "address": ADDRESS, "tls": "local_ca", "certificate": "",
+        "key": "", "redirect": False, "hsts": False, "people": [ADA], "upstream": "127.0.0.1",
+        "given": {},
+    }  # fmt: skip
+    assert program.settings(wish) == door.settings(OPTIONS)
+    for way in ("given", "host"):
+        files = {"certificate": "/a", "key": "/b", "tls": way}
+        told = {f"gpu_front_door_{key}": files[key] for key in files}
+        if way == "given":
+            wish["given"] = told["gpu_front_door_given"] = {"certificate": "1", "key": "2"}
+        else:
+            wish["given"] = {}
+            told["gpu_front_door_given"] = {"certificate": "1"}  # of a run with -e before
+        mine = door.settings({**OPTIONS, **told})
+        assert program.settings({**wish, **files}) == mine
+        assert (mine["certificate"], mine["key"]) == (("/a", "/b") if way == "host" else ("", ""))
+
+
+def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
+    context = Context(root=str(tmp_path), options={}, runner=None)
+    found = door.look(context)
+    assert found == {"version": None, "noted": None, "here": False}
+    assert door.differ(found, {}) == []
+
+
+def test_as_wished_there_is_nothing_to_do(host: Host) -> None:
+    assert plan(host) == []
+    assert door.look(Context(root=str(host.root), options=OPTIONS))["version"] == NAME
+
+
+def test_a_wish_is_named_with_what_it_brings(tmp_path: Path) -> None:
+    assert [one[:3] for one in plan(made.make(tmp_path))] == [
+        ("nginx", None, "installed"),
+        ("/etc/systemd/system/gpu-front-door.service", "absent", "as shipped"),
+        ("/etc/systemd/system/gpu-front-door.timer", "absent", "as shipped"),
+        ("/usr/local/sbin/gpu-front-door", "absent", "as shipped"),
+        (f"front door {NAME}", None, "as wished"),
+    ]
+
+
+def test_what_is_no_longer_wished_goes(host: Host) -> None:
+    reason = "no longer wished; its site goes"
+    assert plan(host, gpu_front_door_name="") == [(f"front door {NAME}", "here", None, reason)]
+    # A removal that was cut off has its directory left.
+    host.path(door.DOOR).write_text("{cut", "utf-8")
+    assert plan(host, gpu_front_door_name="") == [("front door", "here", None, reason)]
+
+
+def remove(path: str) -> Callable[[Host], None]:
+    return lambda host: host.path(path).unlink()
+
+
+def until(days: int) -> Callable[[Host], None]:
+    def change(host: Host) -> None:
+        noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+        noted["until"] = (1000 + days) * DAY - 1
+        host.write(door.DOOR, json.dumps(noted))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("harm", "options", "item", "old", "new", "why"),
+    [
+        (remove(door.DOOR), {}, f"front door {NAME}", None, "as wished", "not here"),
+        (
+            lambda host: host.write(door.DOOR, "{cut"),
+            {}, f"front door {NAME}", None, "as wished", "not here",
+        ),
+        (
+            lambda _host: None, {"gpu_front_door_port": 8443, "gpu_front_door_hsts": True},
+            f"front door {NAME}", "other settings", "as wished", "changed: hsts, port",
+        ),
+        (
+            lambda _host: None, {"gpu_workspaces": [{**ADA, "port": 1}, {"name": "bob"}]},
+            f"front door {NAME}", "other settings", "as wished",
+            "changed: people (ada), people (bob)",
+        ),
+        (
+            lambda host: host.write(door.SITE, "server { listen 80; }\n"),
+            {}, door.SITE, "other content", "as written", "the door is made of it",
+        ),
+        (remove(door.SITE), {}, door.SITE, "absent", "as written", "made of it"),
+        (until(30), {}, "certificate", "29 days left", "renewed", "it ends soon"),
+        (until(-1), {}, "certificate", "-2 days left", "renewed", "it ends soon"),
+        (remove(door.PID), {}, "nginx.service", "not running", "running", "nobody gets in"),
+        (remove(door.NGINX), {}, "nginx", None, "installed", "a site of it"),
+        (
+            remove(door.ENABLED[0]), {}, "nginx.service", "not enabled", "enabled",
+            "it would end with a reboot",
+        ),
+        (remove(door.ENABLED[1]), {}, "gpu-front-door.timer", "not enabled", "enabled", "reboot"),
+        (
+            lambda host: host.path("/usr/local/sbin/gpu-front-door").chmod(0o777),
+            {}, "/usr/local/sbin/gpu-front-door", "mode 0777", "as shipped", "it keeps the door",
+        ),
+        (
+            lambda host: host.path("/usr/local/sbin/gpu-front-door").write_text("#!/bin/sh\n"),
+            {}, "/usr/local/sbin/gpu-front-door", "other content", "as shipped", "keeps",
+        ),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named_with_its_reason(
+    host: Host,
+    harm: Callable[[Host], None],
+    options: dict[str, Any],
+    item: str,
+    old: str | None,
+    new: str,
+    why: str,
+) -> None:
+    harm(host)
+    ((seen, before, after, reason),) = plan(host, **options)
+    assert (seen, before, after) == (item, old, new)
+    assert why in reason
+
+
+def test_what_the_page_does_not_show_is_no_change(host: Host) -> None:
+    assert plan(host, gpu_workspaces=[{**ADA, "volumes": [{"path": "/x"}], "user": "1:1"}]) == []
+
+
+def test_a_certificate_of_others_is_theirs_to_renew(host: Host) -> None:
+    files = {"gpu_front_door_certificate": "/c", "gpu_front_door_key": "/k"}
+    told = {**OPTIONS, **files, "gpu_front_door_tls": "host"}
+    noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+    noted.update(settings=door.settings(told), until=0)
+    host.write(door.DOOR, json.dumps(noted))
+    assert plan(host, **told) == []
+
+
+def test_switches_from_the_command_line_are_no_words() -> None:
+    said = {"gpu_front_door_port": "8443", "gpu_front_door_redirect": "no"}
+    assert typed(said) == {"gpu_front_door_port": 8443, "gpu_front_door_redirect": False}
+
+
+# what is in the way
+
+LINE = "   0: 00000000:{0:04X} 00000000:0000 {1} 00000000:00000000 00:00000000 0 0 0 {2} 1\n"
+HEAD = "  sl local_address rem_address st tx_queue tr tm->when retrnsmt uid timeout inode\n"
+
+
+def listens(host: Host, port: int, inode: int, state: str = "0A", table: str = "tcp") -> None:
+    path = f"/proc/net/{table}"
+    text = host.path(path).read_text("utf-8") if host.path(path).exists() else HEAD
+    host.write(path, text + LINE.format(port, state, inode))
+
+
+def program(host: Host, pid: int, name: str, *inodes: int) -> None:
+    host.write(f"/proc/{pid}/comm", name + "\n")
+    for number, inode in enumerate(inodes):
+        link = host.path(f"/proc/{pid}/fd/{number}")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"socket:[{inode}]")
+
+
+def in_the_way(host: Host, **options: Any) -> dict[str, Any]:
+    context = Context(root=str(host.root), options={**OPTIONS, **options}, runner=host.run)
+    return door.stands_in_the_way(context)  # type: ignore[no-any-return]
+
+
+def test_who_has_the_port_is_named(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    listens(host, 443, 11)
+    listens(host, 443, 12, table="tcp6")
+    listens(host, 80, 13)
+    listens(host, 8443, 14, state="01")
+    program(host, 71, "apache2", 5, 11)
+    program(host, 72, "haproxy", 12)
+    program(host, 73, "caddy", 13, 14)
+    assert in_the_way(host) == {"ports": {"443": ["apache2", "haproxy"]}, "sites": []}
+    assert in_the_way(host, gpu_front_door_port=8443)["ports"] == {}
+    both = in_the_way(host, gpu_front_door_redirect=True)["ports"]
+    assert both == {"443": ["apache2", "haproxy"], "80": ["caddy"]}
+
+
+def test_nginx_itself_has_it_for_many_sites(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    listens(host, 443, 11)
+    program(host, 71, "nginx", 11)
+    assert in_the_way(host)["ports"] == {}
+
+
+def test_somebody_who_is_not_to_be_seen_is_somebody(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    listens(host, 443, 11)
+    assert in_the_way(host)["ports"] == {"443": ["a program that is not to be seen"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"server {{ listen 443 ssl; server_name a.example.org {NAME}; }}", "has the name"),
+        ("server { listen 443; server_name a; }", "speaks plain HTTP at port 443"),
+        ("server { listen [::]:443 default_server; }", "speaks plain HTTP at port 443"),
+        ("server { listen 192.0.2.1:443; }", "speaks plain HTTP at port 443"),
+        ("server { listen 443 ssl http2; server_name a.example.org; }", None),
+        (f"server {{ listen 80; server_name www.{NAME}; }}", None),
+        (f"# server_name {NAME};\n#listen 443;\n", None),
+    ],
+)
+def test_a_site_of_others_is_in_the_way_or_not(
+    tmp_path: Path, text: str, words: str | None
+) -> None:
+    host = made.make(tmp_path)
+    host.write(door.SITE, f"server {{ listen 443; server_name {NAME}; }}")
+    host.write("/etc/nginx/conf.d/theirs.conf", text)
+    found = in_the_way(host)["sites"]
+    assert [one.startswith("/etc/nginx/conf.d/theirs.conf ") for one in found] == [True] * bool(
+        words
+    )
+    assert words is None or words in found[0]

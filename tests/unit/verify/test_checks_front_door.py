@@ -1,0 +1,167 @@
+"""The front door's checks, and what the probe sees of a door from outside."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
+
+import check_states
+
+from provision.verify import probe
+from provision.verify.checks import Verdict
+
+ANSWERS, PAGE, STRANGERS = (f"gpu_front_door.{name}" for name in ("answers", "page", "strangers"))
+NAME = "gpu01.example.org"
+
+
+def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
+    found = check_states.verdicts(check_states.seen_of(data or check_states.doored()))
+    return {name: one for name, one in found.items() if name.startswith("gpu_front_door.")}
+
+
+def test_a_host_with_a_good_door_passes() -> None:
+    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
+        ANSWERS: ("passed", f"TLSv1.3, a certificate for {NAME}"),
+        PAGE: ("passed", "lists ada, bob"),
+        STRANGERS: ("passed", "refused: /ada/api/status, /ada/tensorboard/, /bob/"),
+    }
+
+
+def test_where_there_is_none_it_is_not_asked() -> None:
+    assert verdicts(check_states.shared()) == {}
+    one = check_states.BY_ID[ANSWERS](check_states.seen_of(check_states.shared()))
+    assert (one.result, one.detail) == ("not_applicable", "there is no front door here")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "result"),
+    [
+        ("/ada/api/status", 401, "passed"),
+        ("/ada/api/status", 402, "failed"),
+        ("/ada/api/status", 302, "failed"),
+        ("/ada/tensorboard/", 403, "failed"),
+        ("/bob/", 403, "failed"),
+    ],
+)
+def test_each_path_refuses_in_its_own_way(path: str, status: int, result: str) -> None:
+    data = check_states.doored()
+    data["probe"]["front_door"]["paths"] = {path: status}
+    assert verdicts(data)[STRANGERS].result == result
+
+
+def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> None:
+    data = check_states.doored()
+    data["probe"]["front_door"]["page"].update(tls="TLSv1.2", names=["bob", "ada"])
+    data["options"]["gpu_workspaces"].reverse()
+    assert {one.result for one in verdicts(data).values()} == {"passed"}
+
+
+def test_all_paths_that_answer_are_named() -> None:
+    data = check_states.doored()
+    paths = {"/eve/api/status": 200, "/ada/api/status": 502}
+    data["probe"]["front_door"]["paths"] = paths
+    assert verdicts(data)[STRANGERS].diagnosis == (
+        "/ada/api/status answers with status 502; /eve/api/status answers with status 200"
+    )
+
+
+class Door(http.server.BaseHTTPRequestHandler):
+    """A page, and nobody let in."""
+
+    def do_GET(self) -> None:
+        host = self.headers["Host"]
+        page = b'<th scope="col">x</th><th scope="row">ada</th><th scope="row">bob</th>'
+        status = 200 if (self.path, host) == ("/", NAME) else 403
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(page if status == 200 else b"")
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("authority")
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+            "-nodes", "-days", "2", "-subj", f"/CN={NAME}",
+            "-addext", f"subjectAltName=DNS:{NAME}",
+            "-keyout", str(folder / "key"), "-out", str(folder / "crt"),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def door(authority: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority / "crt", authority / "key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setattr(probe, "DOOR_TRUST", (str(authority / "crt"),))
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def options(port: int, name: str = NAME, address: str = "127.0.0.1") -> dict[str, Any]:
+    return {
+        "gpu_front_door_name": name,
+        "gpu_front_door_port": port,
+        "gpu_front_door_address": address,
+        "gpu_workspaces": [
+            {"name": "ada", "port": 8801, "tensorboard_port": 6801},
+            {"name": "bob", "kind": "ssh", "ssh_port": 2202},
+        ],
+    }
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 compared, not bound
+def test_the_probe_asks_by_the_name_and_without_a_token(door: int, address: str) -> None:
+    found = probe.front_door(options(door, address=address))
+    assert found == {
+        "page": {"status": 200, "tls": "TLSv1.3", "error": None, "names": ["ada", "bob"]},
+        "paths": {"/ada/api/status": 403, "/ada/tensorboard/": 403, "/bob/": 403},
+        "plain": None,
+    }
+
+
+def test_a_certificate_for_another_name_is_none(door: int) -> None:
+    found = probe.front_door(options(door, name="gpu02.example.org"))
+    assert "Hostname mismatch" in found["page"]["error"]
+    assert found["page"]["names"] == []
+
+
+def test_a_certificate_that_nobody_knows_is_none(
+    door: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "DOOR_TRUST", ("/nonexistent",))
+    assert "certificate verify failed" in probe.front_door(options(door))["page"]["error"]
+
+
+def test_where_nobody_listens_the_error_says_so() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    found = probe.front_door(options(port))
+    assert "refused" in found["page"]["error"]
+    assert found["plain"] is None
