@@ -746,6 +746,44 @@ def sshd_takes_keys_alone(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "by key alone", "ssh_port")
 
 
+@check("gpu_workspace.tensorboard", "TensorBoard of the workspaces answers", workspaces)
+def tensorboard_answers(seen: Seen) -> Verdict:
+    if not any("tensorboard_port" in one for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has TensorBoard")
+
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["tensorboard"] == 200:
+            return None
+        if found["tensorboard"] is None:
+            return "nothing answers at its port"
+        return f"it answers with status {found['tensorboard']}"
+
+    return judge_people(seen, fault, "answers", "tensorboard_port")
+
+
+@check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
+def workspaces_list_gpus(seen: Seen) -> Verdict:
+    people = [one["name"] for one in seen.options["gpu_workspaces"] if one["gpus"] != "none"]
+    if not people:
+        return not_applicable("nobody's workspace has GPUs")
+    handed = seen.probe.get("handed")
+    if handed is None:
+        return not_applicable("docker answers root alone, and the verify play asks it")
+    unknown: dict[str, Any] = {"gpus": [], "wrong": "it was not asked"}
+    answers = {name: handed["people"].get(name, unknown) for name in people}
+    wrong = [f"{name}: {answers[name]['wrong']}" for name in answers if answers[name]["wrong"]]
+    wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
+    if wrong:
+        hint = (
+            "`docker exec gpu-workspace-NAME nvidia-smi -L` asks it again; nvidia-smi on the host"
+        )
+        return failed(some_of(wrong), f"{hint} must list them too", "; ".join(wrong))
+    told = ", ".join(f"{name} {len(answers[name]['gpus'])}" for name in sorted(answers))
+    count = handed["tensorflow"]["gpus"]
+    more = "the image has no TensorFlow" if count is None else f"TensorFlow {count}"
+    return passed(f"nvidia-smi: {told}; {more}" + (" (simulated)" if seen.simulated else ""))
+
+
 @check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
 def workspace_limits(seen: Seen) -> Verdict:
     if not any(one.get("memory") or one.get("cpus") for one in seen.options["gpu_workspaces"]):

@@ -159,6 +159,12 @@ def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
         said = str(entry.get("stderr") or entry.get("msg") or "").strip().splitlines()
         why = said[-1] if said else "it printed nothing"
         return checks.Seen(row, options, {}, lock_digest, f"the probe did not run: {why}")
+    try:
+        handed = json.loads(entry.get("handed") or "null")
+    except ValueError:
+        handed = None
+    if isinstance(handed, dict):
+        probe["handed"] = handed
     return checks.Seen(row, options, probe, lock_digest)
 
 

@@ -468,15 +468,20 @@ def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
         found[name] = {
             "unit": unit["stdout"].strip(),
             "error": state.get("error"),
-            "status": http_status(state.get("address"), state.get("port"), state.get("base", "/")),
+            "status": http_status(
+                state.get("address"), state.get("port"), state.get("base", "/") + "api/status"
+            ),
+            "tensorboard": http_status(
+                "127.0.0.1", state.get("tensorboard_port"), f"/{name}/tensorboard/"
+            ),
             "ssh": ssh_offers(name, state.get("ssh_address"), state.get("ssh_port")),
             "limits": {key: (read(groups[key]) or "").split() for key in sorted(groups)},
         }
     return found
 
 
-def http_status(address: str | None, port: int | None, base: str = "/") -> int | None:
-    """What Jupyter says to somebody without a token; None where nothing answers."""
+def http_status(address: str | None, port: int | None, path: str) -> int | None:
+    """What is said to somebody without a token; None where nothing answers."""
     if not address or not port:
         return None
     import http.client
@@ -484,7 +489,7 @@ def http_status(address: str | None, port: int | None, base: str = "/") -> int |
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
     connection = http.client.HTTPConnection(host, port, timeout=10)
     try:
-        connection.request("GET", base + "api/status")
+        connection.request("GET", path)
         return connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return None

@@ -27,19 +27,25 @@ WITHOUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 NAME = "lab/jupyter:1"
 
 
-def _recipe() -> str:
-    said = json.dumps([SUITE, PACKAGES, WITHOUT, NAME])
-    return hashlib.sha256(said.encode()).hexdigest()[:12]
-
-
 def pack() -> Path:
     """The tar file; made once and kept in the user's cache."""
+    return _packed(SUITE, PACKAGES, NAME)
+
+
+def pack_base() -> Path:
+    """A plain Debian 11 as a tar file: what an image is built upon."""
+    return _packed("bullseye", (), "lab/debian:11")
+
+
+def _packed(suite: str, packages: tuple[str, ...], name: str) -> Path:
+    said = json.dumps([suite, packages, WITHOUT, name])
+    recipe = hashlib.sha256(said.encode()).hexdigest()[:12]
     folder = cache_directory() / "ground"
-    made = folder / f"workspace-image-{_recipe()}.tar"
+    made = folder / f"workspace-image-{recipe}.tar"
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "workspace-image.lock"):
         if not made.exists():
-            _make(made)
+            _make(made, suite, packages, name)
     return made
 
 
@@ -61,22 +67,22 @@ def _slow(path: Path) -> str:
     return state.hexdigest()
 
 
-def _make(target: Path) -> None:
+def _make(target: Path, suite: str, packages: tuple[str, ...], name: str) -> None:
     layer = target.with_suffix(f".{os.getpid()}.layer")
     part = target.with_suffix(f".{os.getpid()}.part")
     try:
         done = subprocess.run(
             [
                 "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
-                "--architectures=amd64", "--include=" + ",".join(PACKAGES),
+                "--architectures=amd64", *(f"--include={one}" for one in packages),
                 '--aptopt=Acquire::Retries "3"',
                 *(f"--dpkgopt=path-exclude={one}" for one in WITHOUT),
-                SUITE, str(layer), MIRROR,
+                suite, str(layer), MIRROR,
             ],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
-        archive(layer, part, NAME)
+        archive(layer, part, name)
         part.replace(target)
     finally:
         layer.unlink(missing_ok=True)

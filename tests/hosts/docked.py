@@ -16,14 +16,14 @@ from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 from tests.ground import told, toolkit
+from tests.hosts import toolkit_host
 from tests.hosts.conftest import BIN, Project
 from tests.hosts.toolkit_host import CONFIG
 
 HOST = "containers1"
-# What stands in the owner's daemon.json and has to stay there. With overlay2 a container is a few
-# files and no copy of its image; under podman's own overlay it can't be had, so docker's state lies
-# on a volume.
-FOREIGN = {"storage-driver": "overlay2", "log-driver": "json-file", "labels": ["rack=7"]}
+# What somebody has in daemon.json. Its volume is not on podman's own overlay, so docker can lay one
+# there, and copies no image for a container.
+FOREIGN = {**toolkit_host.FOREIGN, "storage-driver": "overlay2"}
 # As somebody who owns the host: docker, a configuration, a user who may ask docker, an image.
 DOCKER = f"""\
 set -e
@@ -71,6 +71,11 @@ class Docked(Project):
         trusted = self.path / "trusted.pem"
         both = told.SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8")
         trusted.write_text(both, "utf-8")
+        self.relock()
+
+    def relock(self) -> None:
+        """The lock anew, and the project of it."""
+        key, trusted = self.path / "toolkit.asc", self.path / "trusted.pem"
         mirror = ("--nvidia-mirror", self.site.web.url, "--nvidia-key", key.name)
         for arguments in (("lock", *mirror), ("render", ".")):
             done = subprocess.run(

@@ -223,6 +223,7 @@ class Machine:
         self.calls: list[list[str]] = []
         self.runs: dict[str, str] = {}
         self.images = {IMAGE}
+        self.networks: dict[str, dict[str, Any]] = {}
 
     def text(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text("utf-8")
@@ -243,6 +244,16 @@ class Machine:
             return 0, "".join(f"{name} {one}\n" for name, one in self.runs.items()), ""
         if words[:2] == ["image", "inspect"]:
             return (0 if words[2] in self.images else 1), "", ""
+        if words[:2] == ["network", "inspect"]:
+            found = self.networks.get(words[-1])
+            return (1, "", "no such network") if found is None else (0, json.dumps(found), "")
+        if words[:2] == ["network", "create"]:
+            self.networks[words[-1]] = {
+                "Labels": {words[words.index("--label") + 1]: ""},
+                "Options": dict([words[words.index("--opt") + 1].split("=")]),
+            }
+        if words[:2] == ["network", "rm"]:
+            self.networks.pop(words[-1])
         if words[:1] == ["rm"]:
             self.runs.pop(words[-1].removeprefix("gpu-workspace-"), None)
         if words[:2] == ["systemctl", "enable"]:

@@ -14,6 +14,7 @@ it, and no other container is touched.
 Standard library, Python 3.7.
 """
 
+import fcntl
 import hashlib
 import http.client
 import json
@@ -38,6 +39,10 @@ SHOWN = "/run/gpu-workspace"
 INSIDE = SHOWN + "/token"
 JUPYTER = 8888
 SSH = 22
+TENSORBOARD = 6006
+# All workspaces are on one network of docker's, on which they do not reach each other.
+NETWORK = "gpu-workspaces"
+APART = "com.docker.network.bridge.enable_icc=false"
 TIMEOUT = 60
 # docker answers nobody while it makes or removes a container; without an overlay it copies the
 # whole image for each.
@@ -47,7 +52,7 @@ PERSISTS = 12
 
 KEYS = (
     *("name", "kind", "gpus", "shared", "cpus", "memory", "shm_size"),
-    *("port", "ssh_port", "ssh_keys", "user", "volumes"),
+    *("port", "ssh_port", "ssh_keys", "tensorboard_port", "user", "volumes"),
 )
 # What each kind is, beside what all have: {kind: the words that it needs}.
 KINDS = {
@@ -82,6 +87,8 @@ SERVED = (("base_url", "/{0}/"), ("trust_xheaders", "True"))
 # sshd takes nothing over from the image's environment, in which CUDA and Python are found; what it
 # is told here a session has. It knows people by the image's list, in which this one is put. The
 # image's own configuration is not read: it may let others in, and names what can be named once.
+# OpenSSH before 8.7 offers keyboard-interactive unless the older name of the option says no too:
+# https://www.openssh.com/txt/release-8.7
 START_SSH = r"""
 mkdir -p /run/sshd
 grep -q '^@name@:' /etc/passwd || echo '@name@:x:@uid@:@gid@::/home/@name@:/bin/bash' >> /etc/passwd
@@ -94,14 +101,24 @@ done
 set -- -D -e -f /dev/null -p @port@ -h @shown@/host_key \
     -o AuthorizedKeysFile=@shown@/authorized_keys \
     -o AllowUsers=@name@ -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \
+    -o ChallengeResponseAuthentication=no \
     -o UsePAM=no -o PermitRootLogin=prohibit-password -o PermitUserEnvironment=no \
     -o PidFile=none -o "Subsystem=sftp internal-sftp"
 [ -z "$told" ] || set -- "$@" -o "SetEnv=${told# }"
 """
 # sshd starts itself anew for each connection, and for that wants to be called by its whole path.
 SSHD = '"$(command -v sshd || echo /usr/sbin/sshd)" "$@"'
+# It has no password and is published at 127.0.0.1 alone. What ends it does not end the container.
+START_TENSORBOARD = """\
+while :; do
+    {0}mkdir -p /home/{1}/logs
+    {0}tensorboard --logdir=/home/{1}/logs --host=0.0.0.0 --port={2} --path_prefix=/{1}/tensorboard
+    sleep 5
+done &
+"""
 HAS = {
     "jupyter": ("command -v jupyter-lab || command -v jupyter-notebook", "Jupyter"),
+    "tensorboard": ("command -v tensorboard", "tensorboard"),
     "ssh": ("test -x /usr/sbin/sshd || command -v sshd", "sshd"),
 }
 
@@ -160,7 +177,7 @@ def _person(number, one):
                 raise ValueError(
                     "{0}: {1} has no meaning for kind {2}".format(name, key, found["kind"])
                 )
-        elif not _CHECKS[key](found[key]):
+        elif key in found and not _CHECKS[key](found[key]):
             raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
     return found
 
@@ -183,6 +200,7 @@ _FORMS = {
     "shm_size": 'a size like "1g"',
     "port": "a number from 1 to 65535",
     "ssh_port": "a number from 1 to 65535",
+    "tensorboard_port": "a number from 1 to 65535",
     "ssh_keys": "a list of public keys, each as a line of ~/.ssh/id_ed25519.pub",
     "user": 'numbers of a user and a group inside the container, like "1000:1000"',
     "volumes": "a list of {path: /data, at: /data, writable: false}, absolute, without , and :",
@@ -231,6 +249,7 @@ _CHECKS = {
     "shm_size": lambda value: size(value) is not None,
     "port": lambda value: _port(value),
     "ssh_port": lambda value: _port(value),
+    "tensorboard_port": lambda value: _port(value),
     "ssh_keys": lambda value: (
         isinstance(value, list)
         and bool(value)
@@ -282,7 +301,7 @@ def _apart(people):
 
 def ports(person):
     """The ports of the host that a workspace takes."""
-    return [person[key] for key in ("port", "ssh_port") if key in person]
+    return [person[key] for key in ("port", "ssh_port", "tensorboard_port") if key in person]
 
 
 def memory(people):
@@ -473,7 +492,7 @@ def gpus():
 def settings(wish, person):
     """What stands in workspace.json: the person as wished, and what all have."""
     shared = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
-    return dict(shared, base="/{0}/".format(person["name"]), workspace=person)
+    return dict(shared, base="/{0}/".format(person["name"]), network=NETWORK, workspace=person)
 
 
 def digest(token):
@@ -573,13 +592,14 @@ def look(wish):
                 )
     _refuse_users(wish, found, runs)
     if people:
+        network()
         found["image"] = docker("image", "inspect", wish["image"])[0] == 0
         # Nothing is written of an image in which that was not looked for.
         tried = set()
         for name in there():
             if _settings(name).get("image") == wish["image"]:
-                tried |= _parts((_settings(name).get("workspace") or {}).get("kind"))
-        needed = set().union(*(_parts(one["kind"]) for one in people))
+                tried |= _needs(_settings(name).get("workspace") or {})
+        needed = set().union(*(_needs(one) for one in people))
         found["tried"] = found["image"] and needed <= tried
         found["parts"] = sorted(needed)
     return found
@@ -593,6 +613,41 @@ def _settings(name):
 def _parts(kind):
     """What a kind consists of: jupyter, ssh."""
     return {"jupyter", "ssh"} if kind == "both" else {kind or "jupyter"}
+
+
+def _needs(person):
+    """What the image must have for somebody."""
+    more = {"tensorboard"} if "tensorboard_port" in person else set()
+    return _parts(person.get("kind")) | more
+
+
+def network():
+    """Whether our network is there. RefusedError where another one has its name."""
+    code, out, _error = docker("network", "inspect", "--format", shape("json ."), NETWORK)
+    if code:
+        return False
+    found = json.loads(out)
+    option, _, value = APART.partition("=")
+    if LABEL not in (found["Labels"] or {}) or (found["Options"] or {}).get(option) != value:
+        raise RefusedError(
+            "docker has a network {0} that is not of gpu_workspaces; remove it, or what uses "
+            "it, first".format(NETWORK)
+        )
+    return True
+
+
+def connect():
+    """Makes the network where it is missing.
+
+    docker takes one name for two networks, and then starts nothing on either: units that begin at
+    once take turns.
+    """
+    os.makedirs(inside(STATE), mode=0o755, exist_ok=True)
+    with open(inside(STATE + "/.network"), "w", encoding="utf-8") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not network():
+            words = ("--driver", "bridge", "--label", LABEL, "--opt", APART, NETWORK)
+            must(docker("network", "create", *words), "docker network create")
 
 
 def _refuse_users(wish, found, runs):
@@ -707,6 +762,8 @@ def apply(wish):
     given = allocated(every, gpus() if _asks(every) else [], kept())
     for name in found["gone"]:
         _remove(name)
+    if found["gone"] and not there() and network():
+        docker("network", "rm", NETWORK)  # somebody's own container may be on it: then it stays
     names = sorted(found["changes"])
     for name in names:
         _write(name, settings(wish, raw[name]), people[name], given[name], tokens.get(name))
@@ -807,6 +864,7 @@ def command(name):
         *("--label", "{0}={1}".format(REVISION, revision)),
         # A program of root's that somebody puts into a home makes nobody root.
         *("--security-opt", "no-new-privileges"),
+        *("--network", NETWORK),
         # sshd lets people in as root alone; what else runs there is given up to them.
         *("--user", "0:0" if "ssh" in parts else person["user"]),
         *("--workdir", home, "--shm-size", person["shm_size"]),
@@ -819,6 +877,9 @@ def command(name):
             *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
             *("--publish", "{0}:{1}:{2}".format(found["address"], person["port"], JUPYTER)),
         ]
+    if "tensorboard_port" in person:
+        place = ("127.0.0.1", person["tensorboard_port"], TENSORBOARD)
+        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
     if "ssh" in parts:
         place = (found["ssh_address"], person["ssh_port"], SSH)
         arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
@@ -830,13 +891,17 @@ def command(name):
     if person["memory"]:
         # Without the second a container may swap as much again.
         arguments += ["--memory", person["memory"], "--memory-swap", person["memory"]]
+    arguments += _handed(name)
+    return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", start(person)]
+
+
+def _handed(name):
+    """docker's arguments for somebody's GPUs."""
     indices = data(folder(name) + "/gpus.json")
     if indices == "all":
-        arguments += ["--gpus", "all"]
-    elif indices:
-        # docker reads the value as CSV: the quotes keep the indices together.
-        arguments += ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
-    return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", start(person)]
+        return ["--gpus", "all"]
+    # docker reads the value as CSV: the quotes keep the indices together.
+    return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))] if indices else []
 
 
 def start(person):
@@ -851,12 +916,16 @@ def start(person):
         for word, value in SERVED
     ]
     jupyter = START_JUPYTER.format(words, JUPYTER, " ".join(served))
+    board = ""
+    if "tensorboard_port" in person:
+        board = START_TENSORBOARD.format(words, person["name"], TENSORBOARD)
     if "ssh" not in parts:
-        return jupyter
+        return board + jupyter
     script = START_SSH
     told = {"name": person["name"], "uid": uid, "gid": gid, "port": SSH, "shown": SHOWN}
     for key in told:
         script = script.replace("@{0}@".format(key), str(told[key]))
+    script += board
     # Where both run the container ends with Jupyter, and systemd starts it anew.
     return script + ("exec " + SSHD if parts == {"ssh"} else SSHD + " &\n" + jupyter)
 
@@ -986,6 +1055,7 @@ def run(name):
     os.makedirs(inside(STATE), mode=0o755, exist_ok=True)
     if running().get(name) != revision:
         stop(name)
+        connect()
         code, _out, error = docker(*command(name))
         if code:
             stop(name)  # docker leaves one behind that could not begin
@@ -1016,6 +1086,7 @@ def seen(name):
         "port": person.get("port"),
         "address": found["address"],
         "base": found.get("base", "/"),
+        "tensorboard_port": person.get("tensorboard_port"),
         "ssh_port": person.get("ssh_port"),
         "ssh_address": found["ssh_address"],
         "gpus": data(folder(name) + "/gpus.json"),
@@ -1106,7 +1177,7 @@ def proven(name, until):
             return "docker could not start it: {0}".format(state["error"])
         wrong = "nothing of it runs"
         if "container" in state:
-            wrong = _jupyter(place, state) or _ssh(name, state)
+            wrong = _jupyter(place, state) or _ssh(name, state) or _board(name, state)
         if wrong is None:
             break
         if time.time() > until:
@@ -1131,6 +1202,14 @@ def _jupyter(place, state):
         return None
     told = "status {0}".format(status) if status else "no answer"
     return "Jupyter does not take the token: {0}".format(told)
+
+
+def _board(name, state):
+    """Why TensorBoard does not answer; None where it does, or is not wished."""
+    port = state.get("tensorboard_port")
+    if not port or ask("127.0.0.1", port, "/{0}/tensorboard/".format(name))[0] == 200:
+        return None
+    return "TensorBoard does not answer at port {0}".format(port)
 
 
 def _ssh(name, state):
@@ -1167,10 +1246,77 @@ def prove(seconds):
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
     found = {name: proven(name, until) for name in there()}
+    given = handed()
+    for name in found:
+        found[name] = found[name] or given["people"].get(name, {}).get("wrong")
     wrong = ["{0}: {1}".format(name, found[name]) for name in sorted(found) if found[name]]
+    wrong += [given["tensorflow"]["wrong"]] if given["tensorflow"]["wrong"] else []
     if wrong:
         raise RefusedError("; ".join(wrong))
-    return {"proven": sorted(found)}
+    return {"proven": sorted(found), "gpus": given}
+
+
+# In the image: how many GPUs TensorFlow lists, where there is a TensorFlow.
+LIST = (
+    "for one in python python3; do $one -c 'import importlib.util, sys; "
+    'sys.exit(importlib.util.find_spec("tensorflow") is None)\' 2>/dev/null || continue; exec $one '
+    "-c 'import tensorflow; "
+    'print("GPUS", len(tensorflow.config.list_physical_devices("GPU")))\'; done; echo GPUS none'
+)
+
+
+def handed():
+    """{people: {name: {gpus, wrong}}, tensorflow: {gpus, wrong}}: what containers list of GPUs.
+
+    nvidia-smi is asked in everybody's own container. TensorFlow is asked once for an image, in a
+    container beside them with the GPUs of one of them: it would take memory from somebody's limit.
+    """
+    found = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
+    all_uuids, asked = gpus(), None
+    for name in there():
+        indices = data(folder(name) + "/gpus.json")
+        if not indices:
+            continue
+        wanted = all_uuids if indices == "all" else [all_uuids[one] for one in indices]
+        code, out, error = docker("exec", container(name), "nvidia-smi", "-L")
+        listed = re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", out, re.M)
+        wrong = None
+        if code:
+            said = (error or out).strip().splitlines() or ["status {0}".format(code)]
+            wrong = "nvidia-smi fails in its container: {0}".format(said[-1])
+        elif sorted(listed) != sorted(wanted):
+            wrong = "its container lists {0} GPUs ({1}), and {2} were promised ({3})".format(
+                len(listed), ", ".join(listed) or "none", len(wanted), ", ".join(wanted)
+            )
+        found["people"][name] = {"gpus": listed, "wrong": wrong}
+        # Parts of a GPU (MIG) are counted in another way.
+        if wrong is None and "  MIG " not in out:
+            asked = asked or name
+    if asked is not None:
+        found["tensorflow"] = _tensorflow(asked, len(found["people"][asked]["gpus"]))
+    return found
+
+
+def _tensorflow(name, count):
+    """What TensorFlow of the image lists with somebody's GPUs; {gpus: None} where it has none."""
+    image = data(folder(name) + "/workspace.json")["image"]
+    words = ["run", "--rm", "--network", "none", "--user", "65534:65534", "--env", "HOME=/tmp"]
+    arguments = [*words, *_handed(name), "--entrypoint", "/bin/sh", image, "-c", LIST]
+    code, out, error = docker(*arguments)
+    seen = re.search(r"^GPUS (\d+|none)$", out, re.M)
+    if seen is None or code:
+        lines = error.strip().splitlines() or ["status {0}".format(code)]
+        return {"gpus": None, "wrong": "TensorFlow fails in the image: {0}".format(lines[-1])}
+    if seen.group(1) == "none":
+        return {"gpus": None, "wrong": None}
+    told = int(seen.group(1))
+    wrong = None
+    if told != count:
+        said = [line for line in error.splitlines() if "dlopen" in line or "Could not load" in line]
+        wrong = "TensorFlow in the image lists {0} of the {1} GPUs of {2}{3}".format(
+            told, count, name, ": " + said[0].strip()[-200:] if said else ""
+        )
+    return {"gpus": told, "wrong": wrong}
 
 
 def listed():
@@ -1187,6 +1333,9 @@ def listed():
             place = (found.get("address"), mine["port"], found.get("base", "/"))
             words.append("http://{0}:{1}{2}".format(*place))
             words.append("token in {0}/token".format(folder(name)))
+        if "tensorboard_port" in mine:
+            port = mine["tensorboard_port"]
+            words.append("http://127.0.0.1:{0}/{1}/tensorboard/".format(port, name))
         if "ssh_port" in mine:
             words.append("ssh -p {0} {1}@HOST".format(mine["ssh_port"], name))
         rows.append("  ".join(words))
@@ -1197,6 +1346,7 @@ USAGE = """\
 gpu-workspace list          who has what on this host
 gpu-workspace command NAME  the docker command of a workspace
 gpu-workspace compose NAME  the same as a compose file; with --runtime for an old compose
+gpu-workspace gpus          what the workspaces' containers list of their GPUs
 (run, stop, look, image, load, apply and prove are for systemd and Ansible)"""
 
 
@@ -1210,6 +1360,8 @@ def main(argv):
             sys.stdout.write(json.dumps(["docker", *command(rest[0])]) + "\n")
         elif name == "compose" and rest:
             sys.stdout.write(compose(*rest))
+        elif name == "gpus":
+            sys.stdout.write(json.dumps(handed()) + "\n")
         elif name == "run":
             run(rest[0])
         elif name == "stop":

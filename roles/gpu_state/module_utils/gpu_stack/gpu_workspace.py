@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "fc70526204d285f0d75711060a79b4c2a4d33b05c87b4f1c9a236109c3c85446",
+        "8b4022bc151ce7c0f459a12c69f8f936f457f32b9f0b8e5ea405f88dd9071a59",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -102,6 +102,7 @@ def settings(person, options):
         "address": options.get("gpu_workspace_address") or "127.0.0.1",
         "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
         "base": "/{0}/".format(person["name"]),
+        "network": "gpu-workspaces",
         "workspace": person,
     }
 
@@ -195,7 +196,7 @@ def _told(old, new):
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
-    shared = ("image", "root", "address", "ssh_address", "base")
+    shared = ("image", "root", "address", "ssh_address", "base", "network")
     names += [key for key in shared if old.get(key) != new[key]]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
@@ -277,7 +278,7 @@ def stands_in_the_way(context, changes):
 
 def ports(person):
     """The ports of the host that a workspace takes."""
-    return [person[key] for key in ("port", "ssh_port") if key in person]
+    return [person[key] for key in ("port", "ssh_port", "tensorboard_port") if key in person]
 
 
 def sessions(context, name):
