@@ -274,6 +274,14 @@ CASES.update(
 RULES = {rule.id: rule for rule in preflight.RULES}
 
 
+def test_ports_are_named_in_one_order() -> None:
+    ports = {"443": ["apache2"], "80": ["caddy"], "8080": ["x"]}
+    found = {**GOOD, "preflight": {**GOOD["preflight"], "front_door": {**DOOR, "ports": ports}}}
+    changed = [one for one in CHANGES if one["component"] == "gpu_front_door"]
+    told = [one["message"].split()[1] for one in preflight.blockers(found, changed, {}, ROW)]
+    assert told == ["80", "443", "8080"]
+
+
 def test_people_are_named_in_one_order() -> None:
     people = [{**ADA, "name": name, "gpus": [7]} for name in ("eve", "bob")]
     changed = [one for one in CHANGES if one["component"] == "gpu_workspace"]

@@ -130,6 +130,55 @@ def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: st
         assert (digest in log) == (python == module_only)
 
 
+@pytest.mark.parametrize("piped", [True, False])
+def test_of_a_given_key_the_look_gets_its_hash_alone(
+    tmp_path: Path, module_only: str, piped: bool
+) -> None:
+    """Of a file that Ansible Vault keeps, the hash of what it holds."""
+    key, vault = tmp_path / "key.pem", tmp_path / "vault"
+    key.write_text(SECRET + "\n")
+    (tmp_path / "chain.pem").write_text("chain\n")
+    vault.write_text("a password of the vault's")
+    tools = Path(sys.executable).parent
+    subprocess.run(
+        [str(tools / "ansible-vault"), "encrypt", "--vault-password-file", str(vault), str(key)],
+        check=True,
+        capture_output=True,
+    )
+    assert SECRET not in key.read_text()
+    said = {
+        "gpu_front_door_name": "gpu07.example.org",
+        "gpu_front_door_tls": "given",
+        "gpu_front_door_certificate": str(tmp_path / "chain.pem"),
+        "gpu_front_door_key": str(key),
+        "gpu_workspaces": [{"name": "ada", "gpus": "none", "port": 8801}],
+    }
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    result, log = run(
+        *(tmp_path, "-vvv", "-e", f"@{tmp_path / 'said.json'}"),
+        *("--vault-password-file", str(vault)),
+        *("-e", f"ansible_python_interpreter={sys.executable if piped else module_only}"),
+        ANSIBLE_PIPELINING="false",
+    )
+    assert "gpu_front_door" in result["components"], log
+    assert SECRET not in log + json.dumps(result)
+    assert (hashlib.sha256(f"{SECRET}\n".encode()).hexdigest() in log) == (not piped)
+
+
+def test_a_given_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    said = {
+        "gpu_front_door_name": "gpu07.example.org",
+        "gpu_front_door_tls": "given",
+        "gpu_front_door_certificate": "/nonexistent/chain.pem",
+        "gpu_front_door_key": "/nonexistent/key.pem",
+    }
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    result, log = run(tmp_path, "-e", f"@{tmp_path / 'said.json'}")
+    assert result == {}
+    told = "gpu_front_door_certificate: /nonexistent/chain.pem can't be read on this machine"
+    assert told in " ".join(log.split())
+
+
 def test_check_mode_is_changed_with_a_diff(tmp_path: Path) -> None:
     result, log = run(tmp_path, "--check", "--diff")
     assert result["changed"] is True, log

@@ -64,15 +64,21 @@ def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> Non
     data = check_states.doored()
     data["probe"]["front_door"]["page"].update(tls="TLSv1.2", names=["bob", "ada"])
     data["options"]["gpu_workspaces"].reverse()
-    assert {one.result for one in verdicts(data).values()} == {"passed"}
+    data["probe"]["front_door"]["paths"] = {"/bob/": 404, "/ada/api/status": 403}
+    found = verdicts(data)
+    assert {one.result for one in found.values()} == {"passed"}
+    assert found[STRANGERS].detail == "refused: /ada/api/status, /bob/"
 
 
 def test_all_paths_that_answer_are_named() -> None:
     data = check_states.doored()
     paths = {"/eve/api/status": 200, "/ada/api/status": 502}
     data["probe"]["front_door"]["paths"] = paths
-    assert verdicts(data)[STRANGERS].diagnosis == (
-        "/ada/api/status answers with status 502; /eve/api/status answers with status 200"
+    found = verdicts(data)[STRANGERS]
+    assert (
+        found.diagnosis
+        == found.detail
+        == ("/ada/api/status answers with status 502; /eve/api/status answers with status 200")
     )
 
 
