@@ -156,6 +156,7 @@ def test_a_board_is_asked_for_at_jupyters_own_door(host: Host) -> None:
     [
         ({}, "location = /ca.crt", "Strict-Transport-Security"),
         ({"hsts": True}, "Strict-Transport-Security", ":80;"),
+        ({"address": "192.0.2.7", "port": 8443}, "listen 192.0.2.7:8443 ssl;", "0.0.0.0"),  # noqa: S104
         ({"redirect": True}, f"return 301 https://{NAME}$request_uri;", "xyz"),
         (
             {"redirect": True, "port": 8443},
@@ -299,6 +300,16 @@ def made(host: Host, chain: str, key: str, name: str = NAME, days: str = "3") ->
     )  # fmt: skip
 
 
+def test_a_key_that_nobody_reads_any_more_is_not_kept(host: Host) -> None:
+    host.program.apply(wish())
+    made(host, "/c.pem", "/k.pem")
+    host.program.apply(wish(tls="host", certificate="/c.pem", key="/k.pem"))
+    assert host.text(host.program.KEY) is None
+    assert host.text(host.program.CHAIN) is None
+    assert host.text(host.program.CA) is not None
+    assert host.program.look(wish(tls="host", certificate="/c.pem", key="/k.pem"))["changes"] == []
+
+
 def test_a_certificate_that_others_renewed_is_read(host: Host) -> None:
     files = {"tls": "host", "certificate": "/c.pem", "key": "/k.pem"}
     made(host, "/c.pem", "/k.pem")
@@ -410,6 +421,17 @@ def test_a_port_that_others_have_is_refused(host: Host) -> None:
     with pytest.raises(host.program.RefusedError, match=r"port 443 .* is in use by apache2"):
         host.program.look(wish())
     assert host.program.look(wish(port=8443))["changes"] == ["absent"]
+
+
+def test_a_host_without_openssl_says_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert host.program.look(wish())["openssl"] is True
+    real = host.call
+
+    def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
+        return (127, "", "") if command[0] == "openssl" else real(command, timeout)
+
+    monkeypatch.setattr(host.program, "call", call)
+    assert host.program.look(wish())["openssl"] is False
 
 
 def test_an_nginx_that_can_not_ask_is_refused(host: Host) -> None:

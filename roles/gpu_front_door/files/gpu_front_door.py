@@ -245,6 +245,7 @@ def look(wish):
         return {"here": here, "nginx": True, "changes": [], "gone": here}
     check(wish)
     found = {"here": noted is not None, "gone": False, "nginx": os.path.exists(inside(NGINX))}
+    found["openssl"] = call(["openssl", "version"])[0] == 0
     ports = [wish["port"]] + ([80] if wish["redirect"] else [])
     for port in ports:
         others = [one for one in holders(port) if one != "nginx"]
@@ -647,6 +648,10 @@ def apply(wish):
     certified(wish, chain, key)
     put(PAGE, page(wish))
     _take(SITE, site(wish))
+    if wish["tls"] == "host":
+        # Of another way, before; nobody reads them any more.
+        forget(CHAIN)
+        forget(KEY)
     _note(wanted)
     must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
     must(call(["systemctl", "enable", "--now", *TIMERS]), "systemctl enable")

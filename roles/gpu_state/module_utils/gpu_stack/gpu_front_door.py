@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "d9ae549e900af12d9efd1483ed36b3c7f5ffd0a1cc5efcb46614693f829d9b11",
+        "d90d010153f9049fbd42c604c6790ee96b475119a5027c024f3fe988b5c405c3",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
