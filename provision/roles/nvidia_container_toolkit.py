@@ -65,6 +65,19 @@ class ContainerToolkitOptions(Options):
         "required: refuse a host without docker. none: leave docker alone.",
         looked_at=True,
     )
+    nvidia_container_toolkit_docker_engine: Literal["check", "distribution"] = option(
+        "check",
+        "Docker itself. check: what is there is used. distribution: the platform's own docker.io "
+        "is installed where no docker is. It is never removed, and another docker never replaced.",
+        looked_at=True,
+    )
+    nvidia_container_toolkit_containerd: Literal["auto", "required", "none"] = option(
+        "auto",
+        "containerd's configuration. auto: make the runtime known to it where kubelet, crictl or "
+        "nerdctl is there and CRI is not switched off. required: wherever containerd is, and "
+        "refuse a host without. none: leave containerd alone.",
+        looked_at=True,
+    )
     nvidia_container_toolkit_cdi: Literal["auto", "required", "none"] = option(
         "auto",
         "The CDI specification, by which podman gives GPUs to containers. auto: make it and keep "

@@ -26,7 +26,8 @@ FOREIGN = {"storage-driver": "vfs", "log-driver": "json-file", "labels": ["rack=
 PICTURE = (
     "dpkg-query -W -f '${db:Status-Abbrev}${Package}=${Version}\\n'; apt-mark showhold;"
     " find /etc /usr /run/provision -xdev -name __pycache__ -prune -o"
-    " -type f -printf '%p %m %s %T@\\n' 2>/dev/null | sort; docker ps --quiet"
+    " -type f -printf '%p %m %s %T@\\n' 2>/dev/null | sort;"
+    " docker ps --quiet 2>/dev/null || true"
 )
 PLAN = """\
 import json, sys

@@ -74,6 +74,10 @@ def docked() -> dict[str, Any]:
             "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
             "fault": None,
         },
+        "containerd": {
+            "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
+            "runtime": "/usr/bin/nvidia-container-runtime", "owed": False,
+        },
         "cdi": {
             "podman": "4.3.1", "driver": True, "fault": None, "coming": None, "left": None,
             "disabled": [], "dropin": None,
@@ -524,8 +528,21 @@ def docker_states() -> Iterator[State]:
     snap = {**gone, seen + "snap": True}
     words = ("not installed but from snap",)
     yield State(rule, "there is one of snap", {**snap, **required}, words, **here)
-    yield State(rule, "it is not required", snap, **here)
+    yield State(rule, "it is not required", gone, **here)
+    engine = {"nvidia_container_toolkit_docker_engine": "distribution"}
+    coming = {"options": {**required["options"], **engine}}
+    yield State(rule, "the run installs it", {**gone, **coming}, **here)
+    words = ("not installed but from snap",)
+    yield State(rule, "beside one of snap none is installed", {**snap, **coming}, words, **here)
     yield State(rule, "it is there", required, **here)
+    rule, twice = "docker-snap", {seen + "snap": True}
+    words = ("docker is here from snap; the one of snap reads another file", "snap remove docker")
+    yield State(rule, "docker is from snap", snap, words, **here)
+    words = ("docker is here from snap and from a package",)
+    yield State(rule, "docker is here twice", twice, words, **here)
+    yield State(rule, "twice, and required", {**twice, **required}, words, **here)
+    yield State(rule, "docker is left alone", {**snap, **none}, **here)
+    yield State(rule, "it is of a package", {}, **here)
     ours = {PRE + "unfinished": [["nvidia-container-toolkit", "half-installed"]]}
     also = ("dpkg-interrupted",)
     yield State("dpkg-broken", "one of the toolkit's is half installed", ours, also=also, **here)
@@ -541,6 +558,20 @@ def docker_states() -> Iterator[State]:
     yield State(rule, "they live on", {count: 9, PRE + "docker/live_restore": True}, **here)
     yield State(rule, "docker does not run", {count: 1, seen + "running": False}, **here)
     yield State(rule, "docker is left alone", {count: 1, **none}, **here)
+
+
+def containerd_states() -> Iterator[State]:
+    rule, seen = "containerd-config", "found/state/nvidia_container_toolkit/containerd/"
+    required = {"options": {"nvidia_container_toolkit_containerd": "required"}}
+    here, gone, broken = {"base": docked}, {seen + "installed": False}, {seen + "fault": "broken"}
+    words = ("containerd is required, and containerd is not installed", "install it, or set")
+    yield State(rule, "it is required and not there", {**gone, **required}, words, **here)
+    yield State(rule, "it is not required", {**gone, seen + "wanted": False}, **here)
+    words = ("config.toml is left as it is: broken", "repair it")
+    yield State(rule, "config.toml can't be read", broken, words, **here)
+    yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)
+    yield State(rule, "it is nobody's who wants GPUs", {**broken, seen + "wanted": False}, **here)
+    yield State(rule, "it is required and whole", required, **here)
 
 
 def podman_states() -> Iterator[State]:
@@ -699,6 +730,7 @@ def states() -> tuple[State, ...]:
     found += [
         *people_states(),
         *docker_states(),
+        *containerd_states(),
         *podman_states(),
         *workspace_states(),
         *door_states(),

@@ -422,10 +422,12 @@ def tasks(*files: str) -> list[str]:
 
 
 def test_docker_is_asked_before_anything_is_touched_and_again_before_its_restart() -> None:
-    names = tasks("present", "docker")
+    names = tasks("present", "runtimes_look", "docker")
     first = names.index(
-        "present | Stop where docker could not be configured, before anything is touched"
+        "present | Stop where docker, containerd or podman could not be served, "
+        "before anything is touched"
     )
+    assert "runtimes_look | Stop where docker could not be configured" in names
     assert first < names.index("present | Finish what an interrupted dpkg left")
     again, refuse = (
         names.index("docker | Look at docker again"),

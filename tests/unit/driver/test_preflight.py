@@ -18,6 +18,7 @@ DOCKER = {
     "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
     "fault": None,
 }  # fmt: skip
+CONTAINERD = {"installed": True, "wanted": True, "fault": None}
 GOOD: dict[str, Any] = {
     "platform": {"architecture": "x86_64", "distribution": "debian", "release": "11"},
     "container": False,
@@ -35,7 +36,12 @@ GOOD: dict[str, Any] = {
         },
         "cuda": {"version": None},
         "cudnn": {"version": None},
-        "nvidia_container_toolkit": {"version": None, "docker": DOCKER, "cdi": {"podman": None}},
+        "nvidia_container_toolkit": {
+            "version": None,
+            "docker": DOCKER,
+            "cdi": {"podman": None},
+            "containerd": CONTAINERD,
+        },
         "tensorflow": {"version": None},
     },
     "preflight": {
@@ -220,11 +226,28 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False, "snap": True},
             "options": {"nvidia_container_toolkit_docker": "required"},
         },
-        {"state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False, "snap": True}},
+        {"state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False}},
+    ),
+    "docker-snap": (
+        {"state.nvidia_container_toolkit.docker": {**DOCKER, "snap": True}},
+        {
+            "state.nvidia_container_toolkit.docker": {**DOCKER, "snap": True},
+            "options": {"nvidia_container_toolkit_docker": "none"},
+        },
     ),
     "docker-containers": (
         {"preflight.docker": {"count": 2, "live_restore": False}},
         {"preflight.docker": {"count": 2, "live_restore": True}},
+    ),
+    "containerd-config": (
+        {"state.nvidia_container_toolkit.containerd": {**CONTAINERD, "fault": "version 1"}},
+        {
+            "state.nvidia_container_toolkit.containerd": {
+                **CONTAINERD,
+                "wanted": False,
+                "fault": "version 1",
+            }
+        },
     ),
     "podman-too-old": (
         {

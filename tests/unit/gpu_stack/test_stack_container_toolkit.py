@@ -13,7 +13,8 @@ import jinja2
 import pytest
 from converged_host import ELF, Host
 from gpu_stack import nvidia_container_toolkit as toolkit
-from gpu_stack import receipt, removal
+from gpu_stack import preflight, receipt, removal
+from gpu_stack.change import change
 from gpu_stack.context import Result
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
@@ -333,6 +334,31 @@ def test_a_docker_that_is_required_and_not_there_stops_it(host: Host) -> None:
     assert "snap" not in blockers(host, **required)["docker-missing"]
     host.link(toolkit.SNAP, "/usr/bin/snap")
     assert "snap" in blockers(host, **required)["docker-missing"]
+    assert "from snap;" in blockers(host)["docker-snap"]
+    docker(host, CONFIGURED)
+    assert "from snap and from a package" in blockers(host)["docker-snap"]
+
+
+def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
+    """In the order of the plan docker is there before them."""
+    mine = change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here")
+    other = change(toolkit.NAME, toolkit.KEY, None, "as wished", "")
+    comes = change(toolkit.NAME, toolkit.ENGINE, None, "installed", "")
+    found = {"preflight": {"workspaces": {"docker": False}}}
+    options = {"gpu_workspaces": [{"name": "ada"}]}
+    assert preflight.workspace_docker(found, [other, comes, mine], options, {}) == []
+    assert len(preflight.workspace_docker(found, [other, mine], options, {})) == 1
+
+
+def test_docker_itself_comes_where_there_is_none_and_it_is_wished(host: Host) -> None:
+    engine = {"nvidia_container_toolkit_docker_engine": "distribution"}
+    coming = [("docker.io", None, "installed"), (ENTRY, None, toolkit.RUNTIME)]
+    assert items(host) == []
+    assert items(host, **engine) == coming
+    assert blockers(host, **engine, nvidia_container_toolkit_docker="required") == {}
+    assert items(host, **engine, nvidia_container_toolkit_docker="none") == []
+    docker(host, CONFIGURED)
+    assert items(host, **engine) == []
 
 
 def test_an_entry_that_is_put_aside_is_no_conflict_of_keys(host: Host) -> None:

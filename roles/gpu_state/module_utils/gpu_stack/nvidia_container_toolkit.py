@@ -10,7 +10,7 @@ and a test renders both.
 import json
 import re
 
-from . import cdi, dpkg, nvidia_cuda, written
+from . import cdi, containerd, dpkg, nvidia_cuda, written
 from .change import change
 
 NAME = "nvidia_container_toolkit"
@@ -31,6 +31,7 @@ SOCKET = "unix:///var/run/docker.sock"
 OWED = "/run/provision/docker-restart"
 RUNTIME = "nvidia-container-runtime"
 RESTART = "docker daemon"
+ENGINE = "docker.io"
 ENTRY = CONFIG + " runtimes.nvidia"
 # A docker that does not answer must not hold the look for ever.
 PATIENCE = "20"
@@ -43,6 +44,12 @@ def wanted(row):
 
 def docker_wish(options):
     return options.get("nvidia_container_toolkit_docker") or "auto"
+
+
+def installs(seen, options):
+    """Is docker itself to be installed? `seen` is what the look found of it."""
+    engine = options.get("nvidia_container_toolkit_docker_engine") or "check"
+    return engine == "distribution" and docker_wish(options) != "none" and not seen["installed"]
 
 
 def url(row, options):
@@ -160,6 +167,7 @@ def look(context):
         "stale": stale(context, url(row, context.options)),
         "flaws": dpkg.flaws(context, wanted(row)),
         "docker": docker(context),
+        "containerd": containerd.look(context),
         "cdi": cdi.look(context, row["version"]),
     }
 
@@ -234,11 +242,14 @@ _REASONS = {
 
 
 def _docker_changes(found, options):
-    """The runtime's entry, and the restart that makes docker see it."""
+    """Docker itself, the runtime's entry, and the restart that makes docker see it."""
     seen = found["docker"]
-    if docker_wish(options) == "none" or not seen["installed"]:
-        return []
     changes = []
+    if installs(seen, options):
+        reason = "containers need a docker, and there is none"
+        changes.append(change(NAME, ENGINE, None, "installed", reason))
+    elif docker_wish(options) == "none" or not seen["installed"]:
+        return []
     if seen["fault"] is not None or seen["runtime"] != RUNTIME:
         old = seen["fault"] or seen["runtime"]
         reason = "docker gives GPUs to containers by it; all else in the file stays"
@@ -267,5 +278,6 @@ def differ(row, found, options):
     changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
     changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))
     changes.extend(_docker_changes(found, options))
+    changes.extend(containerd.differ(NAME, found["containerd"]))
     changes.extend(cdi.differ(NAME, row["version"], found["cdi"], options))
     return changes

@@ -13,6 +13,7 @@ import re
 
 from . import (
     cdi,
+    containerd,
     dpkg,
     driver_method,
     gpu_front_door,
@@ -978,11 +979,50 @@ def docker_missing(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
     if nvidia_container_toolkit.docker_wish(options) != "required" or seen["installed"]:
         return []
+    if nvidia_container_toolkit.installs(seen, options) and not seen["snap"]:
+        return []
     snap = " but from snap, whose configuration is another file" if seen["snap"] else ""
     return [
         (
             "nvidia_container_toolkit_docker is required, and docker is not installed" + snap,
             "install docker.io or docker-ce, or set nvidia_container_toolkit_docker: auto",
+        )
+    ]
+
+
+def docker_snap(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
+    wish = nvidia_container_toolkit.docker_wish(options)
+    # The rule above says it of one that is required.
+    if not seen["snap"] or wish == "none" or (wish == "required" and not seen["installed"]):
+        return []
+    here = "from snap and from a package" if seen["installed"] else "from snap"
+    return [
+        (
+            "docker is here {0}; the one of snap reads another file than {1}, and its containers "
+            "would get no GPU".format(here, nvidia_container_toolkit.CONFIG),
+            "move its containers to docker.io or docker-ce and `snap remove docker`, or leave "
+            "docker alone with nvidia_container_toolkit_docker: none",
+        )
+    ]
+
+
+def containerd_config(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["containerd"]
+    if containerd.wish(options) == "required" and not seen["installed"]:
+        return [
+            (
+                "nvidia_container_toolkit_containerd is required, and containerd is not installed",
+                "install it, or set nvidia_container_toolkit_containerd: auto",
+            )
+        ]
+    if not seen["wanted"] or seen["fault"] is None:
+        return []
+    return [
+        (
+            "{0} is left as it is: {1}".format(containerd.CONFIG, seen["fault"]),
+            "repair it (`containerd config dump` shows what containerd makes of it), or set "
+            "nvidia_container_toolkit_containerd: none",
         )
     ]
 
@@ -1031,6 +1071,8 @@ def workspace_docker(found, changes, options, _row):
     names = [name for name in gpu_workspace.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
+    if any(one["item"] == nvidia_container_toolkit.ENGINE for one in changes):
+        return []  # the same run brings it, before the workspaces
     return [
         (
             "docker does not answer, and workspaces are its containers ({0})".format(_some(names)),
@@ -1192,7 +1234,9 @@ RULES = (
     Rule("conda", "tensorflow", False, conda_first),
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
+    Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
     Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
+    Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
     Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
     Rule("workspace-docker", gpu_workspace.NAME, True, workspace_docker),
     Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),

@@ -11,6 +11,7 @@ import re
 
 from . import (
     cdi,
+    containerd,
     cuda,
     cudnn,
     dpkg,
@@ -230,7 +231,11 @@ def _blocks(context):
 
 
 def _runtime(context):
-    """Docker's entry for the runtime, where docker's configuration is ours to write."""
+    """The runtime's entries, where the configuration is ours to write."""
+    return _of_docker(context) + containerd.remains(context)
+
+
+def _of_docker(context):
     if nvidia_container_toolkit.docker_wish(context.options) == "none":
         return []
     text = context.read(nvidia_container_toolkit.CONFIG)
