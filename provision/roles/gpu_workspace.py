@@ -88,7 +88,8 @@ class GpuWorkspaceOptions(Options):
     gpu_workspaces: list[dict[str, Any]] = option(
         [],
         "The people who get a workspace, each as {name, gpus, port}, with kind ssh or both also "
-        "{ssh_port, ssh_keys}, and shared, cpus, memory, shm_size, user, volumes where needed. "
+        "{ssh_port, ssh_keys}, and tensorboard_port, shared, cpus, memory, shm_size, user, volumes "
+        "where needed. "
         "Who is no longer named is stopped; the home stays. Literal data, and no secrets.",
         looked_at=True,
         example='[{name: ada, gpus: 1, port: 8801, cpus: 4, memory: "16g"}]',

@@ -35,6 +35,8 @@ OTHER_STACK = (
     "gpu_workspace.runs",
     "gpu_workspace.jupyter",
     "gpu_workspace.ssh",
+    "gpu_workspace.tensorboard",
+    "gpu_workspace.gpus",
     "gpu_workspace.limits",
     "gpu_front_door.answers",
     "gpu_front_door.page",
@@ -146,14 +148,27 @@ def shared() -> dict[str, Any]:
     """The machine with workspaces for two; made up, not recorded."""
     data = machine()
     data["options"]["gpu_workspaces"] = [
-        {"name": "ada", "gpus": [0], "port": 8801, "cpus": 0.5, "memory": "512m"},
+        {
+            "name": "ada",
+            "gpus": [0],
+            "port": 8801,
+            "cpus": 0.5,
+            "memory": "512m",
+            "tensorboard_port": 8901,
+        },
         {"name": "bob", "gpus": "none", "kind": "ssh", "ssh_port": 2202},
     ]
     limits = {"cpu": ["50000"], "memory": ["536870912"]}
     one = {"unit": "active", "error": None, "status": 403, "ssh": None, "limits": limits}
+    one["tensorboard"] = 200
     free = {"cpu": ["-1"], "memory": ["9223372036854771712"]}
     data["probe"]["workspaces"] = {"ada": one, "bob": {**one, "limits": free}}
     data["probe"]["workspaces"]["bob"] |= {"status": None, "ssh": "publickey"}
+    data["probe"]["workspaces"]["bob"]["tensorboard"] = None
+    data["probe"]["handed"] = {
+        "people": {"ada": {"gpus": ["GPU-a"], "wrong": None}},
+        "tensorflow": {"gpus": 1, "wrong": None},
+    }
     return data
 
 
@@ -999,6 +1014,8 @@ def workspace_states() -> Iterator[State]:
     ada = "probe/workspaces/ada"
     runs, answers, limits = (f"gpu_workspace.{name}" for name in ("runs", "jupyter", "limits"))
     ssh, bob = "gpu_workspace.ssh", "probe/workspaces/bob/ssh"
+    board, gpus, handed = "gpu_workspace.tensorboard", "gpu_workspace.gpus", "probe/handed"
+    lost = "nvidia-smi fails in its container: Failed to initialize NVML: Unknown Error"
     port = "driver failed: port is already allocated"
     for check, fact, changes, words in (
         (runs, "somebody stopped a unit", {f"{ada}/unit": "inactive"}, "ada: its unit is inactive"),
@@ -1013,6 +1030,21 @@ def workspace_states() -> Iterator[State]:
         ),
         (ssh, "sshd does not answer", {bob: ""}, "bob: sshd does not answer at its port"),
         (ssh, "a password would do", {bob: "publickey,password"}, "by publickey,password"),
+        (
+            board,
+            "nothing answers",
+            {f"{ada}/tensorboard": None},
+            "ada: nothing answers at its port",
+        ),
+        (board, "another program answers", {f"{ada}/tensorboard": 404}, "answers with status 404"),
+        (gpus, "a container lost its GPUs", {f"{handed}/people/ada/wrong": lost}, f"ada: {lost}"),
+        (gpus, "a container was not asked", {f"{handed}/people": {}}, "ada: it was not asked"),
+        (
+            gpus,
+            "TensorFlow of the image lists none",
+            {f"{handed}/tensorflow/wrong": "TensorFlow in the image lists 0"},
+            "TensorFlow in the image lists 0",
+        ),
         (
             limits,
             "the memory has no limit",

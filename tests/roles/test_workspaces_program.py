@@ -54,6 +54,8 @@ def person(name: str = "ada", **more: Any) -> dict[str, Any]:
         ([{"name": "ada", "gpus": 1}], "ada needs port"),
         ([person(kind="shell")], "ada: kind is jupyter, ssh or both"),
         ([person(kind="ssh", ssh_port=1, ssh_keys=[KEY])], "ada: port has no meaning for kind ssh"),
+        ([person(tensorboard_port=0)], "ada: tensorboard_port is a number from 1"),
+        ([person(tensorboard_port=8801)], "port 8801 is said twice (ada and ada)"),
         ([person(ssh_port=1)], "ada: ssh_port has no meaning for kind jupyter"),
         ([person(kind="both", ssh_port=1)], "ada needs ssh_keys: a list of public keys"),
         ([person(kind="both", ssh_keys=[KEY])], "ada needs ssh_port: a number"),
@@ -468,7 +470,8 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
     words = " ".join(told)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
-        "--security-opt no-new-privileges --user 1000:1000 --workdir /home/ada --shm-size 1g",
+        "--security-opt no-new-privileges --network gpu-workspaces --user 1000:1000",
+        "--workdir /home/ada --shm-size 1g",
         "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
         "--publish 127.0.0.1:8801:8888",
         "--mount type=bind,src=/srv/homes/ada,dst=/home/ada --mount",
@@ -890,3 +893,189 @@ def test_sshd_offers_keys_and_nothing_else(
     state = {"ssh_port": 2201, "ssh_address": "0.0.0.0"}  # noqa: S104 as wished
     assert (program._ssh("ada", state) is not None) == wrong
     assert program._ssh("ada", {"ssh_port": None}) is None
+
+
+# TensorBoard, the network, and what containers list
+
+
+def test_tensorboard_is_published_at_this_host_alone(machine: Machine) -> None:
+    program.apply(wish({**ADA, "tensorboard_port": 8901}, address="0.0.0.0"))  # noqa: S104
+    words = program.command("ada")
+    assert words[words.index("127.0.0.1:8901:6006") - 1] == "--publish"
+    script = words[-1]
+    assert "--logdir=/home/ada/logs --host=0.0.0.0 --port=6006" in script
+    assert "--path_prefix=/ada/tensorboard" in script
+    # Beside Jupyter, and begun anew where it ends.
+    assert script.startswith("while :; do\n    mkdir -p /home/ada/logs")
+    assert script.index("done &") < script.index("for one in jupyter-lab")
+    program.apply(wish(ADA))
+    assert "tensorboard" not in " ".join(program.command("ada"))
+
+
+def test_tensorboard_of_the_ssh_kind_is_the_persons(keyed: Machine) -> None:
+    words = {"kind": "ssh", "ssh_port": 2201, "ssh_keys": [KEY], "tensorboard_port": 8901}
+    program.apply(wish({"name": "ada", "gpus": "none", **words}))
+    script = program.command("ada")[-1]
+    given_up = "setpriv --reuid=1000 --regid=1000 --clear-groups "
+    assert f"    {given_up}tensorboard --logdir=/home/ada/logs" in script
+    assert script.rstrip().endswith('exec "$(command -v sshd || echo /usr/sbin/sshd)" "$@"')
+
+
+def test_an_image_is_tried_for_tensorboard_where_somebody_wants_it(machine: Machine) -> None:
+    program.apply(wish(ADA))
+    found = program.look(wish({**ADA, "tensorboard_port": 8901}))
+    assert (found["tried"], found["parts"]) == (False, ["jupyter", "tensorboard"])
+
+
+def test_an_image_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (0, "lacks tensorboard\n", "")
+    monkeypatch.setattr(program, "docker", lambda *_words, **_more: said)
+    with pytest.raises(program.RefusedError, match="has no tensorboard in its PATH"):
+        program.image(IMAGE, "jupyter", "tensorboard")
+
+
+def test_all_are_on_one_network_that_is_made_once(machine: Machine) -> None:
+    program.connect()
+    program.connect()
+    (made,) = machine.told("docker", "--host", program.SOCKET, "network", "create")
+    assert made[-3:] == ["--opt", "com.docker.network.bridge.enable_icc=false", "gpu-workspaces"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"Labels": {}, "Options": {}},
+        {"Labels": None, "Options": None},
+        {"Labels": {"gpu-workspace": ""}, "Options": {}},
+        {"Labels": {}, "Options": {"com.docker.network.bridge.enable_icc": "false"}},
+    ],
+)
+def test_a_network_of_that_name_that_is_not_ours_is_refused(
+    machine: Machine, other: dict[str, Any]
+) -> None:
+    machine.networks["gpu-workspaces"] = other
+    with pytest.raises(program.RefusedError, match="gpu-workspaces that is not of gpu_workspaces"):
+        program.look(wish(ADA))
+    assert machine.told("systemctl") == []
+
+
+def test_the_network_goes_with_the_last_of_them(machine: Machine) -> None:
+    program.apply(wish(ADA, BOB))
+    program.connect()
+    program.apply(wish(BOB))
+    assert "gpu-workspaces" in machine.networks
+    program.apply(wish())
+    assert machine.networks == {}
+
+
+def test_an_image_that_is_built_is_named_by_all_that_goes_in(machine: Machine) -> None:
+    made_of = {"base": "sha256:a", "packages": [], "recipe": "b", "stack": {"tensorflow": {}}}
+    names = {program.look(wish(ADA, build=made_of))["reference"]}
+    assert all(one.startswith("gpu-workspace-built:") for one in names)
+    for key, value in (("base", "sha256:b"), ("packages", ["git"]), ("stack", {})):
+        names.add(program.look(wish(ADA, build={**made_of, key: value}))["reference"])
+    assert len(names) == 4
+    assert program.look(wish(ADA, build={}))["reference"] == IMAGE
+
+
+class Handing:
+    """docker on a host where containers list some GPUs."""
+
+    def __init__(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lists = {"ada": [UUIDS[0]], "bob": UUIDS}
+        self.tensorflow = (0, "GPUS 1\n", "")
+        self.runs: list[tuple[str, ...]] = []
+        real = machine.call
+
+        def call(command: list[str], **options: Any) -> tuple[int, str, str]:
+            words = command[3:]
+            if words[:1] == ["exec"]:
+                found = self.lists[words[1].removeprefix("gpu-workspace-")]
+                if not found:
+                    return 9, "", "Failed to initialize NVML: Unknown Error\n"
+                rows = [f"GPU {n}: T4 (UUID: {one})" for n, one in enumerate(found)]
+                return 0, "\n".join(rows), ""
+            if words[:1] == ["run"]:
+                self.runs.append(tuple(words))
+                return self.tensorflow
+            return real(command, **options)
+
+        monkeypatch.setattr(program, "call", call)
+
+
+@pytest.fixture
+def handing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Handing:
+    both = ({**ADA, "shared": True}, person("bob", port=8802, gpus="all", shared=True))
+    program.apply(wish(*both, person("eve", port=8803)))
+    return Handing(machine, monkeypatch)
+
+
+def test_containers_that_list_what_was_promised(handing: Handing) -> None:
+    assert program.handed() == {
+        "people": {
+            "ada": {"gpus": UUIDS[:1], "wrong": None},
+            "bob": {"gpus": UUIDS, "wrong": None},
+        },
+        "tensorflow": {"gpus": 1, "wrong": None},
+    }
+    # Once for all, beside their containers and within nobody's limits.
+    (run,) = handing.runs
+    assert '--gpus "device=0" --entrypoint /bin/sh' in " ".join(run)
+    assert "--memory" not in run
+
+
+@pytest.mark.parametrize(
+    ("listed", "wrong"),
+    [
+        ([], "nvidia-smi fails in its container: Failed to initialize NVML: Unknown Error"),
+        (UUIDS[:2], "its container lists 2 GPUs (GPU-aaaaaaaa, GPU-bbbbbbbb), and 1 were promised"),
+        (UUIDS[1:2], "its container lists 1 GPUs (GPU-bbbbbbbb), and 1 were promised (GPU-aaa"),
+    ],
+)
+def test_a_container_that_lists_others_is_named(
+    handing: Handing, listed: list[str], wrong: str
+) -> None:
+    handing.lists["ada"] = listed
+    found = program.handed()["people"]
+    assert found["ada"]["wrong"].startswith(wrong)
+    assert found["bob"]["wrong"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "gpus", "wrong"),
+    [
+        ((0, "GPUS none\n", ""), None, None),
+        ((0, "GPUS 0\n", "x\nCould not load dynamic library 'libcudnn.so.8'\n"), 0, "libcudnn"),
+        ((0, "GPUS 2\n", ""), 2, "lists 2 of the 1 GPUs of ada"),
+        ((1, "", "ImportError: no numpy\n"), None, "TensorFlow fails in the image: ImportError"),
+        ((0, "", ""), None, "TensorFlow fails in the image: status 0"),
+    ],
+)
+def test_what_tensorflow_of_the_image_lists(
+    handing: Handing, answer: tuple[int, str, str], gpus: int | None, wrong: str | None
+) -> None:
+    handing.tensorflow = answer
+    found = program.handed()["tensorflow"]
+    assert found["gpus"] == gpus
+    assert found["wrong"] is None if wrong is None else wrong in found["wrong"]
+
+
+def test_gpus_that_a_container_does_not_list_fail_the_proof(
+    handing: Handing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "proven", lambda _name, _until: None)
+    assert program.prove("1")["proven"] == ["ada", "bob", "eve"]
+    handing.lists["ada"] = []
+    with pytest.raises(program.RefusedError, match="ada: nvidia-smi fails in its container"):
+        program.prove("1")
+
+
+def test_the_script_tells_none_where_there_is_no_tensorflow() -> None:
+    """For real: this Python has none, or has one; either way a line that is understood."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", program.LIST.replace('"tensorflow"', '"no_such_module"')],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "GPUS none\n"

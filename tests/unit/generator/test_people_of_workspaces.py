@@ -163,3 +163,55 @@ def test_two_groups_that_differ_show_no_values() -> None:
     with pytest.raises(InputError, match="differ in gpu_workspace_tokens") as error:
         parse(export, Words(all_options(), PREFIXES, JUDGES), Sources({}))
     assert (SECRET in error.value.got, error.value.got) == (False, "a: ...; b: ...")
+
+
+BASE = "docker.io/library/debian@sha256:" + "b" * 64
+BUILT: dict[str, Any] = {
+    "gpu_stack": {"tensorflow": "2.9", "container_toolkit": True, "packages": ["jupyterlab"]},
+    "gpu_workspace_image": None,
+    "gpu_workspace_base": BASE,
+}
+KEY = "ssh-ed25519 " + "A" * 68
+SSH = {"name": "ada", "kind": "ssh", "gpus": [0], "ssh_port": 2201, "ssh_keys": [KEY]}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"gpu_stack": {**BUILT["gpu_stack"], "packages": ["notebook>=6", "pandas"]}},
+        {
+            "gpu_workspace_base": None,
+            "gpu_workspace_base_file": "/a",
+            "gpu_workspace_base_sha256": "a" * 64,
+        },
+        # Nobody has Jupyter there.
+        {"gpu_stack": GOOD["gpu_stack"], "gpu_workspaces": [SSH]},
+    ],
+)
+def test_an_image_can_be_built(changed: dict[str, Any]) -> None:
+    fleet(**{**BUILT, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"gpu_workspace_image": IMAGE}, "got: gpu_workspace_image, gpu_workspace_base"),
+        ({"gpu_workspace_base": "debian:11"}, "names no one image"),
+        ({"gpu_workspace_base_sha256": "a" * 64, "gpu_workspace_base": None}, "need one image"),
+        ({"gpu_workspace_base_sha256": "a" * 64}, "need one image"),
+        (
+            {"gpu_workspace_base": None, "gpu_workspace_base_file": "/a"},
+            "the workspaces need one image",
+        ),
+        ({"gpu_stack": GOOD["gpu_stack"]}, "ada cannot get Jupyter"),
+        ({"gpu_stack": {**BUILT["gpu_stack"], "packages": ["pandas"]}}, "got: packages: [pandas]"),
+        (
+            {"gpu_workspaces": [SSH], "gpu_workspace_packages": ["git"]},
+            "ada cannot get SSH: the image is built without sshd",
+        ),
+        ({"gpu_workspace_packages": ["git; reboot"]}, "is no name of a package"),
+    ],
+)
+def test_an_image_that_could_not_serve_them_is_refused(changed: dict[str, Any], words: str) -> None:
+    assert words in str(refused(**{**BUILT, **changed}))

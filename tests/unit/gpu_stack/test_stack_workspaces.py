@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import converged_host as made
 import pytest
+import yaml
 from converged_host import Host
 from gpu_stack import gpu_workspace as workspaces
 from gpu_stack.context import Context, Result
 
+from provision.roles.gpu_workspace import variables as generated
+
+GOLDEN = Path(__file__).parents[2] / "labs" / "golden" / "lock.yml"
 ROLE = Path(__file__).parents[3] / "roles" / "gpu_workspace" / "files"
 SHIPPED = {
     "/usr/local/sbin/gpu-workspace": ROLE / "gpu_workspace.py",
@@ -273,3 +278,67 @@ def test_sshds_port_is_a_port_too(host: Docked) -> None:
     host.give(ssh)
     assert in_the_way(host, {**ssh, "memory": "3g"}, BOB)["ports"] == []
     assert in_the_way(host, {**ssh, "memory": "3g"}, BOB)["in_use"] == {}
+
+
+# the image that is built on the host
+
+BASE = "docker.io/library/debian@sha256:" + "b" * 64
+BUILT: dict[str, Any] = {"gpu_workspace_image": "", "gpu_workspace_base": BASE}
+ROW: dict[str, Any] = yaml.safe_load(GOLDEN.read_text("utf-8"))["gpu_lock"]
+(STACK,) = ROW["stacks"].values()
+
+
+def test_the_recipe_is_known_by_its_hash() -> None:
+    """Where this fails the Containerfile has changed: put its SHA-256 into RECIPE."""
+    found = hashlib.sha256((ROLE / "Containerfile").read_bytes()).hexdigest()
+    assert found == workspaces.RECIPE
+
+
+def test_the_generator_and_the_look_take_the_same_of_a_lock() -> None:
+    """Two copies of one function: one goes to the hosts, one makes the project."""
+    assert generated("", STACK) == {"gpu_workspace_stack": workspaces.locked(STACK)}
+    wheels = {"tensorflow": STACK["tensorflow"]}
+    assert generated("", wheels) == {"gpu_workspace_stack": workspaces.locked(wheels)}
+    assert workspaces.locked(wheels)["env"] == {"path": [], "xla": ""}
+    assert generated("", {}) == {}
+    assert set(workspaces.locked(STACK)) == {"tensorflow", "cuda", "cudnn", "env"}
+
+
+def test_the_look_and_the_program_name_an_image_alike() -> None:
+    """The program is told by the role's vars what the look works out for itself."""
+    made_of = {
+        "base": BASE,
+        "packages": ["git"],
+        "places": ["/srv/tf", "/opt/nvidia/cudnn"],
+        "recipe": workspaces.RECIPE,
+        "stack": workspaces.locked(STACK),
+    }
+    program = runpy.run_path(str(ROLE / "gpu_workspace.py"))
+    options = {**BUILT, "gpu_workspace_packages": ["git"], "tensorflow_root": "/srv/tf"}
+    told = workspaces.told(options, STACK)
+    assert workspaces.image(told) == program["named"]({"build": made_of})["image"]
+    by_file = {"gpu_workspace_base_sha256": "c" * 64}
+    assert workspaces.built({**options, **by_file}, STACK) != workspaces.built(options, STACK)
+
+
+def test_another_lock_changes_all_who_use_the_image(host: Docked) -> None:
+    options = {**BUILT, "gpu_workspaces": [ADA, BOB]}
+    names = {workspaces.built(options, row) for row in (STACK, {})}
+    for change in (
+        {"tensorflow": {**STACK["tensorflow"], "requirements_sha256": "0" * 64}},
+        {"cudnn": {**STACK["cudnn"], "sha256": "0" * 64}},
+        {"cuda": {**STACK["cuda"], "packages": {"runtime": {}, "toolkit": {}}}},
+    ):
+        names.add(workspaces.built(options, {**STACK, **change}))
+    assert len(names) == 5
+    told = [item for item, _old, _new, why in changes(host, **BUILT) if "image" in why]
+    assert told == ["workspace ada", "workspace bob"]
+
+
+def test_without_a_base_the_image_is_the_one_that_is_said() -> None:
+    assert workspaces.built(OPTIONS, STACK) is None
+    assert workspaces.told(OPTIONS, STACK) is OPTIONS
+
+
+def test_tensorboards_port_is_one_of_the_hosts(host: Docked) -> None:
+    assert workspaces.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]

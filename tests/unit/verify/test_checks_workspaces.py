@@ -16,11 +16,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
 
+from provision.verify import conftest as session
 from provision.verify import probe
 from provision.verify.checks import Verdict
 
-RUNS, JUPYTER, SSH, LIMITS = (
-    f"gpu_workspace.{name}" for name in ("runs", "jupyter", "ssh", "limits")
+RUNS, JUPYTER, SSH, BOARD, GPUS, LIMITS = (
+    f"gpu_workspace.{name}" for name in ("runs", "jupyter", "ssh", "tensorboard", "gpus", "limits")
 )
 
 
@@ -34,6 +35,8 @@ def test_a_host_with_good_workspaces_passes() -> None:
         RUNS: ("passed", "active: ada, bob"),
         JUPYTER: ("passed", "refused without a token: ada"),
         SSH: ("passed", "by key alone: bob"),
+        BOARD: ("passed", "answers: ada"),
+        GPUS: ("passed", "nvidia-smi: ada 1; TensorFlow 1"),
         LIMITS: ("passed", "as wished: ada, bob"),
     }
 
@@ -148,7 +151,8 @@ class Refusing(http.server.BaseHTTPRequestHandler):
     """A Jupyter that lets nobody in."""
 
     def do_GET(self) -> None:
-        self.send_response(403 if self.path == "/api/status" else 404)
+        known = {"/api/status": 403, "/ada/tensorboard/": 200}
+        self.send_response(known.get(self.path, 404))
         self.end_headers()
 
     def log_message(self, *_arguments: Any) -> None:
@@ -184,7 +188,12 @@ def test_the_probe_reads_what_the_program_left_for_all(
 ) -> None:
     files = {
         "/run/gpu-workspace/ada.json": json.dumps(
-            {"address": "127.0.0.1", "port": jupyter, "groups": {"cpu": "/c", "memory": "/m"}}
+            {
+                "address": "127.0.0.1",
+                "port": jupyter,
+                "tensorboard_port": jupyter,
+                "groups": {"cpu": "/c", "memory": "/m"},
+            }
         ),
         "/run/gpu-workspace/bob.json": json.dumps({"error": "no such image"}),
         "/run/gpu-workspace/eve.json": "{cut off",
@@ -206,6 +215,7 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "unit": "active",
             "error": None,
             "status": 403,
+            "tensorboard": 200,
             "ssh": None,
             "limits": {"cpu": ["50000", "100000"], "memory": ["536870912"]},
         },
@@ -213,8 +223,44 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "unit": "activating",
             "error": "no such image",
             "status": None,
+            "tensorboard": None,
             "ssh": None,
             "limits": {},
         },
-        "eve": {"unit": "", "error": None, "status": None, "ssh": None, "limits": {}},
+        "eve": {
+            "unit": "",
+            "error": None,
+            "status": None,
+            "tensorboard": None,
+            "ssh": None,
+            "limits": {},
+        },
     }
+
+
+def test_where_nobody_has_gpus_or_tensorboard_they_are_not_asked_for() -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"] = data["options"]["gpu_workspaces"][1:]
+    found = verdicts(data)
+    assert (found[BOARD].result, found[GPUS].result) == ("not_applicable", "not_applicable")
+    assert found[BOARD].detail == "nobody's workspace has TensorBoard"
+    assert found[GPUS].detail == "nobody's workspace has GPUs"
+
+
+def test_what_docker_was_not_asked_is_not_passed() -> None:
+    """testinfra alone asks as the ordinary user, and docker answers root."""
+    data = check_states.shared()
+    del data["probe"]["handed"]
+    assert verdicts(data)[GPUS].result == "not_applicable"
+
+
+def test_an_image_without_tensorflow_is_said() -> None:
+    data = check_states.shared()
+    data["probe"]["handed"]["tensorflow"]["gpus"] = None
+    assert "the image has no TensorFlow" in verdicts(data)[GPUS].detail
+
+
+@pytest.mark.parametrize(("answer", "kept"), [('{"people": {}}', True), ("", False), ("x", False)])
+def test_the_answer_of_docker_comes_with_the_probe(answer: str, kept: bool) -> None:
+    entry = {"stdout": session.MARK + "{}", "handed": answer}
+    assert ("handed" in session.seen_of(entry, None).probe) is kept
