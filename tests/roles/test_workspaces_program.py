@@ -822,6 +822,7 @@ def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
         "-f /dev/null",
         "-o AllowUsers=ada",
         "-o PasswordAuthentication=no -o KbdInteractiveAuthentication=no",
+        "-o ChallengeResponseAuthentication=no",
         "-o UsePAM=no -o PermitRootLogin=prohibit-password",
         "AuthorizedKeysFile=/run/gpu-workspace/authorized_keys",
         'exec "$(command -v sshd',
@@ -1065,9 +1066,33 @@ def test_gpus_that_a_container_does_not_list_fail_the_proof(
 ) -> None:
     monkeypatch.setattr(program, "proven", lambda _name, _until: None)
     assert program.prove("1")["proven"] == ["ada", "bob", "eve"]
+    handing.tensorflow = (0, "GPUS 0\n", "")
+    with pytest.raises(program.RefusedError, match="TensorFlow in the image lists 0 of the 1"):
+        program.prove("1")
     handing.lists["ada"] = []
     with pytest.raises(program.RefusedError, match="ada: nvidia-smi fails in its container"):
         program.prove("1")
+
+
+def test_a_tensorboard_that_does_not_answer_fails_the_proof(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {"container": "c", "tensorboard_port": 8901, "ssh_port": None, "gpus": []}
+    machine.put("/run/gpu-workspace/ada.json", json.dumps(state))
+    asked: list[tuple[Any, ...]] = []
+    answers = {200: None, 404: "TensorBoard does not answer at port 8901", None: "TensorBoard"}
+    monkeypatch.setattr(program, "limits", lambda _state: None)
+    monkeypatch.setattr(program, "call", lambda _command: (0, "active", ""))
+    for status, wrong in answers.items():
+
+        def ask(*told: Any, status: int | None = status) -> tuple[int | None, str]:
+            asked.append(told)
+            return status, ""
+
+        monkeypatch.setattr(program, "ask", ask)
+        found = program.proven("ada", 0)
+        assert found is None if wrong is None else wrong in found
+    assert set(asked) == {("127.0.0.1", 8901, "/ada/tensorboard/")}
 
 
 def test_the_script_tells_none_where_there_is_no_tensorflow() -> None:
