@@ -161,6 +161,12 @@ class GpuWorkspaceOptions(Options):
         identity=True,
         wish='gpu_stack: {tensorflow: "2.9", packages: [jupyterlab]}',
     )
+    gpu_workspace_places: list[str] = option(
+        ["/opt/tensorflow", "/opt/nvidia/cudnn"],
+        "Where the host has TensorFlow's environments and cuDNN; they lie there in the image too.",
+        identity=True,
+        wish="tensorflow_root and cudnn_root",
+    )
     gpu_workspace_root: str = option(
         "/srv/gpu-workspaces",
         "Directory of the homes, one for each person; no run removes one.",
@@ -216,7 +222,14 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
         found["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256", "soname")}
     env = env or {}
     found["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
-    return {"gpu_workspace_stack": found}
+    return {
+        "gpu_workspace_stack": found,
+        # Those of the roles that bring them, as the inventory has them.
+        "gpu_workspace_places": [
+            "{{ tensorflow_root | default('/opt/tensorflow') }}",
+            "{{ cudnn_root | default('/opt/nvidia/cudnn') }}",
+        ],
+    }
 
 
 @dataclass(frozen=True)

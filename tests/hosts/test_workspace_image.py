@@ -39,8 +39,9 @@ PEOPLE: list[dict[str, Any]] = [
 LISTS = "import tensorflow as tf; print(len(tf.config.list_physical_devices('GPU')))"
 # As TensorFlow's own guide writes an event: https://www.tensorflow.org/tensorboard/get_started
 EVENT = """\
+import os
 import tensorflow as tf
-with tf.summary.create_file_writer('/home/ada/logs/first').as_default():
+with tf.summary.create_file_writer(os.path.expanduser('~/logs/first')).as_default():
     tf.summary.scalar('loss', 0.25, step=1)
 """
 NOTEBOOK = {
@@ -143,7 +144,7 @@ def test_the_image_has_the_hosts_own_lock(built: Built) -> None:
 
 
 def test_a_notebook_run_by_the_workspaces_jupyter_lists_them(built: Built) -> None:
-    built.inside("bob", "sh", "-c", "cat > /home/bob/gpus.ipynb", stdin=json.dumps(NOTEBOOK))
+    built.inside("bob", "sh", "-c", "cat > ~/gpus.ipynb", stdin=json.dumps(NOTEBOOK))
     person = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "sh", "-c")
     run = "cd && jupyter nbconvert --to notebook --execute --output out.ipynb gpus.ipynb"
     built.inside("bob", *person, run)

@@ -40,8 +40,7 @@ def wish(**more: Any) -> dict[str, Any]:
         "base": "debian@sha256:" + SHA,
         "containerfile": (FILES / "Containerfile").read_text("utf-8"),
         "packages": ["tmux"],
-        "tensorflow_root": "/opt/tensorflow",
-        "cudnn_root": "/opt/nvidia/cudnn",
+        "places": ["/opt/tensorflow", "/opt/nvidia/cudnn"],
         "stack": {
             "tensorflow": {"version": "2.9.3", "python": "3.9", "requirements_sha256": SHA},
             "cuda": {

@@ -16,6 +16,7 @@ import yaml
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
+HOME = "/home/ada"
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
 KEY = "ssh-ed25519 " + "A" * 68 + " ada@laptop"
 UUIDS = ["GPU-aaaaaaaa", "GPU-bbbbbbbb", "GPU-cccccccc"]
@@ -904,10 +905,10 @@ def test_tensorboard_is_published_at_this_host_alone(machine: Machine) -> None:
     words = program.command("ada")
     assert words[words.index("127.0.0.1:8901:6006") - 1] == "--publish"
     script = words[-1]
-    assert "--logdir=/home/ada/logs --host=0.0.0.0 --port=6006" in script
+    assert f"--logdir={HOME}/logs --host=0.0.0.0 --port=6006" in script
     assert "--path_prefix=/ada/tensorboard" in script
     # Beside Jupyter, and begun anew where it ends.
-    assert script.startswith("while :; do\n    mkdir -p /home/ada/logs")
+    assert script.startswith(f"while :; do\n    mkdir -p {HOME}/logs")
     assert script.index("done &") < script.index("for one in jupyter-lab")
     program.apply(wish(ADA))
     assert "tensorboard" not in " ".join(program.command("ada"))
@@ -918,7 +919,7 @@ def test_tensorboard_of_the_ssh_kind_is_the_persons(keyed: Machine) -> None:
     program.apply(wish({"name": "ada", "gpus": "none", **words}))
     script = program.command("ada")[-1]
     given_up = "setpriv --reuid=1000 --regid=1000 --clear-groups "
-    assert f"    {given_up}tensorboard --logdir=/home/ada/logs" in script
+    assert f"    {given_up}tensorboard --logdir={HOME}/logs" in script
     assert script.rstrip().endswith('exec "$(command -v sshd || echo /usr/sbin/sshd)" "$@"')
 
 

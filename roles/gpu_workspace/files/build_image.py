@@ -85,7 +85,7 @@ def environment(wish):
     """TensorFlow's environment on the host, finished from the lock's requirements."""
     locked = wish["stack"]["tensorflow"]
     name = "{0}-{1}".format(locked["version"], locked["requirements_sha256"][:8])
-    place = "{0}/{1}".format(wish["tensorflow_root"], name)
+    place = "{0}/{1}".format(wish["places"][0], name)
     try:
         found = json.loads(text(place + "/.provision.json") or "{}")
     except ValueError:
@@ -132,7 +132,7 @@ def cudnn(wish):
     locked = wish["stack"].get("cudnn")
     if not locked:
         return None
-    place = "{0}/{1}-cuda{2}".format(wish["cudnn_root"], locked["version"], locked["cuda"])
+    place = "{0}/{1}-cuda{2}".format(wish["places"][1], locked["version"], locked["cuda"])
     if not os.path.isdir(inside(place)):
         raise RefusedError(
             "this host has no {0}, and the image is made of it: run without tags that leave cuDNN "

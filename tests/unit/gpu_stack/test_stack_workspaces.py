@@ -296,9 +296,9 @@ def test_the_recipe_is_known_by_its_hash() -> None:
 
 def test_the_generator_and_the_look_take_the_same_of_a_lock() -> None:
     """Two copies of one function: one goes to the hosts, one makes the project."""
-    assert generated("", STACK) == {"gpu_workspace_stack": workspaces.locked(STACK)}
+    assert generated("", STACK)["gpu_workspace_stack"] == workspaces.locked(STACK)
     wheels = {"tensorflow": STACK["tensorflow"]}
-    assert generated("", wheels) == {"gpu_workspace_stack": workspaces.locked(wheels)}
+    assert generated("", wheels)["gpu_workspace_stack"] == workspaces.locked(wheels)
     assert workspaces.locked(wheels)["env"] == {"path": [], "xla": ""}
     assert generated("", {}) == {}
     assert set(workspaces.locked(STACK)) == {"tensorflow", "cuda", "cudnn", "env"}
