@@ -1,8 +1,7 @@
 """docker compose hands the simulated GPUs over in both of its ways, and starts a printed workspace.
 
-Each platform has its own docker and compose: 20.10 and 1.29 on Debian 12, 26.1 and 2.26 on Debian
-13. The toolkit is the stand-in (tests/ground/toolkit.py) and the GPUs are simulated; dockerd,
-compose and Jupyter are real.
+docker 20.10 and compose 1.29 are Debian 12's. The toolkit is the stand-in (tests/ground/toolkit.py)
+and the GPUs are simulated; dockerd, compose and Jupyter are real.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from tests.ground import workspace_image
 
 pytestmark = [pytest.mark.slow]
 
-# Debian 12's is a program of its own; either name is found on both.
 COMPOSE = "docker-compose --project-directory /root/compose --file /root/compose/{0}.yml"
 REQUEST = "deploy: {{resources: {{reservations: {{devices: [{0}]}}}}}}"
 WAYS = {
@@ -38,14 +36,13 @@ NAME = "gpu-workspace-ada"
 ANSWERS = "curl -s -o /dev/null -w '%{{http_code}}' {0} http://127.0.0.1:8801{1}"
 
 
-@pytest.fixture(scope="module", params=["debian12", "debian13"])
+@pytest.fixture(scope="module", params=["debian12"])
 def host(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Host]:
     """A bare host with docker and compose that got the toolkit, and a tiny image."""
     directory = tmp_path_factory.mktemp("compose")
-    packages = ["docker-compose", "libcuda1", "curl", "iptables"]
-    packages += ["docker-cli"] if request.param == "debian13" else []
+    packages = ("docker-compose", "libcuda1", "curl", "iptables")
     prepare = "tar -C /root/tiny -c . | docker import - tiny; mkdir /root/compose"
     with started(directory, *packages, platform=request.param, prepare=prepare) as made:
         made.becomes("1.20.1")

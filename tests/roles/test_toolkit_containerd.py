@@ -50,6 +50,7 @@ class Machine:
         self.units = {"MainPID": "812", "KillMode": "process"}
         self.fault = ""
         self.drops = ""
+        self.itself = ""
         self.put("/usr/bin/containerd", "")
         self.put("/usr/bin/kubelet", "")
         self.put("/proc/812/stat", "812 (containerd) S 1 " + "0 " * 17 + "5000 1 2\n")
@@ -71,6 +72,8 @@ class Machine:
             return 1, "", f"\ncontainerd: failed to load TOML: {self.fault or 'line 1'}\n"
         if self.drops and program.BEGIN in content:
             content = content.replace(self.drops, "")
+        if ".runtimes." not in content:
+            content += self.itself
         return 0, f'imports = ["{argv[2]}"]\n' + content, ""
 
 
@@ -120,6 +123,19 @@ def test_one_table_comes_and_goes_and_all_else_stays(
     else:
         assert machine.text().rstrip("\n") == content.rstrip("\n")
     assert program.take() == {"changed": False, "saved": None}
+
+
+def test_what_containerd_has_by_itself_is_not_lost(machine: Machine) -> None:
+    """A runtime that the file names takes the place of runc, which pods have without a word."""
+    machine.put(program.CONFIG, THEIRS)
+    head = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\n'
+    machine.itself = head + '  runtime_type = "io.containerd.runc.v2"\n' + RUNC + "  IoGid = 0\n"
+    program.write()
+    lines = OURS.format(version="", more=machine.itself)
+    assert machine.text() == THEIRS + "\n" + lines
+    assert program.look()["right"] is True
+    program.take()
+    assert machine.text() == THEIRS
 
 
 @pytest.mark.parametrize(

@@ -142,8 +142,21 @@ def default(dump):
     return any(value.strip("\"'") == "nvidia" for value in values)
 
 
-def block(number, dump, whole):
-    """The table, with what runc's has: cgroups of systemd's are for both or for none."""
+def tables(dump):
+    """{runtime: {the rest of the table's name: {key: value's text}}} of all runtimes."""
+    found = {}
+    for at, key in dump:
+        said = re.match(r'plugins\."[^"]*cri[^"]*"\.containerd\.runtimes\.([^.]+)(.*)$', at)
+        if said is not None:
+            found.setdefault(said.group(1), {}).setdefault(said.group(2), {})[key] = dump[at, key]
+    return found
+
+
+def block(number, dump, whole, also=()):
+    """The table, with what runc's has: cgroups of systemd's are for both or for none.
+
+    `also`: runtimes that containerd has by itself, as it has them.
+    """
     name = table(number, "nvidia")
     lines = [BEGIN.rstrip("\n")]
     if whole:
@@ -157,6 +170,11 @@ def block(number, dump, whole):
     for key in sorted(options):
         if key != "BinaryName" and options[key] not in ('""', "''", "false", "0", "[]"):
             lines.append("  {0} = {1}".format(key, options[key]))
+    known = tables(dump)
+    for one in sorted(also):
+        for rest in sorted(known[one]):
+            lines.append("[{0}{1}]".format(table(number, one), rest))
+            lines += ["  {0} = {1}".format(*pair) for pair in sorted(known[one][rest].items())]
     return "\n".join(lines) + "\n" + END
 
 
@@ -199,7 +217,10 @@ def wanted(content):
         )
     whole = not rest.strip()
     gap = "" if whole else ("\n" if rest.endswith("\n") else "\n\n")
-    return rest + gap + block(number, found, whole)
+    new = rest + gap + block(number, found, whole)
+    # One that is named in the file takes the place of all that containerd 1.6 has by itself.
+    lost = set(tables(found)) - set(tables(tried(new)))
+    return rest + gap + block(number, found, whole, lost) if lost else new
 
 
 def tried(content):
