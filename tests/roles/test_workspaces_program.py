@@ -513,7 +513,7 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "container_name": "gpu-workspace-ada",
         "hostname": "ada",
         "init": True,
-        "network_mode": "bridge",
+        "networks": ["gpu-workspaces"],
         "image": IMAGE,
         "user": "1000:1000",
         "working_dir": "/home/ada",
@@ -522,7 +522,7 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "mem_limit": "2g",
         "memswap_limit": "2g",
         "security_opt": ["no-new-privileges"],
-        "labels": [word for word in command if word.startswith("gpu-workspace")][1:],
+        "labels": [command[n + 1] for n, word in enumerate(command) if word == "--label"],
         "environment": [command[n + 1] for n, word in enumerate(command) if word == "--env"],
         "ports": ["127.0.0.1:8801:8888"],
         "volumes": [

@@ -173,14 +173,14 @@ def jupyter() -> Iterator[int]:
 
 
 def test_the_probe_asks_without_a_token(jupyter: int) -> None:
-    assert probe.http_status("127.0.0.1", jupyter) == 403
-    assert probe.http_status("0.0.0.0", jupyter) == 403  # noqa: S104 compared, not bound
-    assert probe.http_status("127.0.0.1", None) is None
-    assert probe.http_status(None, jupyter) is None
+    assert probe.http_status("127.0.0.1", jupyter, "/api/status") == 403
+    assert probe.http_status("0.0.0.0", jupyter, "/api/status") == 403  # noqa: S104 compared, not bound
+    assert probe.http_status("127.0.0.1", None, "/api/status") is None
+    assert probe.http_status(None, jupyter, "/api/status") is None
 
 
 def test_where_nothing_listens_there_is_no_answer(jupyter: int) -> None:
-    assert probe.http_status("127.0.0.1", 1) is None
+    assert probe.http_status("127.0.0.1", 1, "/api/status") is None
 
 
 def test_the_probe_reads_what_the_program_left_for_all(
