@@ -66,7 +66,10 @@ class Browser:
         found = program()
         if found is None:
             raise SystemExit("no chromium on PATH: apt install chromium")
-        self._profile = tempfile.TemporaryDirectory(prefix="screenshots-")
+        # Its children may write for a moment after it has ended.
+        self._profile = tempfile.TemporaryDirectory(
+            prefix="screenshots-", ignore_cleanup_errors=True
+        )
         if ca is not None:
             trust(ca, Path(self._profile.name))
         rules = ",".join(f"MAP {name} {address}" for name, address in (names or {}).items())

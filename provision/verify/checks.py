@@ -769,6 +769,9 @@ def workspaces_list_gpus(seen: Seen) -> Verdict:
     handed = seen.probe.get("handed")
     if handed is None:
         return not_applicable("docker answers root alone, and the verify play asks it")
+    if "error" in handed:
+        hint = "`sudo gpu-workspace gpus` on the host asks the containers again"
+        return failed(f"the containers could not be asked: {handed['error']}", hint)
     unknown: dict[str, Any] = {"gpus": [], "wrong": "it was not asked"}
     answers = {name: handed["people"].get(name, unknown) for name in people}
     wrong = [f"{name}: {answers[name]['wrong']}" for name in answers if answers[name]["wrong"]]

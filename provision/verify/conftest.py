@@ -165,6 +165,8 @@ def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
         handed = None
     if isinstance(handed, dict):
         probe["handed"] = handed
+    elif entry.get("handed_error"):
+        probe["handed"] = {"error": str(entry["handed_error"]).strip().splitlines()[-1]}
     return checks.Seen(row, options, probe, lock_digest)
 
 

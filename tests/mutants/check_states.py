@@ -1041,6 +1041,12 @@ def workspace_states() -> Iterator[State]:
         (gpus, "a container was not asked", {f"{handed}/people": {}}, "ada: it was not asked"),
         (
             gpus,
+            "the containers can't be asked",
+            {handed: {"error": "docker did not answer within 60 s"}},
+            "could not be asked: docker did not answer within 60 s",
+        ),
+        (
+            gpus,
             "TensorFlow of the image lists none",
             {f"{handed}/tensorflow/wrong": "TensorFlow in the image lists 0"},
             "TensorFlow in the image lists 0",

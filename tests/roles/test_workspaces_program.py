@@ -1012,6 +1012,14 @@ def handing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Handing:
     return Handing(machine, monkeypatch)
 
 
+def test_a_gpu_that_is_gone_is_said_and_ends_nothing(
+    handing: Handing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "gpus", list)
+    wrong = program.handed()["people"]["ada"]["wrong"]
+    assert "GPU 0, which is gone" in wrong, wrong
+
+
 def test_containers_that_list_what_was_promised(handing: Handing) -> None:
     assert program.handed() == {
         "people": {

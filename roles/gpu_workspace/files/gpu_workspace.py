@@ -1277,7 +1277,12 @@ def handed():
         indices = data(folder(name) + "/gpus.json")
         if not indices:
             continue
-        wanted = all_uuids if indices == "all" else [all_uuids[one] for one in indices]
+        wanted = all_uuids
+        if indices != "all":
+            wanted = [
+                all_uuids[one] if one < len(all_uuids) else "GPU {0}, which is gone".format(one)
+                for one in indices
+            ]
         code, out, error = docker("exec", container(name), "nvidia-smi", "-L")
         listed = re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", out, re.M)
         wrong = None

@@ -264,3 +264,9 @@ def test_an_image_without_tensorflow_is_said() -> None:
 def test_the_answer_of_docker_comes_with_the_probe(answer: str, kept: bool) -> None:
     entry = {"stdout": session.MARK + "{}", "handed": answer}
     assert ("handed" in session.seen_of(entry, None).probe) is kept
+
+
+def test_a_command_that_fails_is_no_answer_that_is_missing() -> None:
+    """As where a GPU is gone, docker hangs, or nothing of the workspaces is there."""
+    entry = {"stdout": session.MARK + "{}", "handed": "", "handed_error": "a\nno such file"}
+    assert session.seen_of(entry, None).probe["handed"] == {"error": "no such file"}

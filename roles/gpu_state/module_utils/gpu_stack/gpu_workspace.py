@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "8b4022bc151ce7c0f459a12c69f8f936f457f32b9f0b8e5ea405f88dd9071a59",
+        "1862809cf494b58f2042d71a0ed7aa1a130e19fd573c0eb6fd34daf61363e4bf",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
