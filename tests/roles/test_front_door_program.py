@@ -151,6 +151,12 @@ def test_a_board_is_asked_for_at_jupyters_own_door(host: Host) -> None:
     assert "tensorboard" not in host.program.site(wish(people=[ADA]))
 
 
+def test_a_board_is_published_at_the_hosts_own_address_alone(host: Host) -> None:
+    site = host.program.site(wish(upstream="192.0.2.1"))
+    assert "proxy_pass http://127.0.0.1:6802;" in location(site, "/bob/tensorboard/")
+    assert "proxy_pass http://192.0.2.1:8802/" in location(site, "= /bob/tensorboard-asks")
+
+
 @pytest.mark.parametrize(
     ("changed", "there", "not_there"),
     [
@@ -170,7 +176,7 @@ def test_a_board_is_asked_for_at_jupyters_own_door(host: Host) -> None:
         ),
         ({"tls": "given"}, "ssl_certificate /etc/gpu-front-door/chain.pem;", "/ca.crt"),
         ({"upstream": "0.0.0.0"}, "http://127.0.0.1:8801;", "http://0.0.0.0"),  # noqa: S104
-        ({"upstream": "192.0.2.1"}, "http://192.0.2.1:8801;", "http://127.0.0.1"),
+        ({"upstream": "192.0.2.1"}, "http://192.0.2.1:8801;", "http://127.0.0.1:88"),
     ],
 )
 def test_what_else_is_wished_is_in_the_site(

@@ -479,7 +479,8 @@ TENSORBOARD = """\
     location /@name@/tensorboard/ {
         auth_request /@name@/tensorboard-asks;
         error_page 401 403 = @login_@name@;
-        proxy_pass http://@upstream@:@tensorboard_port@;
+        # Published there alone, whatever gpu_workspace_address is.
+        proxy_pass http://127.0.0.1:@tensorboard_port@;
     }
     location = /@name@/tensorboard {
         return 301 /@name@/tensorboard/;

@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "d90d010153f9049fbd42c604c6790ee96b475119a5027c024f3fe988b5c405c3",
+        "a2b5f4424b355ff6a327e4317a7466fd3c48f9a9f9c9f0774f75f642363ecc5b",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
