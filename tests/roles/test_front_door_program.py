@@ -17,6 +17,10 @@ NAME = "gpu07.example.org"
 ADA = {"name": "ada", "gpus": [0, 1], "port": 8801, "cpus": 2, "memory": "4g"}
 BOB = {"name": "bob", "gpus": 1, "port": 8802, "tensorboard_port": 6802}
 EVE = {"name": "eve", "kind": "ssh", "gpus": "none", "ssh_port": 2203, "ssh_keys": ["secret"]}
+ENABLED = (
+    "/etc/systemd/system/multi-user.target.wants/nginx.service",
+    "/etc/systemd/system/timers.target.wants/gpu-front-door.timer",
+)
 TAKEN = "nginx: the configuration file /etc/nginx/nginx.conf syntax is ok"
 # As Debian's nginx.conf reads others, in nginx -T's own form.
 CONFIGURATION = """\
@@ -61,6 +65,10 @@ class Host:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             return done.returncode, done.stdout, done.stderr
         self.calls.append(" ".join(command))
+        if command[:2] == ["systemctl", "enable"]:
+            for path in ENABLED:
+                if path.rpartition("/")[2].replace(".service", "") in command:
+                    self.write(path, "")
         if command[-1] == "-V":
             return 0, "", self.modules
         if command[0].endswith("nginx"):
@@ -389,6 +397,17 @@ def test_who_is_connected_stays_so(host: Host) -> None:
     host.calls.clear()
     host.program.serve()
     assert host.calls == ["systemctl enable nginx", "systemctl start nginx"]
+
+
+@pytest.mark.parametrize("path", ENABLED)
+def test_a_unit_that_was_disabled_is_enabled_again(host: Host, path: str) -> None:
+    host.program.apply(wish())
+    host.path(path).unlink()
+    unit = path.rpartition("/")[2]
+    assert host.program.look(wish())["changes"] == [f"{unit} is not enabled"]
+    host.program.apply(wish())
+    assert host.path(path).exists()
+    assert host.program.look(wish())["changes"] == []
 
 
 def test_the_default_site_goes_with_an_nginx_that_we_brought_and_with_no_other(host: Host) -> None:

@@ -45,6 +45,11 @@ SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
 DEFAULT = "/etc/nginx/sites-enabled/default"
 NGINX = "/usr/sbin/nginx"
 TIMERS = ("gpu-front-door.timer",)
+# What systemd has for each unit that a boot starts.
+ENABLED = (
+    "/etc/systemd/system/multi-user.target.wants/nginx.service",
+    "/etc/systemd/system/timers.target.wants/gpu-front-door.timer",
+)
 TIMEOUT = 60
 
 WAYS = ("local_ca", "given", "host")
@@ -289,6 +294,9 @@ def differences(wish, noted):
         found.append("certificate")
     if not running():
         found.append("nginx does not run")
+    for path in ENABLED:
+        if not os.path.lexists(inside(path)):
+            found.append("{0} is not enabled".format(os.path.basename(path)))
     return found
 
 

@@ -76,6 +76,7 @@ def test_the_look_and_the_role_have_the_same_settings() -> None:
     spec.loader.exec_module(program)
     assert program.SHOWN == door.SHOWN
     assert program.EARLY == door.EARLY
+    assert program.ENABLED == door.ENABLED
     wish = {
         "name": NAME, "port": 443, "address": ADDRESS, "tls": "local_ca", "certificate": "",
         "key": "", "redirect": False, "hsts": False, "people": [ADA], "upstream": "127.0.0.1",

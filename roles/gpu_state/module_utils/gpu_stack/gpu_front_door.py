@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "a2b5f4424b355ff6a327e4317a7466fd3c48f9a9f9c9f0774f75f642363ecc5b",
+        "d7b634f8ab4f22004be47418514745bd025fc0569d05ff876a0ec29620a94483",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
