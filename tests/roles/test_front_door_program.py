@@ -52,6 +52,7 @@ class Host:
         spec.loader.exec_module(self.program)
         self.root, self.calls = root, list[str]()
         self.takes, self.theirs = "", ""
+        self.reads: list[str] = []
         self.modules = "--with-http_ssl_module --with-http_auth_request_module"
         monkeypatch.setattr(self.program, "ROOT", str(root))
         monkeypatch.setattr(self.program, "call", self.call)
@@ -73,6 +74,7 @@ class Host:
             return 0, "", self.modules
         if command[0].endswith("nginx"):
             bad = self.takes and self.takes in (self.text(self.program.SITE) or "")
+            bad = bad or not all(self.path(one).stat().st_size for one in self.reads)
             return int(bool(bad)), CONFIGURATION + self.theirs, "emerg" if bad else TAKEN
         return 0, "", ""
 
@@ -472,6 +474,36 @@ def test_our_own_site_that_is_damaged_is_ours_to_repair(host: Host) -> None:
     assert host.program.look(wish())["changes"] == [host.program.SITE]
     host.program.apply(wish())
     assert host.program.look(wish())["changes"] == []
+
+
+@pytest.mark.parametrize("name", ["KEY", "CHAIN"])
+def test_our_own_files_that_nginx_reads_are_ours_to_repair(host: Host, name: str) -> None:
+    host.program.apply(wish())
+    host.reads = [getattr(host.program, name)]
+    host.write(host.reads[0], "")
+    assert host.program.look(wish())["changes"] == host.reads
+    host.program.apply(wish())
+    assert host.program.look(wish())["changes"] == []
+
+
+def test_a_file_that_is_no_text_is_damaged(host: Host) -> None:
+    host.program.apply(wish())
+    host.path(host.program.KEY).write_bytes(b"\xff\xfe")
+    assert host.program.look(wish())["changes"] == [host.program.KEY]
+
+
+def test_files_of_the_host_that_are_gone_do_not_keep_another_way_out(host: Host) -> None:
+    made(host, "/c.pem", "/k.pem", days="300")
+    files = {"tls": "host", "certificate": "/c.pem", "key": "/k.pem"}
+    host.program.apply(wish(**files))
+    host.write("/k.pem", "")
+    host.reads = ["/k.pem"]
+    with pytest.raises(host.program.RefusedError, match="its own configuration"):
+        host.program.look(wish())  # it is not ours
+    host.path("/c.pem").unlink()
+    assert host.program.look(wish())["changes"] == ["other settings"]
+    with pytest.raises(host.program.RefusedError, match=r"there is no /c\.pem"):
+        host.program.look(wish(**files))
 
 
 @pytest.mark.parametrize(

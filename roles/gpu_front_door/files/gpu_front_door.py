@@ -116,9 +116,9 @@ def inside(path):
 
 
 def text(path):
-    """A file's text; None where there is none."""
+    """A file's text, whatever bytes it has; None where there is none."""
     try:
-        with open(inside(path), encoding="utf-8") as file:
+        with open(inside(path), encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -141,7 +141,7 @@ def put(path, content, mode=0o644):
         os.rmdir(real)  # a bind mount leaves an empty one; with something in it this says so
     handle, new = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".new-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -158,7 +158,9 @@ def forget(path):
 
 
 def digest(content):
-    return None if content is None else hashlib.sha256(content.encode("utf-8")).hexdigest()
+    if content is None:
+        return None
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def call(command, timeout=TIMEOUT):
@@ -274,9 +276,17 @@ def look(wish):
 
 
 def _ours_is_broken():
-    """Is it our own site, damaged, that nginx does not take? Then it is ours to repair."""
-    noted = (data(DOOR) or {}).get("files") or {}
-    return SITE in noted and noted[SITE] != digest(text(SITE)) and call([NGINX, "-t"])[0] != 0
+    """Is it a file of ours, damaged or gone, that nginx does not take? Then it is ours to repair.
+
+    A site that we wrote may also name a certificate of the host's that is there no longer.
+    """
+    noted = data(DOOR) or {}
+    files, known = noted.get("files") or {}, noted.get("settings") or {}
+    wrong = any(digest(text(one)) != files[one] for one in files)
+    if known.get("tls") == "host":
+        theirs = [inside(known.get(one) or "") for one in ("certificate", "key")]
+        wrong = wrong or not all(os.path.isfile(one) for one in theirs)
+    return wrong and call([NGINX, "-t"])[0] != 0
 
 
 def differences(wish, noted):

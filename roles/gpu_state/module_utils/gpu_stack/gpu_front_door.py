@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "d7b634f8ab4f22004be47418514745bd025fc0569d05ff876a0ec29620a94483",
+        "062904deb770ced83931a5ef4264ff02fe74b9c4ae2d7692390cec043c01dc50",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
