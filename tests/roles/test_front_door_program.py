@@ -286,6 +286,34 @@ def test_what_ends_soon_is_renewed_and_the_authority_stays(
     assert host.program.look(wish())["changes"] == []
 
 
+@pytest.mark.parametrize("name", ["SITE", "PAGE", "CA"])
+def test_what_others_changed_is_seen_after_a_renewal(host: Host, name: str) -> None:
+    host.program.apply(wish())
+    noted = json.loads(host.text(host.program.DOOR) or "")
+    noted["until"] = 0
+    host.write(host.program.DOOR, json.dumps(noted))
+    path = getattr(host.program, name)
+    host.write(path, (host.text(path) or "") + "# theirs\n")
+    assert host.program.renew() == {"renewed": True}
+    assert host.program.look(wish())["changes"] == [path]
+
+
+@pytest.mark.parametrize("tls", ["local_ca", "given"])
+def test_a_chain_that_others_put_in_our_place_is_not_taken(host: Host, tls: str) -> None:
+    one, changed = host.program, {}
+    if tls == "given":
+        made(host, one.GIVEN, one.GIVEN_KEY, days="300")
+        changed = {"tls": "given", "certificate": "/x", "key": "/y", "given": {"key": "1"}}
+    one.apply(wish(**changed))
+    made(host, one.CHAIN, one.KEY, days="300")
+    before = host.text(one.DOOR)
+    host.calls.clear()
+    assert one.renew() == {"renewed": False}
+    assert host.calls == []
+    assert host.text(one.DOOR) == before
+    assert one.look(wish(**changed))["changes"] == [one.CHAIN, one.KEY]
+
+
 def test_another_name_is_another_authority_and_the_old_one_is_kept(host: Host) -> None:
     host.program.apply(wish())
     before = host.text(host.program.CA)

@@ -688,10 +688,14 @@ def fingerprint():
 
 def _note(wanted):
     """What is there now: what is read of it must not be changed by others unseen."""
-    chain, _key = files_of(wanted)
     paths = [SITE, PAGE] + ([CHAIN, KEY] if wanted["tls"] != "host" else [])
     paths += [CA] if wanted["tls"] == "local_ca" else []
-    noted = {"settings": wanted, "files": {one: digest(text(one)) for one in paths}}
+    _keep(wanted, {one: digest(text(one)) for one in paths})
+
+
+def _keep(wanted, files):
+    chain, _key = files_of(wanted)
+    noted = {"settings": wanted, "files": files}
     noted["until"], noted["loaded"] = ends(chain), digest(text(chain))
     put(DOOR, json.dumps(noted, indent=2, sort_keys=True) + "\n")
 
@@ -721,20 +725,27 @@ def serve():
 
 
 def renew():
-    """Once a day: a certificate that ends soon is made anew, one that others renewed is read."""
+    """Once a day: a certificate that ends soon is made anew, one that others renewed is read.
+
+    No more is noted than what was made here: what somebody else changed is to be seen still.
+    """
     noted = data(DOOR)
     if noted is None:
         return {"renewed": False}
-    wanted = noted["settings"]
-    chain, _key = files_of(wanted)
-    late = noted["until"] < time.time() + EARLY * 86400
-    if _own(wanted) and late:
+    wanted, files = noted["settings"], dict(noted.get("files") or {})
+    if _own(wanted):
+        if noted["until"] >= time.time() + EARLY * 86400:
+            return {"renewed": False}
+        before = digest(text(CA))
         certificate(wanted["name"])
-    elif noted.get("loaded") == digest(text(chain)):
+        files.update((one, digest(text(one))) for one in (CHAIN, KEY))
+        if digest(text(CA)) != before:
+            files[CA] = digest(text(CA))
+    elif wanted["tls"] != "host" or noted.get("loaded") == digest(text(wanted["certificate"])):
         return {"renewed": False}
     must(call([NGINX, "-t"]), "nginx -t")
     serve()
-    _note(wanted)
+    _keep(wanted, files)
     return {"renewed": True}
 
 

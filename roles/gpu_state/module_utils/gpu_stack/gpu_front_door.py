@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "062904deb770ced83931a5ef4264ff02fe74b9c4ae2d7692390cec043c01dc50",
+        "b6067850f7db908f004a755ce3322822c0a1a7b9ca8db3cd74a0b03ea9530914",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
