@@ -350,8 +350,42 @@ def test_a_key_that_nobody_reads_any_more_is_not_kept(host: Host) -> None:
     host.program.apply(wish(tls="host", certificate="/c.pem", key="/k.pem"))
     assert host.text(host.program.KEY) is None
     assert host.text(host.program.CHAIN) is None
-    assert host.text(host.program.CA) is not None
     assert host.program.look(wish(tls="host", certificate="/c.pem", key="/k.pem"))["changes"] == []
+
+
+@pytest.mark.parametrize("tls", ["given", "host"])
+def test_an_authority_that_nobody_asks_any_more_is_not_kept(host: Host, tls: str) -> None:
+    one = host.program
+    one.apply(wish())
+    one.apply(wish(name="gpu08.example.org"))
+    files = {"tls": tls, "certificate": "/c.pem", "key": "/k.pem"}
+    made(host, *(("/c.pem", "/k.pem") if tls == "host" else (one.GIVEN, one.GIVEN_KEY)))
+    assert host.text(one.CA_KEY + ".save")
+    one.apply(wish(**files))
+    mine = {"brought", "door.json"} | ({"chain.pem", "key.pem"} if tls == "given" else set())
+    assert {path.name for path in host.path(one.PLACE).iterdir()} <= mine
+    one.apply(wish())
+    assert f"DNS:{NAME}" in certified(host, one.CA)
+
+
+@pytest.mark.parametrize("name", ["CA", "CA_KEY"])
+@pytest.mark.parametrize("content", ["", "no PEM", "another"])
+def test_a_damaged_authority_is_made_anew(host: Host, name: str, content: str) -> None:
+    one = host.program
+    one.apply(wish())
+    path = getattr(one, name)
+    if content == "another":
+        made(host, "/c.pem", "/k.pem")
+        content = host.text("/c.pem" if name == "CA" else "/k.pem") or ""
+    host.write(path, content)
+    one.certificate(NAME)
+    one.apply(wish())
+    assert one.look(wish())["changes"] == []
+    assert host.text(path + ".save") == content
+    subprocess.run(
+        ["openssl", "verify", "-CAfile", str(host.path(one.CA)), str(host.path(one.CHAIN))],
+        check=True, capture_output=True,
+    )  # fmt: skip
 
 
 def test_a_certificate_that_others_renewed_is_read(host: Host) -> None:

@@ -349,7 +349,7 @@ def ends(chain):
 
 def authority(name):
     """This host's own authority for one name, and for no other."""
-    if data(DOOR + ".ca") == {"name": name} and text(CA) and text(CA_KEY):
+    if data(DOOR + ".ca") == {"name": name} and _whole():
         return
     for path in (CA, CA_KEY):
         if os.path.lexists(inside(path)):
@@ -372,6 +372,13 @@ def authority(name):
         put(CA_KEY, _read(folder + "/key"), 0o600)
         put(CA, _read(folder + "/crt"))
     put(DOOR + ".ca", json.dumps({"name": name}) + "\n")
+
+
+def _whole():
+    """Can what is here as the authority sign? Its key has to be that of its certificate."""
+    mine = call(["openssl", "x509", "-in", inside(CA), "-noout", "-pubkey"])
+    key = call(["openssl", "pkey", "-in", inside(CA_KEY), "-pubout", "-passin", "pass:"])
+    return mine[0] == key[0] == 0 and mine[1].strip() == key[1].strip()
 
 
 def certificate(name):
@@ -671,6 +678,9 @@ def apply(wish):
         # Of another way, before; nobody reads them any more.
         forget(CHAIN)
         forget(KEY)
+    if not _own(wish):
+        for path in (CA, CA_KEY, DOOR + ".ca", CA + ".save", CA_KEY + ".save"):
+            forget(path)
     _note(wanted)
     must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
     must(call(["systemctl", "enable", "--now", *TIMERS]), "systemctl enable")

@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "b6067850f7db908f004a755ce3322822c0a1a7b9ca8db3cd74a0b03ea9530914",
+        "0dc370e1a8a7fce3f51b0cddb7d040b63660b50a82e12a6ac557c41d4f0332bf",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
