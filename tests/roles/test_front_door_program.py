@@ -620,7 +620,20 @@ def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> No
     host.calls.clear()
     assert host.program.remove() == {"packages": [], "alone": False}
     assert "systemctl reload nginx" in host.calls
-    assert not [one for one in host.calls if "--now nginx" in one]
+    assert not [one for one in host.calls if "--now nginx" in one or "enable nginx" in one]
+
+
+def test_a_door_that_nginx_goes_on_to_serve_is_not_called_gone(host: Host) -> None:
+    host.program.apply(wish())
+    host.write("/theirs.pem", "")
+    host.reads = ["/theirs.pem"]
+    with pytest.raises(host.program.RefusedError, match="still has the door in memory"):
+        host.program.remove()
+    assert host.program.look({**wish(), "name": ""})["gone"] is True
+    host.reads = []
+    host.calls.clear()
+    assert host.program.remove() == {"packages": [], "alone": False}
+    assert "systemctl reload nginx" in host.calls
 
 
 def test_without_a_door_there_is_nothing_to_look_at(host: Host) -> None:

@@ -760,7 +760,10 @@ def renew():
 
 
 def remove():
-    """The door goes, with its authority; nginx stays where others use it."""
+    """The door goes, with its authority; nginx stays where others use it.
+
+    RefusedError where a running nginx would go on to serve it: the next run tries again.
+    """
     forget(SITE)
     folders = [inside(one) for one in ("/etc/nginx/sites-enabled", "/etc/nginx/conf.d")]
     others = [one for folder in folders if os.path.isdir(folder) for one in os.listdir(folder)]
@@ -769,8 +772,9 @@ def remove():
     if os.path.exists(inside(NGINX)):
         if alone:
             call(["systemctl", "disable", "--now", "nginx"], timeout=120)
-        elif running() and call([NGINX, "-t"])[0] == 0:
-            serve()
+        elif running():
+            must(call([NGINX, "-t"]), "nginx still has the door in memory, and reads no more")
+            must(call(["systemctl", "reload", "nginx"], timeout=120), "systemctl reload nginx")
     call(["systemctl", "disable", "--now", *TIMERS])
     packages = []
     if alone:

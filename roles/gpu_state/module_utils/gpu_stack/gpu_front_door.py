@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "0dc370e1a8a7fce3f51b0cddb7d040b63660b50a82e12a6ac557c41d4f0332bf",
+        "3ae47dfe42f8d483466f28bfa99c75e9df8564c2910e7eec8aeddda053bb67ec",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
