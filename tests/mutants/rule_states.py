@@ -649,6 +649,10 @@ def door_states() -> Iterator[State]:
     theirs = {sites: ["/etc/nginx/conf.d/a has the name gpu01.example.org already"]}
     yield State(rule, "a site has the name", theirs, words, **here)
     yield State(rule, "no site has it", {}, **here)
+    rule, nobody = "front-door-nobody", {"options/gpu_workspaces": []}
+    words = ("gpu_workspaces has nobody who is behind it", '"gpu_front_door_name": ""')
+    yield State(rule, "nobody is behind it", nobody, words, **here)
+    yield State(rule, "somebody is", {}, **here)
 
 
 def running_states() -> Iterator[State]:

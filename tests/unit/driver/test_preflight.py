@@ -292,6 +292,10 @@ CASES.update(
             {"preflight.front_door": {**DOOR, "sites": ["/etc/nginx/conf.d/a has the name"]}},
             {"preflight.front_door": DOOR},
         ),
+        "front-door-nobody": (
+            {"options": {"gpu_front_door_name": "gpu01", "gpu_workspaces": []}},
+            {"options": {"gpu_front_door_name": "", "gpu_workspaces": []}},
+        ),
     }
 )
 RULES = {rule.id: rule for rule in preflight.RULES}

@@ -1175,6 +1175,19 @@ def front_door_site(found, _changes, _options, _row):
     ]
 
 
+def front_door_nobody(_found, _changes, options, _row):
+    # Else everybody's workspace is stopped before the door's role says it.
+    if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
+        return []
+    return [
+        (
+            "a front door is wished for, and gpu_workspaces has nobody who is behind it",
+            'take the door away as well: -e \'{"gpu_workspaces": [], "gpu_front_door_name": '
+            '""}\'; or name people in gpu_workspaces',
+        )
+    ]
+
+
 def run_in_progress(found, _changes, _options, _row):
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
@@ -1245,6 +1258,7 @@ RULES = (
     Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),
     Rule("front-door-port", gpu_front_door.NAME, True, front_door_port),
     Rule("front-door-site", gpu_front_door.NAME, True, front_door_site),
+    Rule("front-door-nobody", gpu_front_door.NAME, True, front_door_nobody),
 )
 
 
