@@ -446,3 +446,11 @@ def test_docker_forgets_the_runtime_before_its_program_goes() -> None:
         "absent | Remove the files",
     ]
     assert [name for name in names if name in order] == order
+
+
+def test_apt_knows_the_archive_before_it_is_asked_for_docker() -> None:
+    """With the toolkit there already, nothing else of the role fetches apt's indices."""
+    names = tasks("engine")
+    fetch, ask = "engine | Update apt's indices", "engine | Ask apt what would come and go"
+    assert fetch in names
+    assert names.index(fetch) < names.index(ask)
