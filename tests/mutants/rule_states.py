@@ -567,6 +567,14 @@ def containerd_states() -> Iterator[State]:
     words = ("containerd is required, and containerd is not installed", "install it, or set")
     yield State(rule, "it is required and not there", {**gone, **required}, words, **here)
     yield State(rule, "it is not required", {**gone, seen + "wanted": False}, **here)
+    engine = "nvidia_container_toolkit_docker_engine"
+    coming = {**required["options"], engine: "distribution"}
+    bare = {
+        **gone,
+        "found/state/nvidia_container_toolkit/docker/installed": False,
+        "options": coming,
+    }
+    yield State(rule, "docker is installed by this run and brings it", bare, **here)
     words = ("config.toml is left as it is: broken", "repair it")
     yield State(rule, "config.toml can't be read", broken, words, **here)
     yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)

@@ -454,3 +454,10 @@ def test_apt_knows_the_archive_before_it_is_asked_for_docker() -> None:
     fetch, ask = "engine | Update apt's indices", "engine | Ask apt what would come and go"
     assert fetch in names
     assert names.index(fetch) < names.index(ask)
+
+
+def test_containerd_is_looked_at_again_once_docker_brought_it() -> None:
+    names = tasks("engine")
+    again = "engine | Look at containerd, which came with docker"
+    assert again in names
+    assert names.index("engine | Look at docker now") < names.index(again)

@@ -1008,8 +1008,11 @@ def docker_snap(found, _changes, options, _row):
 
 
 def containerd_config(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["containerd"]
+    toolkit = found["state"][nvidia_container_toolkit.NAME]
+    seen = toolkit["containerd"]
     if containerd.wish(options) == "required" and not seen["installed"]:
+        if nvidia_container_toolkit.installs(toolkit["docker"], options):
+            return []  # the platform's docker brings it
         return [
             (
                 "nvidia_container_toolkit_containerd is required, and containerd is not installed",
