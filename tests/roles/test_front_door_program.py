@@ -452,6 +452,25 @@ def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
     assert not [one for one in host.calls if "reload" in one or "start" in one]
 
 
+@pytest.mark.parametrize("tls", ["local_ca", "given"])
+def test_with_a_site_all_that_belongs_to_it_is_put_back(host: Host, tls: str) -> None:
+    one, name = host.program, "gpu08.example.org"
+    one.apply(wish())
+    paths = (one.SITE, one.PAGE, one.CHAIN, one.KEY, one.CA, one.CA_KEY, one.DOOR)
+    before = {path: host.text(path) for path in paths}
+    changed = {"name": name}
+    if tls == "given":
+        made(host, one.GIVEN, one.GIVEN_KEY, name)
+        changed |= {"tls": tls, "certificate": "/x", "key": "/y"}
+    host.takes = name
+    with pytest.raises(one.RefusedError, match="has what it had before"):
+        one.apply(wish(**changed))
+    assert {path: host.text(path) for path in paths} == before
+    for path in (one.KEY, one.CA_KEY):
+        assert stat.S_IMODE(host.path(path).stat().st_mode) == 0o600
+    assert one.look(wish())["changes"] == []
+
+
 def test_who_is_connected_stays_so(host: Host) -> None:
     host.program.apply(wish())
     words = [one for one in host.calls if one.startswith("systemctl")]

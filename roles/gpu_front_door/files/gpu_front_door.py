@@ -657,6 +657,30 @@ def apply(wish):
     """Brings the door to what is wished. nginx takes all of it, or has what it had before."""
     check(wish)
     wanted, noted = settings(wish), data(DOOR) or {}
+    before = {one: text(one) for one in (PAGE, CHAIN, KEY, CA, CA_KEY, DOOR + ".ca")}
+    try:
+        _make(wish, noted)
+    except (RefusedError, OSError):
+        for path in before:
+            if text(path) != before[path]:
+                _put_back(path, before[path])
+        raise
+    serve()
+    if wish["tls"] == "host":
+        # Of another way, before; nobody reads them any more.
+        forget(CHAIN)
+        forget(KEY)
+    if not _own(wish):
+        for path in (CA, CA_KEY, DOOR + ".ca", CA + ".save", CA_KEY + ".save"):
+            forget(path)
+    _note(wanted)
+    must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
+    must(call(["systemctl", "enable", "--now", *TIMERS]), "systemctl enable")
+    return {"name": wish["name"], "fingerprint": fingerprint() if _own(wish) else None}
+
+
+def _make(wish, noted):
+    """The certificate, the page and the site, which nginx takes."""
     chain, key = files_of(wish)
     if wish["tls"] == "local_ca":
         former = noted.get("settings") or {}
@@ -674,17 +698,13 @@ def apply(wish):
     certified(wish, chain, key)
     put(PAGE, page(wish))
     _take(SITE, site(wish))
-    if wish["tls"] == "host":
-        # Of another way, before; nobody reads them any more.
-        forget(CHAIN)
-        forget(KEY)
-    if not _own(wish):
-        for path in (CA, CA_KEY, DOOR + ".ca", CA + ".save", CA_KEY + ".save"):
-            forget(path)
-    _note(wanted)
-    must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
-    must(call(["systemctl", "enable", "--now", *TIMERS]), "systemctl enable")
-    return {"name": wish["name"], "fingerprint": fingerprint() if _own(wish) else None}
+
+
+def _put_back(path, former):
+    if former is None:
+        forget(path)
+    else:
+        put(path, former, 0o600 if path in (KEY, CA_KEY) else 0o644)
 
 
 def _own(wish):
@@ -711,20 +731,19 @@ def _keep(wanted, files):
 
 
 def _take(path, content):
-    """Puts a site, and has nginx read it; one that nginx does not take is put back."""
+    """Puts a site; one that nginx does not take is put back."""
     former = text(path)
     if os.path.exists(inside(BROUGHT)) and data(DOOR) is None and os.path.islink(inside(DEFAULT)):
         os.unlink(inside(DEFAULT))  # it came with our nginx, and would open port 80
     put(path, content)
     code, _out, error = call([NGINX, "-t"])
     if code:
-        put(path, former) if former is not None else forget(path)
+        _put_back(path, former)
         raise RefusedError(
             "nginx does not take the door's site, and has what it had before: {0}".format(
                 error.strip()[-600:]
             )
         )
-    serve()
 
 
 def serve():

@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "3ae47dfe42f8d483466f28bfa99c75e9df8564c2910e7eec8aeddda053bb67ec",
+        "e955f8c021e3fbfad88029b21caaa8727ae90c2a2a55382408b18ba56be04e7f",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
