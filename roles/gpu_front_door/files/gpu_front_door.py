@@ -60,6 +60,10 @@ DAYS, CA_DAYS, EARLY = 365, 3650, 30
 NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
                   r"(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")  # fmt: skip
 
+# What of a wish becomes words of nginx's configuration.
+PERSON_NAME, ADDRESS = re.compile(r"[a-z_][a-z0-9_-]{0,31}"), re.compile(r"[0-9.]+")
+PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
+
 
 class RefusedError(Exception):
     """Nothing was lost and nobody's connection was cut; the text says why."""
@@ -99,12 +103,33 @@ def check(wish):
             "a front door needs workspaces behind it (gpu_workspaces, which this role has as "
             "gpu_front_door_people)"
         )
+    _check_words(wish)
     for one in wish["people"]:
         for key in ("port", "ssh_port", "tensorboard_port"):
             if one.get(key) == wish["port"]:
                 raise RefusedError(
                     "port {0} is {1}'s, and the front door's".format(wish["port"], one["name"])
                 )
+
+
+def _check_words(wish):
+    """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
+    told = [("gpu_front_door_address", ADDRESS, wish["address"])]
+    told.append(("gpu_front_door_upstream", ADDRESS, wish["upstream"]))
+    if wish["tls"] == "host":
+        # Those of given are the controller's, and nginx never hears of them.
+        told += [("gpu_front_door_" + key, PATH, wish[key]) for key in ("certificate", "key")]
+    told += [("a person's name", PERSON_NAME, one["name"]) for one in wish["people"]]
+    for what, shape, value in told:
+        if not isinstance(value, str) or shape.fullmatch(value) is None:
+            raise RefusedError("{0} is {1!r}, and not {2}".format(what, value, shape.pattern))
+    ports = [("gpu_front_door_port", wish["port"])]
+    for one in wish["people"]:
+        words = [key for key in ("port", "ssh_port", "tensorboard_port") if key in one]
+        ports += [("{0}'s {1}".format(one["name"], key), one[key]) for key in words]
+    for what, value in ports:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
+            raise RefusedError("{0} is {1!r}, and no number from 1 to 65535".format(what, value))
 
 
 # the host

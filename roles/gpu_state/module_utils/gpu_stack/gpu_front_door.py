@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "e955f8c021e3fbfad88029b21caaa8727ae90c2a2a55382408b18ba56be04e7f",
+        "24fb4a88bd46c9aa6c5a9939c50452fede40c87149b17242a32d2ecb266f7853",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
