@@ -642,6 +642,33 @@ def test_what_we_brought_goes_where_nobody_else_uses_it(
 
 
 @pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0, "Remv python3-certbot-nginx [2.1.0-1]\nRemv nginx [1.22.1-9] []\n"),
+        (100, "E: dpkg was interrupted\n"),
+    ],
+)
+def test_an_nginx_that_others_need_stays(
+    host: Host, monkeypatch: pytest.MonkeyPatch, code: int, said: str
+) -> None:
+    def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
+        if command[0] == "dpkg-query":
+            return 0, "nginx ii \nnginx-common ii \n", ""
+        if command[0] == "apt-get":
+            assert command == ["apt-get", "--simulate", "remove", "nginx", "nginx-common"]
+            return code, said, ""
+        return host.call(command, timeout)
+
+    host.write(host.program.BROUGHT, "x")
+    host.program.apply(wish())
+    host.calls.clear()
+    monkeypatch.setattr(host.program, "call", call)
+    assert host.program.remove() == {"packages": [], "alone": False}
+    assert "systemctl reload nginx" in host.calls
+    assert not [one for one in host.calls if "--now nginx" in one]
+
+
+@pytest.mark.parametrize(
     "theirs", ["/etc/nginx/conf.d/theirs.conf", "", "/etc/nginx/sites-enabled/x"]
 )
 def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> None:

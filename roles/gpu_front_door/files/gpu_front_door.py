@@ -812,7 +812,8 @@ def remove():
     folders = [inside(one) for one in ("/etc/nginx/sites-enabled", "/etc/nginx/conf.d")]
     others = [one for folder in folders if os.path.isdir(folder) for one in os.listdir(folder)]
     brought = os.path.exists(inside(BROUGHT))
-    alone = brought and not others
+    packages = _going() if brought and not others else []
+    alone = bool(packages)
     if os.path.exists(inside(NGINX)):
         if alone:
             call(["systemctl", "disable", "--now", "nginx"], timeout=120)
@@ -820,13 +821,20 @@ def remove():
             must(call([NGINX, "-t"]), "nginx still has the door in memory, and reads no more")
             must(call(["systemctl", "reload", "nginx"], timeout=120), "systemctl reload nginx")
     call(["systemctl", "disable", "--now", *TIMERS])
-    packages = []
-    if alone:
-        shape = "${Package} ${db:Status-Abbrev}\n"
-        said = call(["dpkg-query", "-W", "-f", shape, "nginx*", "libnginx-mod-*"])[1]
-        packages = [line.split()[0] for line in said.splitlines() if line.split()[1:] == ["ii"]]
     shutil.rmtree(inside(os.path.dirname(PAGE)), ignore_errors=True)
     return {"packages": sorted(packages), "alone": alone}
+
+
+def _going():
+    """nginx's packages; none where something else would go with them, or apt does not tell."""
+    shape = "${Package} ${db:Status-Abbrev}\n"
+    said = call(["dpkg-query", "-W", "-f", shape, "nginx*", "libnginx-mod-*"])[1]
+    ours = {line.split()[0] for line in said.splitlines() if line.split()[1:] == ["ii"]}
+    if not ours:
+        return []
+    code, out, _error = call(["apt-get", "--simulate", "remove", *sorted(ours)])
+    gone = {one.partition(":")[0] for one in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
+    return sorted(ours) if code == 0 and gone <= ours else []
 
 
 # the proof

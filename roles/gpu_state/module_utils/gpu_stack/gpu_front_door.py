@@ -31,7 +31,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "24fb4a88bd46c9aa6c5a9939c50452fede40c87149b17242a32d2ecb266f7853",
+        "d8fdb0cac831435e1ef3326315c4a2310cffd0dd21fc48fc554212fbff5a00d3",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
