@@ -14,6 +14,7 @@ import pytest
 import yaml
 from gpu_stack import nvidia_container_toolkit as look
 from gpu_stack.context import Context, Result
+from jinja2 import Environment
 from packaging.version import Version
 
 from provision.catalog import load
@@ -461,3 +462,18 @@ def test_containerd_is_looked_at_again_once_docker_brought_it() -> None:
     again = "engine | Look at containerd, which came with docker"
     assert again in names
     assert names.index("engine | Look at docker now") < names.index(again)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_configuration_is_called_back_only_where_it_was_put_back(merged: bool) -> None:
+    """Where only a restart was owed nothing was written, so nothing can come back."""
+    listed = yaml.safe_load((ROLE / "tasks" / "containerd.yml").read_text("utf-8"))
+    (fail,) = [one for one in listed[-1]["rescue"] if "ansible.builtin.fail" in one]
+    values = {
+        "__nvidia_container_toolkit_containerd_merged": merged,
+        "__nvidia_container_toolkit_containerd_started": {"rc": 1},
+    }
+    said = Environment(autoescape=True).from_string(fail["ansible.builtin.fail"]["msg"])
+    words = said.render(values)
+    assert ("the configuration from before is back" in words) is merged
+    assert "does not start" in words
