@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -19,9 +20,17 @@ MANY = 10
 class Host(Docked):
     """A host with docker, and whoever is said to have a workspace there."""
 
+    @functools.cached_property
+    def image(self) -> dict[str, str]:
+        """The image's words in the inventory; the file is hashed once."""
+        path = workspace_image.pack()
+        return {
+            "gpu_workspace_image_file": str(path),
+            "gpu_workspace_image_sha256": workspace_image.sha256(path),
+        }
+
     def people(self, count: int, **first: object) -> None:
         """The inventory with so many people; `first` are further words of the first."""
-        image = workspace_image.pack()
         people: list[dict[str, Any]] = [
             {"name": f"person{number}", "gpus": "none", "port": 8800 + number, "memory": "512m"}
             for number in range(1, count + 1)
@@ -30,11 +39,7 @@ class Host(Docked):
             people[0].update(first)
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
-        said = {
-            "gpu_workspaces": people,
-            "gpu_workspace_image_file": str(image),
-            "gpu_workspace_image_sha256": workspace_image.sha256(image),
-        }
+        said = {"gpu_workspaces": people, **self.image}
         (folder / "workspaces.yml").write_text(json.dumps(said), "utf-8")
 
     def applied(self) -> float:
