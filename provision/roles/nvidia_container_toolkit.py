@@ -78,6 +78,12 @@ class ContainerToolkitOptions(Options):
         "refuse a host without. none: leave containerd alone.",
         looked_at=True,
     )
+    nvidia_container_toolkit_crio: Literal["auto", "required", "none"] = option(
+        "auto",
+        "CRI-O's configuration. auto: make the runtime known to it where it is installed. "
+        "required: refuse a host without CRI-O. none: leave CRI-O alone.",
+        looked_at=True,
+    )
     nvidia_container_toolkit_cdi: Literal["auto", "required", "none"] = option(
         "auto",
         "The CDI specification, by which podman gives GPUs to containers. auto: make it and keep "

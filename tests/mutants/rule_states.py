@@ -78,6 +78,10 @@ def docked() -> dict[str, Any]:
             "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
             "runtime": "/usr/bin/nvidia-container-runtime", "owed": False,
         },
+        "crio": {
+            "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
+            "runtime": "/usr/bin/nvidia-container-runtime", "owed": False, "loses": None,
+        },
         "cdi": {
             "podman": "4.3.1", "driver": True, "fault": None, "coming": None, "left": None,
             "disabled": [], "dropin": None,
@@ -582,6 +586,26 @@ def containerd_states() -> Iterator[State]:
     yield State(rule, "it is required and whole", required, **here)
 
 
+def crio_states() -> Iterator[State]:
+    rule, seen = "crio-config", "found/state/nvidia_container_toolkit/crio/"
+    required = {"options": {"nvidia_container_toolkit_crio": "required"}}
+    here, broken = {"base": docked}, {seen + "fault": "broken"}
+    gone = {seen + "installed": False, seen + "wanted": False}
+    words = ("crio is required, and CRI-O is not installed", "install it, or set")
+    yield State(rule, "it is required and not there", {**gone, **required}, words, **here)
+    yield State(rule, "it is not there", gone, **here)
+    words = ("CRI-O's configuration is left as it is: broken", "repair it")
+    yield State(rule, "its files can't be read", broken, words, **here)
+    yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)
+    yield State(rule, "it is left alone", {**broken, seen + "wanted": False}, **here)
+    yield State(rule, "it is required and whole", required, **here)
+    rule, lost = "crio-containers", {seen + "loses": "conmon runs in its own cgroup (2)"}
+    words = ("containers would be lost: conmon runs in its own cgroup (2)", "stop them when")
+    yield State(rule, "its restart would lose containers", lost, words, **here)
+    yield State(rule, "none would be lost", {}, **here)
+    yield State(rule, "it is left alone, and loses", {**lost, seen + "wanted": False}, **here)
+
+
 def podman_states() -> Iterator[State]:
     rule, podman = "podman-too-old", "found/state/nvidia_container_toolkit/cdi/podman"
     required = {"options": {"nvidia_container_toolkit_cdi": "required"}}
@@ -743,6 +767,7 @@ def states() -> tuple[State, ...]:
         *people_states(),
         *docker_states(),
         *containerd_states(),
+        *crio_states(),
         *podman_states(),
         *workspace_states(),
         *door_states(),

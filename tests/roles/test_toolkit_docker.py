@@ -425,7 +425,7 @@ def tasks(*files: str) -> list[str]:
 def test_docker_is_asked_before_anything_is_touched_and_again_before_its_restart() -> None:
     names = tasks("present", "runtimes_look", "docker")
     first = names.index(
-        "present | Stop where docker, containerd or podman could not be served, "
+        "present | Stop where docker, containerd, CRI-O or podman could not be served, "
         "before anything is touched"
     )
     assert "runtimes_look | Stop where docker could not be configured" in names

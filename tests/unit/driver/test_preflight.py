@@ -19,6 +19,7 @@ DOCKER = {
     "fault": None,
 }  # fmt: skip
 CONTAINERD = {"installed": True, "wanted": True, "fault": None}
+CRIO = {"installed": False, "wanted": False, "fault": None, "loses": None}
 GOOD: dict[str, Any] = {
     "platform": {"architecture": "x86_64", "distribution": "debian", "release": "11"},
     "container": False,
@@ -41,6 +42,7 @@ GOOD: dict[str, Any] = {
             "docker": DOCKER,
             "cdi": {"podman": None},
             "containerd": CONTAINERD,
+            "crio": CRIO,
         },
         "tensorflow": {"version": None},
     },
@@ -248,6 +250,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "fault": "version 1",
             }
         },
+    ),
+    "crio-config": (
+        {"options": {"nvidia_container_toolkit_crio": "required"}},
+        {"options": {"nvidia_container_toolkit_crio": "auto"}},
+    ),
+    "crio-containers": (
+        {"state.nvidia_container_toolkit.crio": {**CRIO, "wanted": True, "loses": "conmon"}},
+        {"state.nvidia_container_toolkit.crio": {**CRIO, "loses": "conmon"}},
     ),
     "podman-too-old": (
         {

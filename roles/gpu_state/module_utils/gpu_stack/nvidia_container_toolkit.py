@@ -10,7 +10,7 @@ and a test renders both.
 import json
 import re
 
-from . import cdi, containerd, dpkg, nvidia_cuda, written
+from . import cdi, containerd, crio, dpkg, nvidia_cuda, written
 from .change import change
 
 NAME = "nvidia_container_toolkit"
@@ -168,6 +168,7 @@ def look(context):
         "flaws": dpkg.flaws(context, wanted(row)),
         "docker": docker(context),
         "containerd": containerd.look(context),
+        "crio": crio.look(context),
         "cdi": cdi.look(context, row["version"]),
     }
 
@@ -279,5 +280,6 @@ def differ(row, found, options):
     changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))
     changes.extend(_docker_changes(found, options))
     changes.extend(containerd.differ(NAME, found["containerd"]))
+    changes.extend(crio.differ(NAME, found["crio"]))
     changes.extend(cdi.differ(NAME, row["version"], found["cdi"], options))
     return changes

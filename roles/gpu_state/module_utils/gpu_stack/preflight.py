@@ -14,6 +14,7 @@ import re
 from . import (
     cdi,
     containerd,
+    crio,
     dpkg,
     driver_method,
     gpu_front_door,
@@ -1030,6 +1031,44 @@ def containerd_config(found, _changes, options, _row):
     ]
 
 
+def _lost(name, seen, option):
+    """The blocker of a daemon that takes containers along; `seen` is what the look found of it."""
+    if not seen["wanted"] or seen["loses"] is None:
+        return []
+    return [
+        (
+            "{0} would be restarted to know NVIDIA's runtime, and containers would be lost: "
+            "{1}".format(name, seen["loses"]),
+            "stop them when their users agree, then run again, or set {0}: none".format(option),
+        )
+    ]
+
+
+def crio_config(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["crio"]
+    if crio.wish(options) == "required" and not seen["installed"]:
+        return [
+            (
+                "nvidia_container_toolkit_crio is required, and CRI-O is not installed",
+                "install it, or set nvidia_container_toolkit_crio: auto",
+            )
+        ]
+    if not seen["wanted"] or seen["fault"] is None:
+        return []
+    return [
+        (
+            "CRI-O's configuration is left as it is: {0}".format(seen["fault"]),
+            "repair it (`crio config` shows what CRI-O makes of {0} and {1}), or set "
+            "nvidia_container_toolkit_crio: none".format(crio.CONFIG, crio.PLACE),
+        )
+    ]
+
+
+def crio_containers(found, _changes, _options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["crio"]
+    return _lost("CRI-O", seen, "nvidia_container_toolkit_crio")
+
+
 def podman_too_old(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["cdi"]
     if cdi.wish(options) != "required" or cdi.reads(seen["podman"]) != ():
@@ -1253,6 +1292,8 @@ RULES = (
     Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
     Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
     Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
+    Rule("crio-config", nvidia_container_toolkit.NAME, True, crio_config),
+    Rule("crio-containers", nvidia_container_toolkit.NAME, True, crio_containers),
     Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
     Rule("workspace-docker", gpu_workspace.NAME, True, workspace_docker),
     Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),

@@ -12,6 +12,7 @@ import re
 from . import (
     cdi,
     containerd,
+    crio,
     cuda,
     cudnn,
     dpkg,
@@ -232,7 +233,7 @@ def _blocks(context):
 
 def _runtime(context):
     """The runtime's entries, where the configuration is ours to write."""
-    return _of_docker(context) + containerd.remains(context)
+    return _of_docker(context) + containerd.remains(context) + crio.remains(context)
 
 
 def _of_docker(context):

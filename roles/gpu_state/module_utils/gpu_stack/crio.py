@@ -1,0 +1,172 @@
+"""CRI-O's runtimes: whether pods find NVIDIA's under its name.
+
+Of CRI-O's configuration one drop-in is the role's; what CRI-O makes of all its files it is asked
+itself. It learns of a runtime only when it starts, whatever its reload shows.
+
+The role's files/crio.py judges in the same way; a test gives both the same texts.
+"""
+
+import re
+
+from .change import change
+
+CONFIG = "/etc/crio/crio.conf"
+PLACE = "/etc/crio/crio.conf.d"
+DROPIN = PLACE + "/99-nvidia.toml"
+PROGRAMS = ("/usr/bin/crio", "/usr/local/bin/crio")
+RUNTIME = "/usr/bin/nvidia-container-runtime"
+HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
+OWED = "/run/provision/crio-restart"
+SOCKET = "/run/crio/crio.sock"
+TABLE = "crio.runtime.runtimes."
+OPTIONS = (
+    *("runtime_root", "monitor_path", "monitor_cgroup", "monitor_exec_cgroup", "monitor_env"),
+    *("allowed_annotations", "privileged_without_host_devices", "container_min_memory"),
+)
+ENTRY = DROPIN
+RESTART = "crio daemon"
+PATIENCE = "20"
+# What crio says where somebody's default is the runtime that is to come.
+WAITS = r'default_runtime set to .?"nvidia.?"'
+
+
+def wish(options):
+    return options.get("nvidia_container_toolkit_crio") or "auto"
+
+
+def parsed(dump):
+    """{(table, key): value's text} of what `crio config` prints.
+
+    It comments out what is CRI-O's own default, and explains each option with examples that look
+    alike; what stands without the sign wins.
+    """
+    found, said = {}, set()
+    table, key, value, plain = "", None, "", False
+    for line in dump.splitlines():
+        bare = re.sub(r"^\s*#\s?", "", line).strip()
+        if key is None:
+            head = re.match(r"\[([^\[\]]+)\]$", bare)
+            if head is not None:
+                table = head.group(1).strip().replace('"', "")
+                continue
+            pair = re.match(r"([A-Za-z_]+)\s*=\s*(\S.*)$", bare)
+            if pair is None:
+                continue
+            key, value, plain = pair.group(1), pair.group(2), not line.lstrip().startswith("#")
+        else:
+            value += " " + bare
+        # A list has a line for each of its values.
+        if value.startswith("[") and not value.endswith("]") and bare:
+            continue
+        if plain or (table, key) not in said:
+            found[table, key] = re.sub(r",?\s*\]$", "]", re.sub(r"^\[\s*", "[", value))
+        if plain:
+            said.add((table, key))
+        key = None
+    return found
+
+
+def model(dump):
+    """The runtime whose options NVIDIA's has: the default one, or else runc or crun."""
+    for name in (dump.get(("crio.runtime", "default_runtime"), "").strip("\"'"), "runc", "crun"):
+        if name != "nvidia" and any(at == TABLE + name for at, _ in dump):
+            return name
+    return None
+
+
+def look(context):
+    """{"installed", "wanted", "fault", "runtime", "other", "running", "owed", "loses"}.
+
+    `runtime` is the program of the runtime nvidia, `other` is that its options are not the default
+    runtime's, `loses` why a restart that is due would end containers.
+    """
+    installed = any(context.exists(path) for path in PROGRAMS)
+    found = {"installed": installed, "wanted": False, "fault": None, "runtime": None}
+    found.update(other=False, running=False, owed=False, loses=None)
+    if not installed or wish(context.options) == "none":
+        return found
+    found["wanted"] = True
+    content = context.read(DROPIN)
+    ours = (content or "").startswith(HEADER)
+    answer = context.run(["timeout", PATIENCE, "crio", "config"])
+    if answer.rc != 0:
+        lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
+        said = lines[-1].strip() if lines else "no answer"
+        # Somebody's default waits for the very table that is to come.
+        if content is not None or not re.search(WAITS, said):
+            found["fault"] = "not read by crio: " + said
+        return found
+    dump = parsed(answer.out)
+    value = dump.get((TABLE + "nvidia", "runtime_path"))
+    found["runtime"] = None if value is None else value.strip("\"'") or "nvidia"
+    if ours:
+        name = model(dump)
+        found["other"] = any(
+            dump.get((TABLE + name, key), '""') != dump.get((TABLE + "nvidia", key), '""')
+            for key in OPTIONS
+            if name
+        )
+    if found["runtime"] is None and content is not None and not ours:
+        found["fault"] = DROPIN + " is somebody else's and names no runtime nvidia"
+    if found["runtime"] not in (None, RUNTIME) and not (ours and value in content):
+        found["fault"] = "a runtime nvidia of somebody else's, by " + found["runtime"]
+    found["running"] = context.lstat(SOCKET) is not None
+    note = (context.read(OWED) or "").split()
+    if len(note) == 2 and note[0].isdigit():
+        stat = context.read("/proc/{0}/stat".format(note[0])) or ""
+        # The name stands in brackets and may hold blanks; the start is the 22nd field (proc(5)).
+        found["owed"] = stat.rpartition(")")[2].split()[19:20] == note[1:]
+    if restarts(found):
+        found["loses"] = losing(context)
+    return found
+
+
+def losing(context):
+    """Why a restart would end containers; None where they live through it."""
+    words = ["systemctl", "show", "crio.service", "--property"]
+    if context.run([*words, "KillMode", "--value"]).out.strip() == "process":
+        return None
+    group, held = context.run([*words, "ControlGroup", "--value"]).out.strip(), 0
+    for path in context.glob("/proc/[0-9]*/comm") if group else []:
+        if (context.read(path) or "").strip() == "conmon":
+            lines = (context.read(path[: -len("comm")] + "cgroup") or "").splitlines()
+            held += any(line.split(":", 2)[-1] == group for line in lines)
+    if not held:
+        return None
+    return "crio.service has no KillMode=process, and conmon runs in its own cgroup ({0})".format(
+        held
+    )
+
+
+def stale(found):
+    """Is the drop-in to be written?"""
+    return found["fault"] is not None or found["runtime"] != RUNTIME or found["other"]
+
+
+def restarts(found):
+    """Would a run restart CRI-O?"""
+    return found["wanted"] and ((stale(found) and found["running"]) or found["owed"])
+
+
+def differ(name, found):
+    """The drop-in, and the restart that makes CRI-O know the runtime."""
+    if not found["wanted"]:
+        return []
+    changes = []
+    if stale(found):
+        old = found["fault"] or ("other options than the default's" if found["other"] else None)
+        reason = "pods find the runtime by it; no other file is touched"
+        changes.append(change(name, ENTRY, old or found["runtime"], RUNTIME, reason))
+    if restarts(found):
+        reason = (
+            "crio makes pods of the runtimes that it found when it started, whatever it reloads"
+        )
+        changes.append(change(name, RESTART, "started before it", "restarted", reason))
+    return changes
+
+
+def remains(context):
+    """What is left of the role's work in CRI-O's configuration."""
+    if wish(context.options) == "none" or not (context.read(DROPIN) or "").startswith(HEADER):
+        return []
+    return [[ENTRY, RUNTIME]]
