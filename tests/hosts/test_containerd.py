@@ -91,6 +91,18 @@ def test_what_containerd_can_not_read_is_refused_and_stays(host: Host) -> None:
     host.root(f"cp /root/theirs {FILE}")
 
 
+def test_a_restart_that_would_lose_containers_is_refused(host: Host) -> None:
+    folder = "/etc/systemd/system/containerd.service.d"
+    host.root(f"mkdir -p {folder}")
+    host.put(folder + "/kill.conf", "[Service]\nKillMode=control-group\n")
+    host.root("systemctl daemon-reload")
+    words = "KillMode of containerd.service is not process"
+    host.refused(words, "containers would be lost", version=VERSION)
+    assert host.seen(VERSION)["containerd"]["loses"] == words
+    host.root(f"rm -r {folder}; systemctl daemon-reload")
+    assert host.seen(VERSION)["containerd"]["loses"] is None
+
+
 def test_a_pod_of_the_runtime_nvidia_lists_the_gpus(host: Host) -> None:
     assert "nvidia" not in json.loads(asked(host, "status"))
     before = host.root(SUM)
@@ -123,6 +135,18 @@ def test_what_is_harmed_is_seen_and_cured(host: Host) -> None:
     host.becomes(VERSION)
     assert host.root(SUM) == whole
     assert "nvidia" in json.loads(asked(host, "status"))
+
+
+def test_a_table_without_its_end_is_refused_and_nothing_is_touched(host: Host) -> None:
+    whole = host.root(f"cat {FILE}")
+    host.root(f"cp {FILE} /root/whole; sed -i '/^# End of what/d' {FILE}")
+    words = ("the begin of this role's lines", "Put the end back below the table")
+    host.refused(*words, version=VERSION)
+    host.refused(*words, version=VERSION, nvidia_container_toolkit_state="absent")
+    assert "no line ends it" in host.seen(VERSION)["containerd"]["fault"]
+    host.root(f"cp /root/whole {FILE}")
+    assert host.root(f"cat {FILE}") == whole
+    assert host.plan(VERSION) == []
 
 
 def test_it_goes_with_the_toolkit_and_not_while_a_pod_needs_it(host: Host) -> None:

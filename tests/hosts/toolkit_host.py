@@ -37,8 +37,9 @@ from gpu_stack.context import Context
 row, options = json.loads(sys.argv[1])
 here = Context(options=options, row={"nvidia_container_toolkit": row})
 here.platform = {"architecture": "x86_64"}
-found = nvidia_container_toolkit.differ(row, nvidia_container_toolkit.look(here), options)
-print(json.dumps([one["item"] for one in found]))
+seen = nvidia_container_toolkit.look(here)
+found = nvidia_container_toolkit.differ(row, seen, options)
+print(json.dumps([[one["item"] for one in found], seen]))
 """
 REMAINS = """\
 import json, sys
@@ -131,6 +132,14 @@ class Host:
         assert self.plan(version) == []
 
     def plan(self, version: str) -> Any:
+        """Items of what a run would change."""
+        return self.looked(version)[0]
+
+    def seen(self, version: str) -> Any:
+        """What the look finds of the toolkit."""
+        return self.looked(version)[1]
+
+    def looked(self, version: str) -> Any:
         one = self.lab.hosts[0].container
         options = {"nvidia_container_toolkit_ca_bundle": told.CA}
         asked = json.dumps([self.row(version), options])

@@ -76,7 +76,7 @@ def docked() -> dict[str, Any]:
         },
         "containerd": {
             "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
-            "runtime": "/usr/bin/nvidia-container-runtime", "owed": False,
+            "runtime": "/usr/bin/nvidia-container-runtime", "owed": False, "loses": None,
         },
         "crio": {
             "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
@@ -584,6 +584,11 @@ def containerd_states() -> Iterator[State]:
     yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)
     yield State(rule, "it is nobody's who wants GPUs", {**broken, seen + "wanted": False}, **here)
     yield State(rule, "it is required and whole", required, **here)
+    rule, lost = "containerd-containers", {seen + "loses": "KillMode of containerd.service"}
+    words = ("containers would be lost: KillMode of containerd.service", "stop them when")
+    yield State(rule, "its restart would lose containers", lost, words, **here)
+    yield State(rule, "none would be lost", {}, **here)
+    yield State(rule, "it is nobody's, and loses", {**lost, seen + "wanted": False}, **here)
 
 
 def crio_states() -> Iterator[State]:

@@ -184,6 +184,50 @@ def test_what_would_change_something_else_is_refused(machine: Machine) -> None:
     assert machine.text() == THEIRS
 
 
+WHOLE = THEIRS + "\n" + OURS.format(version="", more="") + "# theirs\n"
+
+
+@pytest.mark.parametrize(
+    "harmed",
+    [
+        WHOLE.replace(program.END, ""),
+        WHOLE.replace(program.END, "# End\n"),
+        WHOLE.replace(program.END, "") + "\n" + OURS.format(version="", more=""),
+        program.BEGIN.rstrip("\n"),
+    ],
+)
+def test_a_block_without_its_end_is_refused_and_nothing_is_touched(
+    machine: Machine, harmed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What follows the begin may be somebody else's; a removal would take it along."""
+    machine.put(program.CONFIG, harmed)
+    line = harmed.splitlines().index(program.BEGIN.strip()) + 1
+    words = f"/etc/containerd/config.toml has in line {line} the begin of this role's lines"
+    assert words in program.look()["fault"]
+    assert words in program.parting()["fault"]
+    for action in ("write", "take"):
+        assert program.main([action]) == 1
+        said = capsys.readouterr().err
+        assert words in said
+        assert program.END.strip() in said
+        assert "expected both. Put the end back" in said
+    assert machine.text() == harmed
+    assert sorted((machine.root / "etc/containerd").iterdir()) == [
+        machine.root / "etc/containerd/config.toml"
+    ]
+    found = seen(machine)[0]
+    assert f"line {line} begins this role's table" in found["fault"]
+    assert items((found, [])) == [(look.ENTRY, found["fault"])]
+
+
+def test_a_block_at_the_end_of_a_file_without_a_last_line_break_is_whole(machine: Machine) -> None:
+    machine.put(program.CONFIG, THEIRS + "\n" + OURS.format(version="", more="").rstrip("\n"))
+    assert program.look()["fault"] is None
+    assert seen(machine)[0]["fault"] is None
+    program.take()
+    assert machine.text() == THEIRS
+
+
 def shim(machine: Machine, space: str, by: str) -> None:
     place = f"{program.TASKS}{space}/abc"
     machine.put(place + "/address", "unix:///x")
@@ -200,6 +244,26 @@ def test_a_restart_loses_nobody_or_is_refused(machine: Machine) -> None:
     assert "docker.service would be restarted" in program.look()["loses"]
     machine.units["RequiredBy"] = "other.service"
     assert program.look()["loses"] is None
+
+
+def test_the_plan_knows_what_a_restart_would_lose(machine: Machine) -> None:
+    machine.put(program.CONFIG, THEIRS)
+    machine.put(look.SOCKET, "")
+    shim(machine, "k8s.io", "runc")
+    machine.units["RequiredBy"] = "docker.service"  # which has no container at work
+    assert seen(machine)[0]["loses"] is program.look()["loses"] is None
+    harms = ({"KillMode": "control-group"}, {"KillMode": "process", "RequiredBy": "docker.service"})
+    for harm in harms:
+        machine.units.update(harm)
+        shim(machine, "moby", "runc")
+        assert seen(machine)[0]["loses"] == program.look()["loses"] is not None
+    machine.units["RequiredBy"] = "other.service"
+    assert seen(machine)[0]["loses"] is program.look()["loses"] is None
+    machine.units["KillMode"] = "control-group"
+    program.write()
+    assert seen(machine)[0]["loses"] is not None  # the restart is still owed
+    (machine.root / "run/provision/containerd-restart").unlink()
+    assert seen(machine)[0]["loses"] is None
 
 
 def test_who_was_started_by_nvidia_s_program_is_named(machine: Machine) -> None:
@@ -229,6 +293,8 @@ def without(path: str) -> Callable[[Machine], None]:
 
 def seen(machine: Machine, wish: str = "auto") -> Any:
     def run(argv: list[str]) -> Result:
+        if argv[0] == "systemctl":
+            return Result(*machine.call(*argv))
         assert argv[2:] == ["containerd", "config", "dump"]
         path = str(machine.root / "etc/containerd/config.toml")
         code, out, error = machine.call("containerd", "--config", path, "config", "dump")
@@ -302,7 +368,9 @@ def test_the_look_refuses_what_the_role_refuses(machine: Machine, content: str, 
     assert items((found, [])) == [(look.ENTRY, found["fault"])]
 
 
-@pytest.mark.parametrize("name", ["CONFIG", "PROGRAMS", "USERS", "PLACES", "RUNTIME", "BEGIN"])
+@pytest.mark.parametrize(
+    "name", ["CONFIG", "PROGRAMS", "USERS", "PLACES", "RUNTIME", "BEGIN", "END", "TASKS"]
+)
 def test_both_know_the_same_places(name: str) -> None:
     assert getattr(look, name) == getattr(program, name)
     assert (look.OWED, look.PLUGINS) == (program.OWED, program.PLUGINS)

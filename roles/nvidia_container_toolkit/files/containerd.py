@@ -178,12 +178,35 @@ def block(number, dump, whole, also=()):
     return "\n".join(lines) + "\n" + END
 
 
-def split(content):
-    """(what is before our block, the block, what is after it)."""
+def torn(content):
+    """Why our block can't be told from what is somebody else's; None where it can."""
+    if content and not content.endswith("\n"):
+        content += "\n"
     before, begin, rest = (content or "").partition(BEGIN)
+    inner, end, _after = rest.partition(END)
+    if not begin or (end and BEGIN not in inner):
+        return None
+    return (
+        "{0} has in line {1} the begin of this role's lines ({2}) and no end of them ({3}), so "
+        "that they can't be told from somebody else's; expected both. Put the end back below the "
+        "table, or take the table and its begin out".format(
+            CONFIG, before.count("\n") + 1, BEGIN.strip(), END.strip()
+        )
+    )
+
+
+def split(content):
+    """(what is before our block, the block, what is after it). RefusedError where it is torn."""
+    fault = torn(content)
+    if fault is not None:
+        raise RefusedError(fault)
+    content = content or ""
+    if BEGIN not in content:
+        return content, "", ""
+    if not content.endswith("\n"):
+        content += "\n"
+    before, begin, rest = content.partition(BEGIN)
     inner, end, after = rest.partition(END)
-    if not begin or not end:
-        return content or "", "", ""
     return before, begin + inner + end, after
 
 
@@ -393,9 +416,10 @@ def restore(saved):
 
 def parting():
     """What stands in the way of taking the toolkit away."""
-    found = {"block": False, "users": [], "default": False, "loses": None}
+    found = {"block": False, "users": [], "default": False, "loses": None, "fault": None}
     content = text(CONFIG)
-    if not any(os.path.exists(inside(path)) for path in PROGRAMS):
+    found["fault"] = torn(content)
+    if found["fault"] or not any(os.path.exists(inside(path)) for path in PROGRAMS):
         return found
     found.update(block=bool(split(content)[1]), users=users())
     if found["block"]:

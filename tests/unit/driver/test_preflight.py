@@ -18,7 +18,7 @@ DOCKER = {
     "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
     "fault": None,
 }  # fmt: skip
-CONTAINERD = {"installed": True, "wanted": True, "fault": None}
+CONTAINERD = {"installed": True, "wanted": True, "fault": None, "loses": None}
 CRIO = {"installed": False, "wanted": False, "fault": None, "loses": None}
 GOOD: dict[str, Any] = {
     "platform": {"architecture": "x86_64", "distribution": "debian", "release": "11"},
@@ -248,6 +248,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 **CONTAINERD,
                 "wanted": False,
                 "fault": "version 1",
+            }
+        },
+    ),
+    "containerd-containers": (
+        {"state.nvidia_container_toolkit.containerd": {**CONTAINERD, "loses": "KillMode"}},
+        {
+            "state.nvidia_container_toolkit.containerd": {
+                **CONTAINERD,
+                "wanted": False,
+                "loses": "KillMode",
             }
         },
     ),

@@ -16,8 +16,10 @@ USERS = ("kubelet", "crictl", "nerdctl")
 PLACES = ("/usr/bin/", "/usr/local/bin/", "/usr/sbin/")
 RUNTIME = "/usr/bin/nvidia-container-runtime"
 BEGIN = "# Begin of what the Ansible role nvidia_container_toolkit wrote; changes here are lost.\n"
+END = "# End of what the Ansible role nvidia_container_toolkit wrote.\n"
 OWED = "/run/provision/containerd-restart"
 SOCKET = "/run/containerd/containerd.sock"
+TASKS = "/run/containerd/io.containerd.runtime.v2.task/"
 PLUGINS = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 ENTRY = CONFIG + " runtimes.nvidia"
 RESTART = "containerd daemon"
@@ -40,6 +42,19 @@ def disabled(content):
     """Does the text switch CRI off? Docker's package of containerd brings such a file."""
     said = re.search(r"(?ms)^\s*disabled_plugins\s*=\s*\[(.*?)\]", content or "")
     return bool(said and re.search(r"[\"'](io\.containerd\.grpc\.v1\.)?cri[\"']", said.group(1)))
+
+
+def torn(content):
+    """Why the role's block can't be told from what is somebody else's; None where it can."""
+    if content and not content.endswith("\n"):
+        content += "\n"
+    before, begin, rest = (content or "").partition(BEGIN)
+    inner, end, _after = rest.partition(END)
+    if not begin or (end and BEGIN not in inner):
+        return None
+    return "line {0} begins this role's table, and no line ends it ({1})".format(
+        before.count("\n") + 1, END.strip()
+    )
 
 
 def parsed(dump):
@@ -66,15 +81,16 @@ def _option(dump, runtime, key):
 
 
 def look(context):
-    """{"installed", "wanted", "fault", "runtime", "other", "running", "owed"}.
+    """{"installed", "wanted", "fault", "runtime", "other", "running", "owed", "loses"}.
 
-    `runtime` is the program of the runtime nvidia, `other` is that its cgroups are not runc's. Only
-    what is wanted is asked of containerd.
+    `runtime` is the program of the runtime nvidia, `other` is that its cgroups are not runc's,
+    `loses` why a restart that is due would end containers. Only what is wanted is asked of
+    containerd.
     """
     installed = any(context.exists(path) for path in PROGRAMS)
     used = any(context.exists(place + name) for place in PLACES for name in USERS)
     found = {"installed": installed, "wanted": False, "fault": None, "runtime": None}
-    found.update(other=False, running=False, owed=False)
+    found.update(other=False, running=False, owed=False, loses=None)
     said = wish(context.options)
     if not installed or said == "none" or (said == "auto" and not used):
         return found
@@ -84,6 +100,9 @@ def look(context):
             found.update(wanted=True, fault="disabled_plugins switches CRI off")
         return found
     found["wanted"] = True
+    found["fault"] = torn(content)
+    if found["fault"] is not None:
+        return found
     if version(content) not in PLUGINS:
         found["fault"] = "version {0}; expected 2 or 3".format(version(content))
         return found
@@ -104,7 +123,35 @@ def look(context):
         stat = context.read("/proc/{0}/stat".format(note[0])) or ""
         # The name stands in brackets and may hold blanks; the start is the 22nd field (proc(5)).
         found["owed"] = stat.rpartition(")")[2].split()[19:20] == note[1:]
+    if restarts(found):
+        found["loses"] = losing(context)
     return found
+
+
+def losing(context):
+    """Why a restart would end containers; None where they live through it, or none is at work."""
+    spaces = [path.split("/")[-3] for path in context.glob(TASKS + "*/*/address")]
+    if not spaces:
+        return None
+    said = {}
+    for name in ("KillMode", "BoundBy", "RequiredBy", "ConsistsOf"):
+        words = ["systemctl", "show", "containerd.service", "--property", name, "--value"]
+        said[name] = context.run(words).out.split()
+    if said.pop("KillMode") != ["process"]:
+        return "KillMode of containerd.service is not process"
+    if "moby" in spaces and any("docker.service" in units for units in said.values()):
+        return "docker.service would be restarted with containerd"
+    return None
+
+
+def stale(found):
+    """Is the table to be written?"""
+    return found["fault"] is not None or found["runtime"] != RUNTIME or found["other"]
+
+
+def restarts(found):
+    """Would a run restart containerd?"""
+    return (stale(found) and found["running"]) or found["owed"]
 
 
 def differ(name, found):
@@ -112,11 +159,11 @@ def differ(name, found):
     if not found["wanted"]:
         return []
     changes = []
-    if found["fault"] is not None or found["runtime"] != RUNTIME or found["other"]:
+    if stale(found):
         old = found["fault"] or ("other cgroups than runc's" if found["other"] else None)
         reason = "who speaks CRI finds the runtime by it; all else in the file stays"
         changes.append(change(name, ENTRY, old, RUNTIME, reason))
-    if (changes and found["running"]) or found["owed"]:
+    if restarts(found):
         reason = "containerd reads its configuration when it starts, and at no other time"
         changes.append(change(name, RESTART, "started before it", "restarted", reason))
     return changes

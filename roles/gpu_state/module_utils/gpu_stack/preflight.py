@@ -1044,6 +1044,11 @@ def _lost(name, seen, option):
     ]
 
 
+def containerd_containers(found, _changes, _options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]["containerd"]
+    return _lost("containerd", seen, "nvidia_container_toolkit_containerd")
+
+
 def crio_config(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["crio"]
     if crio.wish(options) == "required" and not seen["installed"]:
@@ -1292,6 +1297,7 @@ RULES = (
     Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
     Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
     Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
+    Rule("containerd-containers", nvidia_container_toolkit.NAME, True, containerd_containers),
     Rule("crio-config", nvidia_container_toolkit.NAME, True, crio_config),
     Rule("crio-containers", nvidia_container_toolkit.NAME, True, crio_containers),
     Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
