@@ -229,6 +229,19 @@ LOGS: dict[str, tuple[str, ...]] = {
         '"additionalGids"\n',
         "Error: stat nvidia.com/gpu=0: no such file or directory\n",
     ),
+    "cri-runtime": (
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox "
+        'runtime: no runtime for "nvidia" is configured\n',
+        'level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:x,} failed, error" '
+        'error="failed to get sandbox runtime: no runtime for \\"nvidia\\" is configured"\n',
+        "rpc error: code = Unknown desc = failed to find runtime handler nvidia from runtime list "
+        "map[crun:0xdf5a0256000 runc:0xdf5a0256540]\n",
+    ),
+    "crio-monitor": (
+        'level=fatal msg="validating runtime config: monitor fields translation: failed to '
+        'translate monitor fields for runtime nvidia: exec: \\"conmon\\": executable file not '
+        'found in $PATH"\n',
+    ),
 }
 # What programs say where nothing is wrong.
 HARMLESS = (

@@ -295,6 +295,13 @@ def cdi_specification(host: Patient) -> None:
     host.write("/var/run/cdi/nvidia.yaml", text + mounts)
 
 
+def cri_runtime(host: Patient) -> None:
+    """Somebody has edited crio.conf."""
+    host.installed("nvidia-container-toolkit", "1.20.1-1")
+    host.write("/usr/bin/crio", made.ELF)
+    host.answers["config"] = Result(1, "", "unable to decode configuration /etc/crio/crio.conf\n")
+
+
 # {case: (what brings a host into it, a part of the evidence, a part of a command)}
 BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "driver-mismatch": (driver_mismatch, "module is 460.73.01", "reboot"),
@@ -334,6 +341,7 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
         "/var/run/cdi/nvidia.yaml: names /usr/lib/libcuda",
         "nvidia-ctk cdi generate",
     ),
+    "cri-runtime": (cri_runtime, "crio: not read by crio: unable to", "systemctl restart crio"),
 }
 # What a case brings with it, rightly.
 BESIDE = {"cudnn-older": {"cuda-libraries"}}
@@ -601,6 +609,55 @@ def test_a_docker_without_the_locks_runtime_is_told(
     if evidence:
         assert evidence in "\n".join(found["container-runtime"]["evidence"])
         assert result["fixes"]["components"] == ["nvidia_container_toolkit"]
+
+
+CRIO = '[crio.runtime]\ndefault_runtime = "runc"\n[crio.runtime.runtimes.runc]\n'
+CRIO_KNOWS = CRIO + '[crio.runtime.runtimes.nvidia]\nruntime_path = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("says", "lock", "options", "evidence"),
+    [
+        (CRIO, TOOLKIT, {}, "crio names no runtime nvidia"),
+        (CRIO, LOCK, {}, ""),
+        (CRIO, TOOLKIT, {"nvidia_container_toolkit_crio": "none"}, ""),
+        (CRIO, TOOLKIT, {"nvidia_container_toolkit_state": "absent"}, ""),
+        (CRIO_KNOWS.format("/usr/bin/nvidia-container-runtime"), TOOLKIT, {}, ""),
+        (CRIO_KNOWS.format("/opt/x"), LOCK, {}, "crio: a runtime nvidia of somebody else's"),
+    ],
+)
+def test_pods_that_find_no_runtime_are_told(
+    says: str, lock: Any, options: dict[str, Any], evidence: str, host: Patient
+) -> None:
+    cri_runtime(host)
+    host.answers["config"] = Result(0, says, "")
+    result = host.ask(lock=lock, options=options)
+    found = {one["id"]: one for one in result["findings"]}
+    assert set(found) == ({"cri-runtime"} if evidence else set())
+    if evidence:
+        assert evidence in "\n".join(found["cri-runtime"]["evidence"])
+        assert found["cri-runtime"]["commands"] == [
+            "sudo nvidia-ctk runtime configure --runtime=crio",
+            "sudo systemctl restart crio",
+        ]
+    wished = ["nvidia_container_toolkit"] if evidence and lock is TOOLKIT else []
+    assert (result["fixes"].get("components") or []) == wished
+
+
+def test_a_containerd_that_was_not_restarted_is_told(host: Patient) -> None:
+    host.installed("nvidia-container-toolkit", "1.20.1-1")
+    host.write("/usr/bin/containerd", made.ELF)
+    head = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]\n'
+    path = "/usr/bin/nvidia-container-runtime"
+    host.answers["config"] = Result(0, head + f'  BinaryName = "{path}"\n', "")
+    host.write("/etc/containerd/config.toml", "version = 2\n")
+    host.write("/proc/812/stat", "812 (containerd) S" + " 1" * 18 + " 5000 1 2\n")
+    host.write("/run/provision/containerd-restart", "812 5000\n")
+    assert host.found() == {}
+    host.write("/usr/bin/kubelet", made.ELF)
+    assert "not since then" in "\n".join(host.found()["cri-runtime"]["evidence"])
+    host.write("/run/provision/containerd-restart", "812 6000\n")
+    assert host.found() == {}
 
 
 def test_a_toolkit_that_no_lock_wishes_for_needs_no_entry(host: Patient) -> None:

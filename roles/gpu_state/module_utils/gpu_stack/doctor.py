@@ -479,6 +479,30 @@ def cdi_specification(facts):
     return [clue("{path}: {fault}".format(**seen))]
 
 
+def cri_runtime(facts):
+    """Of a host that has the toolkit or should have it, where it is to serve pods.
+
+    That the runtime is not named is missed only where a lock has the toolkit: it may be NVIDIA's
+    GPU Operator's to bring.
+    """
+    row = (facts["row"] or {}).get(nvidia_container_toolkit.NAME)
+    if facts["options"].get(nvidia_container_toolkit.NAME + "_state") == "absent":
+        return []
+    clues = []
+    for unit in sorted(facts["cri"]):
+        seen = facts["cri"][unit]
+        if not seen["wanted"]:
+            continue
+        if seen["fault"] is not None:
+            clues.append(clue("{0}: {1}".format(unit, seen["fault"]), runtime=unit))
+        elif seen["runtime"] is None and row:
+            clues.append(clue("{0} names no runtime nvidia".format(unit), runtime=unit))
+        elif seen["owed"]:
+            said = "{0} was started before it was told of the runtime, and not since then"
+            clues.append(clue(said.format(unit), runtime=unit))
+    return clues
+
+
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
 CHECKS = {
     "driver-mismatch": driver_mismatch,
@@ -514,6 +538,7 @@ CHECKS = {
     "containers-lose-gpus": containers_lose_gpus,
     "container-runtime": container_runtime,
     "cdi-specification": cdi_specification,
+    "cri-runtime": cri_runtime,
 }
 
 
@@ -573,6 +598,7 @@ FIXES = {
     "containers-lose-gpus": lambda facts, _clues: {"links": facts["unlinked"]},
     "container-runtime": _run("nvidia_container_toolkit"),
     "cdi-specification": _run("nvidia_container_toolkit"),
+    "cri-runtime": _run("nvidia_container_toolkit"),
 }
 
 

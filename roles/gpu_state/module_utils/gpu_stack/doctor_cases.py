@@ -516,6 +516,37 @@ CASES = (
         ),
         "a run of the component where the lock has the container toolkit",
     ),
+    Case(
+        "cri-runtime",
+        "pods find no runtime nvidia: containerd or CRI-O does not name it, or was not restarted "
+        "since",
+        ("NVIDIA/gpu-operator#432", "cri-o/cri-o#10202"),
+        "let it be written, and restart the one that pods come from when that ends no container: "
+        "containerd reads its file when it starts, and CRI-O's reload shows what no pod is made of",
+        (
+            "sudo nvidia-ctk runtime configure --runtime={runtime}",
+            "sudo systemctl restart {runtime}",
+        ),
+        (
+            r"no runtime for \\?\"nvidia\\?\" is configured",
+            r"failed to find runtime handler nvidia from runtime list",
+        ),
+        "a run of the component where the lock has the container toolkit",
+    ),
+    Case(
+        "crio-monitor",
+        "CRI-O does not start: its runtime nvidia names no monitor, and conmon is in no PATH",
+        ("NVIDIA/nvidia-container-toolkit#681",),
+        "give the runtime the monitor_path that the default one has; nvidia-ctk takes it from "
+        "crio.conf alone, and CRI-O's packages have it in crio.conf.d",
+        (
+            "grep -r monitor_path /etc/crio",
+            "sudoedit /etc/crio/crio.conf.d/99-nvidia.toml",
+            "sudo systemctl restart crio",
+        ),
+        (r"failed to translate monitor fields for runtime nvidia",),
+        "",
+    ),
 )
 
 BY_ID = {case.id: case for case in CASES}

@@ -9,7 +9,17 @@ import re
 import stat
 import struct
 
-from . import cdi, doctor_keys, dpkg, nvidia_container_toolkit, nvidia_driver, platform, preflight
+from . import (
+    cdi,
+    containerd,
+    crio,
+    doctor_keys,
+    dpkg,
+    nvidia_container_toolkit,
+    nvidia_driver,
+    platform,
+    preflight,
+)
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -332,6 +342,13 @@ def specification(context):
     return dict(cdi.look(context, version), path=cdi.place(version))
 
 
+def cri(context):
+    """{unit: what the look sees of it} of those who make pods; {} without the container toolkit."""
+    if toolkit(context) is None and not context.part(nvidia_container_toolkit.NAME):
+        return {}
+    return {"containerd": containerd.look(context), "crio": crio.look(context)}
+
+
 # what programs say
 
 
@@ -401,6 +418,7 @@ def look(context, found, logs=()):
         "toolkit": toolkit(context),
         "docker": nvidia_container_toolkit.docker(context),
         "cdi": specification(context),
+        "cri": cri(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"
         in (context.read("/etc/docker/daemon.json") or ""),
         "distribution": platform.identity(found["platform"]),
