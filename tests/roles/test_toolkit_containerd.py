@@ -274,6 +274,39 @@ def test_who_was_started_by_nvidia_s_program_is_named(machine: Machine) -> None:
     assert program.parting()["users"] == ["k8s.io/abc"]
 
 
+def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
+    """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
+    return {rule: message for rule, message, _ in look.parting(seen_by(machine, wish))}
+
+
+def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:
+    machine.put(program.CONFIG, THEIRS)
+    machine.put(look.SOCKET, "")
+    program.write()
+    shim(machine, "moby", "/usr/bin/nvidia-container-runtime")  # docker is asked for its own
+    assert gone(machine) == {}
+    shim(machine, "k8s.io", "/usr/bin/nvidia-container-runtime")
+    assert "away: k8s.io/abc" in gone(machine)["containerd-containers"]
+    assert "away: k8s.io/abc" in gone(machine, "none")["containerd-containers"]
+    shim(machine, "k8s.io", "runc")
+    machine.units["KillMode"] = "mixed"
+    assert "KillMode of containerd" in gone(machine)["containerd-containers"]
+    assert gone(machine, "none") == {}
+    machine.units["KillMode"] = "process"
+    ours = machine.text()
+    head = '[plugins."io.containerd.grpc.v1.cri".containerd]\ndefault_runtime_name = "nvidia"\n'
+    machine.put(program.CONFIG, head + ours)
+    assert program.parting()["default"] is True
+    assert "default_runtime_name" in gone(machine)["containerd-config"]
+    machine.put(program.CONFIG, ours.replace(program.END, ""))
+    assert "no line ends it" in gone(machine)["containerd-config"]
+    machine.put(program.CONFIG, THEIRS)
+    assert gone(machine) == {}
+    machine.put(program.CONFIG, ours.replace(program.END, ""))
+    (machine.root / "usr/bin/containerd").unlink()
+    assert gone(machine) == {}
+
+
 def test_a_configuration_is_put_back(machine: Machine) -> None:
     machine.put(program.CONFIG, THEIRS)
     program.restore(program.write()["saved"])
@@ -291,7 +324,7 @@ def without(path: str) -> Callable[[Machine], None]:
     return lambda machine: (machine.root / path.lstrip("/")).unlink()
 
 
-def seen(machine: Machine, wish: str = "auto") -> Any:
+def seen_by(machine: Machine, wish: str = "auto") -> Context:
     def run(argv: list[str]) -> Result:
         if argv[0] == "systemctl":
             return Result(*machine.call(*argv))
@@ -301,7 +334,11 @@ def seen(machine: Machine, wish: str = "auto") -> Any:
         return Result(code, out, error)
 
     options = {"nvidia_container_toolkit_containerd": wish}
-    here = Context(root=str(machine.root), options=options, runner=run)
+    return Context(root=str(machine.root), options=options, runner=run)
+
+
+def seen(machine: Machine, wish: str = "auto") -> Any:
+    here = seen_by(machine, wish)
     return look.look(here), look.remains(here)
 
 
@@ -369,7 +406,7 @@ def test_the_look_refuses_what_the_role_refuses(machine: Machine, content: str, 
 
 
 @pytest.mark.parametrize(
-    "name", ["CONFIG", "PROGRAMS", "USERS", "PLACES", "RUNTIME", "BEGIN", "END", "TASKS"]
+    "name", ["CONFIG", "PROGRAMS", "USERS", "PLACES", "RUNTIME", "NAME", "BEGIN", "END", "TASKS"]
 )
 def test_both_know_the_same_places(name: str) -> None:
     assert getattr(look, name) == getattr(program, name)

@@ -286,7 +286,7 @@ def test_a_drop_in_that_somebody_changed_is_kept_when_it_goes(machine: Machine) 
 # the look says the same
 
 
-def seen(machine: Machine, wish: str = "auto") -> Any:
+def seen_by(machine: Machine, wish: str = "auto") -> Context:
     def run(argv: list[str]) -> Result:
         if argv[0] == "systemctl":
             return Result(*machine.call(*argv))
@@ -297,8 +297,37 @@ def seen(machine: Machine, wish: str = "auto") -> Any:
 
     machine.put(look.SOCKET, "")
     options = {"nvidia_container_toolkit_crio": wish}
-    here = Context(root=str(machine.root), options=options, runner=run)
+    return Context(root=str(machine.root), options=options, runner=run)
+
+
+def seen(machine: Machine, wish: str = "auto") -> Any:
+    here = seen_by(machine, wish)
     return look.look(here), look.remains(here)
+
+
+def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
+    """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
+    return {rule: message for rule, message, _ in look.parting(seen_by(machine, wish))}
+
+
+def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:
+    program.write()
+    assert gone(machine) == {}
+    conmon(machine, "900", program.RUNTIME, "/a")
+    assert "away: k8s_ada" in gone(machine)["crio-containers"]
+    assert "away: k8s_ada" in gone(machine, "none")["crio-containers"]
+    conmon(machine, "900", "/usr/sbin/runc", "/system.slice/crio.service")
+    assert "conmon runs in its own cgroup (1)" in gone(machine)["crio-containers"]
+    assert gone(machine, "none") == {}
+    conmon(machine, "900", "/usr/sbin/runc", "/a")
+    machine.put("/etc/crio/crio.conf.d/50-gpu.conf", '[crio.runtime]\ndefault_runtime = "nvidia"\n')
+    assert "has nvidia as its default_runtime" in gone(machine)["crio-config"]
+    assert gone(machine, "none") == {}
+    machine.put("/etc/crio/crio.conf.d/50-gpu.conf", "")
+    machine.put(program.DROPIN, GOOD)
+    assert "a file of somebody's below /etc/crio names" in gone(machine)["crio-config"]
+    (machine.root / "usr/bin/crio").unlink()
+    assert gone(machine) == {}
 
 
 def items(found: Any) -> list[tuple[str, Any]]:

@@ -478,6 +478,21 @@ def test_containers_that_use_it_keep_it(host: Host, shown: list[str] | None, wor
     assert words in found.get("docker-containers", "")
 
 
+def test_pods_that_use_it_keep_it(host: Host) -> None:
+    host.write("/usr/bin/crio", made.ELF)
+    host.write("/usr/bin/containerd", made.ELF)
+    host.write("/proc/901/comm", "conmon\n")
+    host.write("/proc/901/cmdline", "conmon\0-n\0k8s_ada\0-r\0/usr/bin/nvidia-container-runtime\0")
+    place = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/abc/"
+    host.write(place + "address", "")
+    host.write(place + "options.json", '{"binary_name": "/usr/bin/nvidia-container-runtime"}')
+    plan = host.plan(lock=lock(), options=GONE)
+    found = {one["id"]: one["message"] for one in plan["blockers"]}
+    assert set(found) == {"containerd-containers", "crio-containers"}
+    assert "wished away: k8s.io/abc" in found["containerd-containers"]
+    assert "wished away: k8s_ada" in found["crio-containers"]
+
+
 def test_dockers_default_runtime_keeps_it(host: Host) -> None:
     """dockerd does not start with a default that is no runtime."""
     docker(host, {**CONFIGURED, "default-runtime": "nvidia"}, start=None)

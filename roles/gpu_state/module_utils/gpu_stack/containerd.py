@@ -15,6 +15,7 @@ PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")
 USERS = ("kubelet", "crictl", "nerdctl")
 PLACES = ("/usr/bin/", "/usr/local/bin/", "/usr/sbin/")
 RUNTIME = "/usr/bin/nvidia-container-runtime"
+NAME = "nvidia-container-runtime"
 BEGIN = "# Begin of what the Ansible role nvidia_container_toolkit wrote; changes here are lost.\n"
 END = "# End of what the Ansible role nvidia_container_toolkit wrote.\n"
 OWED = "/run/provision/containerd-restart"
@@ -167,6 +168,45 @@ def differ(name, found):
         reason = "containerd reads its configuration when it starts, and at no other time"
         changes.append(change(name, RESTART, "started before it", "restarted", reason))
     return changes
+
+
+def users(context):
+    """NAMESPACE/IDENTITY of the containers at work that NVIDIA's program started, less docker's."""
+    found = []
+    for path in context.glob(TASKS + "*/*/options.json"):
+        space, identity = path.split("/")[-3:-1]
+        there = context.exists(path.replace("options.json", "address"))
+        if there and space != "moby" and NAME in (context.read(path) or ""):
+            found.append("{0}/{1}".format(space, identity))
+    return sorted(found)
+
+
+def parting(context):
+    """[[rule, why the toolkit can't be taken from containerd now, the way out]]."""
+    content, found = context.read(CONFIG) or "", []
+    if not any(context.exists(path) for path in PROGRAMS):
+        return found
+    at_work = users(context)
+    if at_work:
+        message = "containers of containerd's were started by NVIDIA's program, wished away: {0}"
+        hint = "stop them when their users agree; without it nobody could"
+        found.append(["containerd-containers", message.format(", ".join(at_work)), hint])
+    if wish(context.options) == "none" or BEGIN not in content:
+        return found
+    fault = torn(content)
+    if fault is not None:
+        hint = "put the end back below the table, or take the table and its begin out"
+        return [*found, ["containerd-config", "{0}: {1}".format(CONFIG, fault), hint]]
+    dump = parsed(context.run(["timeout", PATIENCE, "containerd", "config", "dump"]).out)
+    if any(key == "default_runtime_name" and dump[at, key] == "nvidia" for at, key in dump):
+        message = "{0} names nvidia as its default_runtime_name".format(CONFIG)
+        found.append(["containerd-config", message, "take that out first"])
+    lost = losing(context) if context.lstat(SOCKET) is not None else None
+    if lost is not None:
+        message = "containerd would be restarted to forget NVIDIA's runtime, and containers lost: "
+        hint = "stop them when their users agree, then run again"
+        found.append(["containerd-containers", message + lost, hint])
+    return found
 
 
 def remains(context):

@@ -165,6 +165,47 @@ def differ(name, found):
     return changes
 
 
+def users(context):
+    """Names of CRI-O's containers at work that NVIDIA's program started, as their conmon has it."""
+    found = []
+    for path in context.glob("/proc/[0-9]*/comm"):
+        if (context.read(path) or "").strip() != "conmon":
+            continue
+        words = (context.read(path[: -len("comm")] + "cmdline") or "").split("\0")
+        given = {word: words[number] for number, word in enumerate(words[:-1], 1)}
+        if RUNTIME in (given.get("-r"), given.get("--runtime")):
+            found.append(given.get("-n") or given.get("--name") or given.get("-c") or "?")
+    return sorted(found)
+
+
+def parting(context):
+    """[[rule, why the toolkit can't be taken from CRI-O now, the way out]]."""
+    found = []
+    if not any(context.exists(path) for path in PROGRAMS):
+        return found
+    at_work = users(context)
+    if at_work:
+        message = "containers of CRI-O's were started by NVIDIA's program, wished away: {0}"
+        hint = "stop them when their users agree; without it nobody could"
+        found.append(["crio-containers", message.format(", ".join(at_work)), hint])
+    if wish(context.options) == "none":
+        return found
+    ours = (context.read(DROPIN) or "").startswith(HEADER)
+    dump = parsed(context.run(["timeout", PATIENCE, "crio", "config"]).out)
+    if dump.get(("crio.runtime", "default_runtime"), "").strip("\"'") == "nvidia":
+        message = "CRI-O has nvidia as its default_runtime, and would not start without it"
+        found.append(["crio-config", message, "take that out of {0} first".format(PLACE)])
+    elif not ours and dump.get((TABLE + "nvidia", "runtime_path"), "").strip("\"'") == RUNTIME:
+        message = "a file of somebody's below /etc/crio names {0}, which goes".format(RUNTIME)
+        found.append(["crio-config", message, "take its runtime nvidia out first"])
+    lost = losing(context) if ours and context.lstat(SOCKET) is not None else None
+    if lost is not None:
+        message = "CRI-O would be restarted to forget NVIDIA's runtime, and containers lost: "
+        hint = "stop them when their users agree, then run again"
+        found.append(["crio-containers", message + lost, hint])
+    return found
+
+
 def remains(context):
     """What is left of the role's work in CRI-O's configuration."""
     if wish(context.options) == "none" or not (context.read(DROPIN) or "").startswith(HEADER):

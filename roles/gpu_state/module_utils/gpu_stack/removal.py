@@ -283,6 +283,9 @@ def preflight_look(context, changes, gone):
         "docker": nvidia_container_toolkit.parting(context)
         if any(one["component"] == TOOLKIT for one in ours)
         else None,
+        "pods": containerd.parting(context) + crio.parting(context)
+        if any(one["component"] == TOOLKIT for one in ours)
+        else [],
     }
 
 
@@ -363,6 +366,8 @@ def blockers(found, changes, options, row, gone):
                 message = message.replace("would be changed", "would be taken away")
                 reasons.append(blocker(identifier, "nvidia_driver", message, hint))
     reasons += _docker_reasons(seen.get("docker"))
+    for rule, message, hint in seen.get("pods") or []:
+        reasons.append(blocker(rule, TOOLKIT, message, hint))
     for one in seen.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
             one["pid"], one["user"], TITLES[one["component"]], one["command"]
