@@ -26,7 +26,7 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
     if "\n" in text:
-        style = "|"
+        style = '"' if "\x85" in text else "|"  # a block would read NEL back as a line's end
     elif text in _WORDS or (text and yaml.safe_load(_plain_or_empty(text)) != text):
         style = '"'
     if style != "|" and " " in text and len(text) > _FOLD and _FOLDS.fullmatch(text):

@@ -277,6 +277,8 @@ def test_one_changes_one_goes_and_nobody_else_notices(shared: Shared) -> None:
     )
     assert "eve" not in gone
     assert shared.root("ls", "/etc/gpu-workspace").split() == ["ada", "bob"]
+    # A proof would read the limits of a container that is gone.
+    assert shared.root("ls", "/run/gpu-workspace").split() == ["ada.json", "bob.json"]
 
 
 def test_who_comes_back_finds_what_was_left(shared: Shared) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ DATA = st.recursive(
 
 
 @given(DATA)
+@case({"\n\x85": "a\n\x85"})
 def test_dumped_yaml_reads_back_as_it_was(data: Any) -> None:
     assert yaml.safe_load(dump(data)) == data
 

@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "1862809cf494b58f2042d71a0ed7aa1a130e19fd573c0eb6fd34daf61363e4bf",
+        "270eb79d886fe5a7827da0e8542ab7c3935c1b61eb71e3bb181d28e53d478984",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
