@@ -17,17 +17,16 @@ from provision.values import Wish
 
 
 @functools.cache
-def _pattern() -> re.Pattern[str]:
-    """What the program on the hosts takes for a DNS name."""
+def _program() -> Mapping[str, Any]:
+    """What the program on the hosts takes for a DNS name, and for other words."""
     path = roles_directory() / "gpu_front_door" / "files" / "gpu_front_door.py"
-    found: re.Pattern[str] = runpy.run_path(str(path))["NAME"]
-    return found
+    return runpy.run_path(str(path))
 
 
 def _name(value: object) -> str | None:
     if value == "" or (
         isinstance(value, str)
-        and _pattern().fullmatch(value)
+        and _program()["NAME"].fullmatch(value)
         and not value.replace(".", "").isdigit()
     ):
         return None
@@ -37,6 +36,16 @@ def _name(value: object) -> str | None:
 def _port(value: object) -> str | None:
     fit = isinstance(value, int) and 0 < value < 65536
     return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
+
+
+def _email(value: object) -> str | None:
+    fit = value == "" or (isinstance(value, str) and _program()["EMAIL"].fullmatch(value))
+    return None if fit else f"{value!r} is no e-mail address"
+
+
+def _directory(value: object) -> str | None:
+    fit = isinstance(value, str) and _program()["DIRECTORY"].fullmatch(value)
+    return None if fit else f"{value!r} is no address of an ACME directory; expected https://..."
 
 
 def _path(value: object) -> str | None:
@@ -62,12 +71,13 @@ class GpuFrontDoorOptions(Options):
         looked_at=True,
         reads=gpu_workspace.address_fault,
     )
-    gpu_front_door_tls: Literal["local_ca", "given", "host"] = option(
+    gpu_front_door_tls: Literal["local_ca", "given", "host", "acme"] = option(
         "local_ca",
         "Where the certificate comes from. local_ca: the host makes an authority for that one name "
         "and a certificate, and renews it; people import /etc/gpu-front-door/ca.crt. given: two "
         "files of the machine that runs Ansible. host: two files of the host, which something "
-        "else keeps (certbot).",
+        "else keeps. acme: the distribution's certbot gets it of an ACME server (Let's Encrypt) "
+        "and renews it; that server asks at port 80, which is opened.",
         looked_at=True,
     )
     gpu_front_door_certificate: str = option(
@@ -85,6 +95,38 @@ class GpuFrontDoorOptions(Options):
         path=True,
         looked_at=True,
         example="/etc/letsencrypt/live/gpu07.example.org/privkey.pem",
+        reads=_path,
+    )
+    gpu_front_door_acme_agree: bool = option(
+        False,
+        "With acme: you agree to the terms of service of the ACME server. Without your word it is "
+        "not asked.",
+        looked_at=True,
+        example="true",
+    )
+    gpu_front_door_acme_email: str = option(
+        "",
+        "With acme: the address that the account is registered with. Empty: an account without "
+        "one.",
+        looked_at=True,
+        example="gpu-admins@example.org",
+        reads=_email,
+    )
+    gpu_front_door_acme_directory: str = option(
+        "https://acme-v02.api.letsencrypt.org/directory",
+        "With acme: the directory of the ACME server; your own step-ca, or Let's Encrypt's "
+        "staging.",
+        looked_at=True,
+        example="https://ca.example.org/acme/acme/directory",
+        reads=_directory,
+    )
+    gpu_front_door_acme_ca: str = option(
+        "",
+        "With acme: a file of the machine that runs Ansible, PEM: the CA of the ACME server's own "
+        "HTTPS, where the hosts do not know it.",
+        path=True,
+        looked_at=True,
+        example="/srv/tls/step-ca.pem",
         reads=_path,
     )
     gpu_front_door_redirect: bool = option(
@@ -126,6 +168,7 @@ class FrontDoor:
     names: tuple[str, ...] = (
         *("gpu_front_door_name", "gpu_front_door_port", "gpu_front_door_tls"),
         *("gpu_front_door_certificate", "gpu_front_door_key", "gpu_front_door_redirect"),
+        *("gpu_front_door_acme_agree", "gpu_front_door_acme_directory"),
         "gpu_workspaces",
     )
 
@@ -135,7 +178,7 @@ class FrontDoor:
         """The first thing that is wrong."""
         if not said[self.names[0]] or is_template(said[self.names[0]]):
             return None
-        return _nobody(said) or _same_port(said) or _no_files(said)
+        return _nobody(said) or _not_agreed(said) or _same_port(said) or _no_files(said)
 
 
 def _nobody(said: Mapping[str, Any]) -> Fault | None:
@@ -149,17 +192,32 @@ def _nobody(said: Mapping[str, Any]) -> Fault | None:
     )
 
 
+def _not_agreed(said: Mapping[str, Any]) -> Fault | None:
+    agreed = said.get("gpu_front_door_acme_agree", False)
+    if said.get("gpu_front_door_tls") != "acme" or agreed is True or is_template(agreed):
+        return None
+    server = said.get("gpu_front_door_acme_directory") or "Let's Encrypt"
+    return Fault(
+        "gpu_front_door_tls",
+        f"gpu_front_door_tls: acme, and nobody has agreed to the terms of service of {server}",
+        expected="gpu_front_door_acme_agree: true",
+        hint="Let's Encrypt's are at https://letsencrypt.org/repository/",
+    )
+
+
 def _same_port(said: Mapping[str, Any]) -> Fault | None:
     port, people = said.get("gpu_front_door_port", 443), said["gpu_workspaces"]
     taken = {port: "gpu_front_door_port"}
-    if said.get("gpu_front_door_redirect") is True:
+    acme = said.get("gpu_front_door_tls") == "acme"
+    if said.get("gpu_front_door_redirect") is True or acme:
         if port == 80:
+            other = "an ACME server asks" if acme else "gpu_front_door_redirect sends from"
             return Fault(
                 "gpu_front_door_port",
-                "port 80 is the front door's, and where gpu_front_door_redirect sends from",
+                f"port 80 is the front door's, and where {other}",
                 expected="gpu_front_door_port: 443",
             )
-        taken[80] = "gpu_front_door_redirect"
+        taken[80] = "gpu_front_door_tls" if acme else "gpu_front_door_redirect"
     for one in people if isinstance(people, list) else ():
         for key in ("port", "ssh_port", "tensorboard_port"):
             word = taken.get(one.get(key)) if isinstance(one, Mapping) else None
@@ -177,12 +235,13 @@ def _no_files(said: Mapping[str, Any]) -> Fault | None:
     way = said.get("gpu_front_door_tls", "local_ca")
     words = ("gpu_front_door_certificate", "gpu_front_door_key")
     there = [word for word in words if said.get(word)]
-    if is_template(way) or ((way == "local_ca") == (not there) and len(there) != 1):
+    own = way in ("local_ca", "acme")
+    if is_template(way) or (own == (not there) and len(there) != 1):
         return None
-    if way == "local_ca":
+    if own:
         return Fault(
             there[0],
-            f"{there[0]} has no meaning with gpu_front_door_tls: local_ca",
+            f"{there[0]} has no meaning with gpu_front_door_tls: {way}",
             expected="gpu_front_door_tls: given (files of this machine) or host (files of the "
             "host)",
         )

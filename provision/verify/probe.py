@@ -497,7 +497,8 @@ def http_status(address: str | None, port: int | None, path: str) -> int | None:
         connection.close()
 
 
-# The authority of a door that is its own, and the certificate of one that was given it.
+# The authority of a door that is its own; the certificate of one that was given it, or that an ACME
+# server has issued which is not Let's Encrypt: that one's has to be known to everybody.
 DOOR_TRUST = ("/etc/gpu-front-door/ca.crt", "/etc/gpu-front-door/chain.pem")
 
 

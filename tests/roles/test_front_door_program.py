@@ -593,7 +593,7 @@ def test_files_of_the_host_that_are_gone_do_not_keep_another_way_out(host: Host)
         ({"name": "192.0.2.1"}, "no DNS name"),
         ({"name": "a_b"}, "no DNS name"),
         ({"people": []}, "needs workspaces"),
-        ({"tls": "acme"}, "one of local_ca, given, host"),
+        ({"tls": "caddy"}, "one of local_ca, given, host, acme"),
         ({"tls": "given"}, "are needed"),
         ({"certificate": "/c", "key": "/k"}, "with these alone"),
         ({"people": [{**ADA, "port": 443}]}, "port 443 is ada's"),

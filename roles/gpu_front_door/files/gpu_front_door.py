@@ -10,6 +10,10 @@ Jupyter's tokens may stand in an address (`?token=`), so no log of the door has 
 or a whole request in it: the access log is of our own format, and of nginx's error log, whose lines
 have the request, only what keeps nginx from running is kept.
 
+With ACME the certificate is certbot's: this program opens port 80 for the challenges, has certbot
+ask once for a certificate (a lineage of the door's own), and leaves its renewal to certbot's timer,
+whose deploy hook calls renew. A server that says no is not asked again before the next run.
+
 The role pipes it to the host's Python before it is installed (look), and then calls it: apply,
 prove, remove. A timer of systemd's calls renew.
 
@@ -36,10 +40,21 @@ DOOR = PLACE + "/door.json"
 # Written before nginx is installed: what is here because of us can go with us.
 BROUGHT = PLACE + "/brought"
 CA, CA_KEY = PLACE + "/ca.crt", PLACE + "/ca.key"
-# What nginx reads, and where the role puts what it was given until that is known to be good.
+# What nginx reads where certbot has it not, and where the role puts what it was given until that is
+# known to be good.
 CHAIN, KEY = PLACE + "/chain.pem", PLACE + "/key.pem"
 GIVEN, GIVEN_KEY = PLACE + "/given-chain.pem", PLACE + "/given-key.pem"
+GIVEN_ACME_CA = PLACE + "/given-acme-ca.pem"
 PAGE = "/var/lib/gpu-front-door/index.html"
+# What certbot has, and what makes it and nginx know of each other.
+CERTBOT, LETSENCRYPT = "/usr/bin/certbot", "/etc/letsencrypt"
+CHALLENGES = "/var/lib/gpu-front-door/acme"
+HOOK = LETSENCRYPT + "/renewal-hooks/deploy/gpu-front-door"
+# The CA of the ACME server's own HTTPS, as the role brings it, and it with those of the host.
+ACME_CA, ACME_TRUST = PLACE + "/acme-ca.pem", PLACE + "/acme-trust.pem"
+SYSTEM_TRUST = "/etc/ssl/certs/ca-certificates.crt"
+CERTBOT_ENVIRONMENT = "/etc/systemd/system/certbot.service.d/gpu-front-door.conf"
+OF_ACME = (HOOK, ACME_CA, ACME_TRUST, CERTBOT_ENVIRONMENT)
 # After the names of others: who comes first answers where no site has the name that is asked for.
 SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
 DEFAULT = "/etc/nginx/sites-enabled/default"
@@ -50,19 +65,30 @@ ENABLED = (
     "/etc/systemd/system/multi-user.target.wants/nginx.service",
     "/etc/systemd/system/timers.target.wants/gpu-front-door.timer",
 )
+# With ACME.
+RENEWS = "/etc/systemd/system/timers.target.wants/certbot.timer"
 TIMEOUT = 60
+# A CA asks from several places, and may let wait.
+ACME_TIMEOUT = 300
 
-WAYS = ("local_ca", "given", "host")
+WAYS = ("local_ca", "given", "host", "acme")
 # What the page and the paths need to know of a person.
 SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorboard_port")
 # Browsers take no certificate that is good for longer than 398 days; an authority of one name may.
 DAYS, CA_DAYS, EARLY = 365, 3650, 30
+# certbot renews when 30 days, or a third of a shorter life, are left; when no more than this is
+# left of it, nobody did.
+LATE_DAYS, LATE_PART = 20, 2 / 9
 NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
                   r"(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")  # fmt: skip
 
 # What of a wish becomes words of nginx's configuration.
 PERSON_NAME, ADDRESS = re.compile(r"[a-z_][a-z0-9_-]{0,31}"), re.compile(r"[0-9.]+")
 PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
+# What becomes words of certbot's.
+EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9][A-Za-z0-9.-]*")
+DIRECTORY = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~%/+-]*)?")
+LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 
 
 class RefusedError(Exception):
@@ -82,6 +108,8 @@ def settings(wish):
         # Of files on the controller what is in them counts, and not where they lie.
         found["certificate"] = found["key"] = ""
     found["given"] = wish.get("given") or {}
+    if wish["tls"] == "acme":
+        found["acme"] = {key: wish["acme"][key] for key in ("email", "directory")}
     found["upstream"] = wish["upstream"]
     found["people"] = [{key: one[key] for key in SHOWN if key in one} for one in wish["people"]]
     return found
@@ -93,7 +121,7 @@ def check(wish):
         raise RefusedError("gpu_front_door_name is {0!r}, and no DNS name".format(wish["name"]))
     if wish["tls"] not in WAYS:
         raise RefusedError("gpu_front_door_tls is one of {0}".format(", ".join(WAYS)))
-    if (wish["tls"] != "local_ca") != bool(wish["certificate"] and wish["key"]):
+    if (wish["tls"] in ("given", "host")) != bool(wish["certificate"] and wish["key"]):
         raise RefusedError(
             "gpu_front_door_certificate and gpu_front_door_key are needed with gpu_front_door_tls: "
             "given and host, and with these alone"
@@ -103,13 +131,26 @@ def check(wish):
             "a front door needs workspaces behind it (gpu_workspaces, which this role has as "
             "gpu_front_door_people)"
         )
+    if wish["tls"] == "acme" and wish["acme"]["agree"] is not True:
+        raise RefusedError(
+            "gpu_front_door_tls: acme needs gpu_front_door_acme_agree: true, your word that you "
+            "agree to the terms of service of {0}".format(wish["acme"]["directory"])
+        )
     _check_words(wish)
+    if wish["tls"] == "acme" and wish["port"] == 80:
+        raise RefusedError("port 80 is where an ACME server asks; the door needs another")
     for one in wish["people"]:
         for key in ("port", "ssh_port", "tensorboard_port"):
-            if one.get(key) == wish["port"]:
+            if one.get(key) in ports_of(wish):
                 raise RefusedError(
-                    "port {0} is {1}'s, and the front door's".format(wish["port"], one["name"])
+                    "port {0} is {1}'s, and the front door's".format(one[key], one["name"])
                 )
+
+
+def ports_of(wish):
+    """Those that the door is opened on; an ACME server asks at port 80 and nowhere else."""
+    plain = wish["redirect"] or wish["tls"] == "acme"
+    return [wish["port"]] + ([80] if plain else [])
 
 
 def _check_words(wish):
@@ -119,6 +160,10 @@ def _check_words(wish):
     if wish["tls"] == "host":
         # Those of given are the controller's, and nginx never hears of them.
         told += [("gpu_front_door_" + key, PATH, wish[key]) for key in ("certificate", "key")]
+    if wish["tls"] == "acme":
+        told.append(("gpu_front_door_acme_directory", DIRECTORY, wish["acme"]["directory"]))
+        if wish["acme"]["email"]:
+            told.append(("gpu_front_door_acme_email", EMAIL, wish["acme"]["email"]))
     told += [("a person's name", PERSON_NAME, one["name"]) for one in wish["people"]]
     for what, shape, value in told:
         if not isinstance(value, str) or shape.fullmatch(value) is None:
@@ -182,13 +227,18 @@ def forget(path):
         os.unlink(inside(path))
 
 
+def _only_if_empty(folder):
+    if os.path.isdir(inside(folder)) and not os.listdir(inside(folder)):
+        os.rmdir(inside(folder))
+
+
 def digest(content):
     if content is None:
         return None
     return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def call(command, timeout=TIMEOUT):
+def call(command, timeout=TIMEOUT, **environment):
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
         done = subprocess.run(
@@ -198,6 +248,7 @@ def call(command, timeout=TIMEOUT):
             stderr=subprocess.PIPE,
             timeout=timeout,
             check=False,
+            env=dict(os.environ, **environment),
         )
     except FileNotFoundError:
         return 127, "", "{0} is not here".format(command[0])
@@ -278,8 +329,7 @@ def look(wish):
     check(wish)
     found = {"here": noted is not None, "gone": False, "nginx": os.path.exists(inside(NGINX))}
     found["openssl"] = call(["openssl", "version"])[0] == 0
-    ports = [wish["port"]] + ([80] if wish["redirect"] else [])
-    for port in ports:
+    for port in ports_of(wish):
         others = [one for one in holders(port) if one != "nginx"]
         if others:
             raise RefusedError(
@@ -296,6 +346,13 @@ def look(wish):
             raise RefusedError(wrong)
     if wish["tls"] == "host":
         certified(wish, wish["certificate"], wish["key"])
+    if wish["tls"] == "acme":
+        found["certbot"] = os.path.exists(inside(CERTBOT))
+        if os.path.realpath(inside(CERTBOT)).startswith(inside("/snap") + "/"):
+            raise RefusedError(
+                "certbot is here from snap, whose timer has another name; remove that, or take its "
+                "files by gpu_front_door_tls: host"
+            )
     found["changes"] = differences(wish, noted)
     return found
 
@@ -308,8 +365,8 @@ def _ours_is_broken():
     noted = data(DOOR) or {}
     files, known = noted.get("files") or {}, noted.get("settings") or {}
     wrong = any(digest(text(one)) != files[one] for one in files)
-    if known.get("tls") == "host":
-        theirs = [inside(known.get(one) or "") for one in ("certificate", "key")]
+    if known.get("tls") in ("host", "acme"):
+        theirs = [inside(one or "") for one in files_of(known)]
         wrong = wrong or not all(os.path.isfile(one) for one in theirs)
     return wrong and call([NGINX, "-t"])[0] != 0
 
@@ -327,9 +384,14 @@ def differences(wish, noted):
         found.append("unfinished")
     if wish["tls"] == "local_ca" and (noted.get("until") or 0) < time.time() + EARLY * 86400:
         found.append("certificate")
+    if wish["tls"] == "acme" and (
+        lacking(wish) is not None
+        or noted.get("loaded") != digest(text(acme_files(wish["name"])[0]))
+    ):
+        found.append("certificate")
     if not running():
         found.append("nginx does not run")
-    for path in ENABLED:
+    for path in ENABLED + ((RENEWS,) if wish["tls"] == "acme" else ()):
         if not os.path.lexists(inside(path)):
             found.append("{0} is not enabled".format(os.path.basename(path)))
     return found
@@ -446,6 +508,175 @@ def _write(path, content):
         file.write(content)
 
 
+# a certificate by ACME
+
+
+def lineage(name):
+    """What certbot calls the door's certificate; one that somebody has for the name is another."""
+    return "gpu-front-door-" + name
+
+
+def acme_files(name):
+    """(chain, key) as certbot keeps them, through its links to the newest."""
+    folder = "{0}/live/{1}/".format(LETSENCRYPT, lineage(name))
+    return folder + "fullchain.pem", folder + "privkey.pem"
+
+
+def acme_server(name):
+    """The directory that the lineage's certificate is of; None where there is no lineage."""
+    known = text("{0}/renewal/{1}.conf".format(LETSENCRYPT, lineage(name))) or ""
+    found = re.search(r"^server\s*=\s*(\S+)\s*$", known, re.M)
+    return found.group(1) if found else None
+
+
+def lacking(wish):
+    """Why a certificate has to be asked for; None where the one that is there will do."""
+    if not all(os.path.isfile(inside(one)) for one in acme_files(wish["name"])):
+        return "absent"
+    if acme_server(wish["name"]) != wish["acme"]["directory"]:
+        return "of another directory"
+    try:
+        certified(wish, *acme_files(wish["name"]))
+    except RefusedError as error:
+        return str(error)
+    return "it ends soon" if late_from(acme_files(wish["name"])[0]) < time.time() else None
+
+
+def late_from(chain):
+    """From when on a certificate should long have been renewed, in seconds of Unix time."""
+    said = openssl("x509", "-in", inside(chain), "-noout", "-startdate").strip()
+    end = ends(chain)
+    life = end - ssl.cert_time_to_seconds(said.partition("=")[2])
+    return end - int(min(LATE_DAYS * 86400, life * LATE_PART))
+
+
+def obtain(wish, noted):
+    """Has certbot ask for the certificate that is lacking, once.
+
+    Port 80 is open meanwhile, beside the door that was there. Who fails puts that back.
+    """
+    why = lacking(wish)
+    if why is not None:
+        _take(SITE, waiting(wish, noted))
+        serve()
+        # To certbot one of another directory is as good as any.
+        how = "--force-renewal" if why == "of another directory" else "--keep-until-expiring"
+        certbot(
+            wish, "certonly", "--webroot", "--webroot-path", inside(CHALLENGES),
+            *("--cert-name", lineage(wish["name"]), "--domain", wish["name"]), "--agree-tos", how,
+        )  # fmt: skip
+    former, now = (noted.get("settings") or {}).get("acme") or wish["acme"], wish["acme"]
+    if former["directory"] == now["directory"] and former["email"] != now["email"]:
+        certbot(wish, "update_account")
+
+
+def certbot(wish, word, *words):
+    """One command of certbot's; RefusedError with what the server says, and what can be done."""
+    told = [CERTBOT, word, "--non-interactive", "--server", wish["acme"]["directory"]]
+    if wish["acme"]["email"]:
+        told += ["--email", wish["acme"]["email"], "--no-eff-email"]
+    else:
+        told.append("--register-unsafely-without-email")
+    # requests, which certbot asks with, takes whom to trust from there.
+    trusted = {"REQUESTS_CA_BUNDLE": inside(ACME_TRUST)} if _ca_is_given(wish) else {}
+    code, out, error = call(told + list(words), ACME_TIMEOUT, LC_ALL="C", **trusted)
+    if code:
+        raise RefusedError(refusal(wish, out + "\n" + error))
+
+
+HINTS = (
+    (
+        r"rateLimited|too many|rate limit",
+        "that is the server's limit: wait as long as it says; nothing asks again by itself",
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
+        "the HTTPS of the ACME server is of a CA that this host does not know: "
+        "gpu_front_door_acme_ca",
+    ),
+    (
+        r"Type:\s+\w+|challenges? (have )?failed",
+        "the name has to lead to this host in the DNS that the ACME server asks, and port 80 of it "
+        "to be open to that server",
+    ),
+    (
+        r"ConnectionError|Max retries|NameResolution|timed out|did not answer",
+        "does this host reach the ACME server?",
+    ),
+)
+
+
+def refusal(wish, said):
+    """certbot's reason in one line, and a hint."""
+    known = re.findall(r"^\s*Type:\s+(\S+)\s+Detail:\s+(.+?)\s*(?:\n\s*\n|\Z)", said, re.M | re.S)
+    if known:
+        reason = "; ".join("{0}: {1}".format(*one) for one in sorted(set(known)))
+    else:
+        noise = r"Saving debug log|Ask for help|See the logfile|IMPORTANT NOTES|Plugins selected"
+        noise += r"|^\s*- - -|^(Account registered|Requesting a|Renewing|Performing)"
+        lines = [one.strip() for one in said.splitlines() if one.strip()]
+        reason = " ".join(one for one in lines if not re.search(noise, one)) or "no reason"
+    hint = next((hint for shape, hint in HINTS if re.search(shape, said, re.I)), None)
+    return "certbot gets no certificate for {0} from {1}: {2}{3}".format(
+        wish["name"],
+        wish["acme"]["directory"],
+        " ".join(reason.split())[-500:].rstrip("."),
+        ". Hint: " + hint if hint else "",
+    )
+
+
+def _shown(wish):
+    """Is it of a CA that this host may not know? Checks that are not root's compare a copy then."""
+    return wish["tls"] == "acme" and wish["acme"]["directory"] != LETS_ENCRYPT
+
+
+def _ca_is_given(wish):
+    return bool((wish.get("given") or {}).get("acme_ca"))
+
+
+def waiting(wish, noted):
+    """The door as it was, and port 80 for the challenges of the one that is wished for."""
+    former = noted.get("settings") or {}
+    there = text(SITE) is not None and former
+    if not there or not all(os.path.isfile(inside(one)) for one in files_of(former)):
+        return HEAD + plain(dict(wish, redirect=False))
+    content, same = site(former, port_80=False), former["name"] == wish["name"]
+    if not same and 80 in ports_of(former):
+        content += plain(former)
+    redirect = former["redirect"] and same
+    return content + plain(dict(wish, redirect=redirect, port=former["port"]))
+
+
+def trust_of_acme(wish):
+    """Whom certbot trusts: the CA that was brought, and those whom the host trusts."""
+    if os.path.exists(inside(GIVEN_ACME_CA)):
+        os.replace(inside(GIVEN_ACME_CA), inside(ACME_CA))
+    if not _ca_is_given(wish):
+        for path in (ACME_CA, ACME_TRUST, CERTBOT_ENVIRONMENT):
+            forget(path)
+        return
+    put(ACME_TRUST, trusted_by_certbot())
+    put(CERTBOT_ENVIRONMENT, ENVIRONMENT.format(ACME_TRUST))
+
+
+def trusted_by_certbot():
+    return (text(SYSTEM_TRUST) or "").rstrip("\n") + "\n" + (text(ACME_CA) or "")
+
+
+ENVIRONMENT = """\
+# Written by the Ansible role gpu_front_door; changes made here are lost.
+[Service]
+Environment=REQUESTS_CA_BUNDLE={0}
+"""
+DEPLOY = """\
+#!/bin/sh
+# Written by the Ansible role gpu_front_door; changes made here are lost.
+# certbot calls it after each renewal; of another's certificate it does nothing.
+[ "$RENEWED_LINEAGE" = "{0}" ] || exit 0
+exec /usr/local/sbin/gpu-front-door renew
+"""
+
+
 # the site and the page
 
 HEAD = """\
@@ -550,7 +781,7 @@ TENSORBOARD = """\
         return 302 /@name@/login?next=/@name@/tensorboard/;
     }
 """
-REDIRECT = """
+PLAIN = """
 server {
     listen @address@:80;
     server_name @name@;
@@ -558,8 +789,16 @@ server {
     if ($host != @name@) {
         return 404;
     }
-    return 301 https://@name@@shown_port@$request_uri;
+@challenges@    location / {
+        return @answer@;
+    }
 }
+"""
+CHALLENGED = """\
+    location ^~ /.well-known/acme-challenge/ {
+        root @folder@;
+        default_type text/plain;
+    }
 """
 
 
@@ -572,10 +811,12 @@ def filled(template, **told):
 
 def files_of(wish):
     """(chain, key) that nginx reads."""
+    if wish["tls"] == "acme":
+        return acme_files(wish["name"])
     return (wish["certificate"], wish["key"]) if wish["tls"] == "host" else (CHAIN, KEY)
 
 
-def site(wish):
+def site(wish, port_80=True):
     """nginx's configuration of the door."""
     people, upstream = [], wish["upstream"]
     upstream = "127.0.0.1" if upstream == "0.0.0.0" else upstream  # noqa: S104 compared, not bound
@@ -589,7 +830,6 @@ def site(wish):
             people.append(filled(board, tensorboard_port=one["tensorboard_port"], **told))
     chain, key = files_of(wish)
     hsts = 'add_header Strict-Transport-Security "max-age=31536000" always;\n'
-    shared = {"name": wish["name"], "address": wish["address"], "logs": LOGS}
     content = filled(
         SERVER,
         port=wish["port"],
@@ -599,12 +839,22 @@ def site(wish):
         hsts="    " + hsts if wish["hsts"] else "",
         hsts_again="        " + hsts if wish["hsts"] else "",
         ca=filled(AUTHORITY, ca_file=CA) if wish["tls"] == "local_ca" else "",
-        **shared,
+        **_shared(wish),
     )
     content = HEAD + content.replace("@people@", "".join(people))
-    if wish["redirect"]:
-        content += filled(REDIRECT, shown_port=_shown_port(wish), **shared)
-    return content
+    return content + (plain(wish) if port_80 and 80 in ports_of(wish) else "")
+
+
+def _shared(wish):
+    return {"name": wish["name"], "address": wish["address"], "logs": LOGS}
+
+
+def plain(wish):
+    """What answers at port 80: an ACME server's questions, and the way to the door."""
+    where = "301 https://{0}{1}$request_uri".format(wish["name"], _shown_port(wish))
+    asked = filled(CHALLENGED, folder=CHALLENGES) if wish["tls"] == "acme" else ""
+    answer = where if wish["redirect"] else "404"
+    return filled(PLAIN, challenges=asked, answer=answer, **_shared(wish))
 
 
 def _shown_port(wish):
@@ -682,25 +932,36 @@ def apply(wish):
     """Brings the door to what is wished. nginx takes all of it, or has what it had before."""
     check(wish)
     wanted, noted = settings(wish), data(DOOR) or {}
-    before = {one: text(one) for one in (PAGE, CHAIN, KEY, CA, CA_KEY, DOOR + ".ca")}
+    paths = (PAGE, CHAIN, KEY, CA, CA_KEY, DOOR + ".ca", SITE)
+    before = {one: text(one) for one in paths + OF_ACME}
+    ran = running()
     try:
         _make(wish, noted)
     except (RefusedError, OSError):
         for path in before:
             if text(path) != before[path]:
                 _put_back(path, before[path])
+        if wish["tls"] == "acme":
+            _as_before(ran)
         raise
     serve()
-    if wish["tls"] == "host":
+    if wish["tls"] != "acme":
+        for path in OF_ACME:
+            forget(path)
+        _only_if_empty(os.path.dirname(CERTBOT_ENVIRONMENT))
+        shutil.rmtree(inside(CHALLENGES), ignore_errors=True)
+    if wish["tls"] in ("host", "acme"):
         # Of another way, before; nobody reads them any more.
-        forget(CHAIN)
         forget(KEY)
+        if not _shown(wish):
+            forget(CHAIN)
     if not _own(wish):
         for path in (CA, CA_KEY, DOOR + ".ca", CA + ".save", CA_KEY + ".save"):
             forget(path)
     _note(wanted)
     must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
-    must(call(["systemctl", "enable", "--now", *TIMERS]), "systemctl enable")
+    timers = TIMERS + ((os.path.basename(RENEWS),) if wish["tls"] == "acme" else ())
+    must(call(["systemctl", "enable", "--now", *timers]), "systemctl enable")
     return {"name": wish["name"], "fingerprint": fingerprint() if _own(wish) else None}
 
 
@@ -716,6 +977,13 @@ def _make(wish, noted):
         late = (noted.get("until") or 0) < time.time() + EARLY * 86400
         if not same or damaged or late:
             certificate(wish["name"])
+    if wish["tls"] == "acme":
+        os.makedirs(inside(CHALLENGES), mode=0o755, exist_ok=True)
+        trust_of_acme(wish)
+        obtain(wish, noted)
+        put(HOOK, DEPLOY.format(os.path.dirname(chain)), 0o755)
+        if _shown(wish):
+            put(CHAIN, text(chain))
     if wish["tls"] == "given":
         certified(wish, GIVEN, GIVEN_KEY)
         os.replace(inside(GIVEN_KEY), inside(KEY))
@@ -729,7 +997,19 @@ def _put_back(path, former):
     if former is None:
         forget(path)
     else:
-        put(path, former, 0o600 if path in (KEY, CA_KEY) else 0o644)
+        modes = {KEY: 0o600, CA_KEY: 0o600, HOOK: 0o755}
+        put(path, former, modes.get(path, 0o644))
+
+
+def _as_before(ran):
+    """nginx has read what was put back; one that did not run does not run."""
+    if ran:
+        if call([NGINX, "-t"])[0] == 0:
+            call(["systemctl", "reload", "nginx"], timeout=120)
+    elif os.path.exists(inside(BROUGHT)) and data(DOOR) is None:
+        call(["systemctl", "disable", "--now", "nginx"], timeout=120)
+    else:
+        call(["systemctl", "stop", "nginx"], timeout=120)
 
 
 def _own(wish):
@@ -743,8 +1023,11 @@ def fingerprint():
 
 def _note(wanted):
     """What is there now: what is read of it must not be changed by others unseen."""
-    paths = [SITE, PAGE] + ([CHAIN, KEY] if wanted["tls"] != "host" else [])
+    paths = [SITE, PAGE] + ([CHAIN, KEY] if wanted["tls"] in ("local_ca", "given") else [])
     paths += [CA] if wanted["tls"] == "local_ca" else []
+    if wanted["tls"] == "acme":
+        paths += OF_ACME if _ca_is_given(wanted) else [HOOK]
+        paths += [CHAIN] if _shown(wanted) else []
     _keep(wanted, {one: digest(text(one)) for one in paths})
 
 
@@ -752,6 +1035,8 @@ def _keep(wanted, files):
     chain, _key = files_of(wanted)
     noted = {"settings": wanted, "files": files}
     noted["until"], noted["loaded"] = ends(chain), digest(text(chain))
+    if wanted["tls"] == "acme":
+        noted["late"] = late_from(chain)
     put(DOOR, json.dumps(noted, indent=2, sort_keys=True) + "\n")
 
 
@@ -787,6 +1072,11 @@ def renew():
     if noted is None:
         return {"renewed": False}
     wanted, files = noted["settings"], dict(noted.get("files") or {})
+    if _ca_is_given(wanted) and text(ACME_TRUST) != trusted_by_certbot():
+        # The host's own list is another by now.
+        put(ACME_TRUST, trusted_by_certbot())
+        files[ACME_TRUST] = digest(text(ACME_TRUST))
+        put(DOOR, json.dumps(dict(noted, files=files), indent=2, sort_keys=True) + "\n")
     if _own(wanted):
         if noted["until"] >= time.time() + EARLY * 86400:
             return {"renewed": False}
@@ -795,10 +1085,13 @@ def renew():
         files.update((one, digest(text(one))) for one in (CHAIN, KEY))
         if digest(text(CA)) != before:
             files[CA] = digest(text(CA))
-    elif wanted["tls"] != "host" or noted.get("loaded") == digest(text(wanted["certificate"])):
+    elif wanted["tls"] == "given" or noted.get("loaded") == digest(text(files_of(wanted)[0])):
         return {"renewed": False}
     must(call([NGINX, "-t"]), "nginx -t")
     serve()
+    if _shown(wanted):
+        put(CHAIN, text(files_of(wanted)[0]))
+        files[CHAIN] = digest(text(CHAIN))
     _keep(wanted, files)
     return {"renewed": True}
 
@@ -806,9 +1099,13 @@ def renew():
 def remove():
     """The door goes, with its authority; nginx stays where others use it.
 
+    certbot stays as well, with the account and the certificates: they are the user's.
+
     RefusedError where a running nginx would go on to serve it: the next run tries again.
     """
-    forget(SITE)
+    for path in (SITE, HOOK, CERTBOT_ENVIRONMENT):
+        forget(path)
+    _only_if_empty(os.path.dirname(CERTBOT_ENVIRONMENT))
     folders = [inside(one) for one in ("/etc/nginx/sites-enabled", "/etc/nginx/conf.d")]
     others = [one for folder in folders if os.path.isdir(folder) for one in os.listdir(folder)]
     brought = os.path.exists(inside(BROUGHT))
@@ -861,7 +1158,8 @@ def get(wish, path, host=None, tls=True, headers=None):
 def trust(wish):
     """Whom the door's certificate is compared with: the host's list, and what was brought."""
     context = ssl.create_default_context()
-    if wish["tls"] != "host":
+    # What Let's Encrypt signs has to be what everybody knows.
+    if wish["tls"] in ("local_ca", "given") or _shown(wish):
         context.load_verify_locations(cafile=inside(CA if _own(wish) else CHAIN))
         # What was given may be of an authority that this host has never heard of; its name, its
         # days and its key are compared all the same.

@@ -217,7 +217,7 @@ class ActionModule(ActionBase):
             names = task_vars.get("__gpu_state_option_names") or {}
         options = self._of_the_host(names, task_vars)
         options["gpu_workspace_digests"] = self._digests(task_vars)
-        if options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "given":
+        if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._given(options)
         doctor = {}
         if boolean(self._templar.template(given.get("doctor", False)), strict=False):
@@ -270,9 +270,13 @@ class ActionModule(ActionBase):
         }
 
     def _given(self, options: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of the front door's two files on this machine, as Ansible Vault opens them."""
-        found = {}
-        for word in ("certificate", "key"):
+        """SHA-256 of the front door's files on this machine, as Ansible Vault opens them."""
+        found: dict[str, str] = {}
+        words = {
+            "given": ("certificate", "key"),
+            "acme": ("acme_ca",) if options.get("gpu_front_door_acme_ca") else (),
+        }
+        for word in words.get(str(options.get("gpu_front_door_tls")), ()):
             path = str(options.get(f"gpu_front_door_{word}") or "")
             try:
                 content = Path(self._loader.get_real_file(path)).read_bytes()

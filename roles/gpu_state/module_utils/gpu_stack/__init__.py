@@ -34,7 +34,7 @@ SWITCHES = (
     *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
     *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
     "nvidia_container_toolkit_hold",
-    *("gpu_front_door_redirect", "gpu_front_door_hsts"),
+    *("gpu_front_door_redirect", "gpu_front_door_hsts", "gpu_front_door_acme_agree"),
 )
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
 

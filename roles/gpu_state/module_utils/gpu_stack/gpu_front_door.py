@@ -23,6 +23,10 @@ ENABLED = (
     "/etc/systemd/system/multi-user.target.wants/nginx.service",
     "/etc/systemd/system/timers.target.wants/gpu-front-door.timer",
 )
+# With ACME: certbot's timer, and what it keeps.
+RENEWS = "/etc/systemd/system/timers.target.wants/certbot.timer"
+CERTBOT, LETSENCRYPT = "/usr/bin/certbot", "/etc/letsencrypt"
+DIRECTORY = "https://acme-v02.api.letsencrypt.org/directory"
 SITES = ("/etc/nginx/sites-enabled", "/etc/nginx/conf.d")
 # Days before its end in which a certificate of the host's own authority is made anew.
 EARLY = 30
@@ -31,7 +35,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "d8fdb0cac831435e1ef3326315c4a2310cffd0dd21fc48fc554212fbff5a00d3",
+        "f18b1ffbaacd2ca68bfd33ce5affd01885867715b7066f270de6c6f0757c1a73",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
@@ -42,6 +46,8 @@ FILES = {
         "6440f38a16b45b21335db3d16ee1f840f923544373c2c9f35f09ba96061ef12f",
     ),
 }
+# Files of the controller that the door is made of, by where the certificate comes from.
+GIVEN = {"given": ("certificate", "key"), "acme": ("acme_ca",)}
 SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorboard_port")
 
 
@@ -53,7 +59,7 @@ def settings(options):
         return default if found is None else found
 
     way = said("tls", "local_ca")
-    return {
+    found = {
         "name": options["gpu_front_door_name"],
         "port": said("port", 443),
         "address": said("address", "0.0.0.0"),  # noqa: S104 as wished
@@ -62,13 +68,28 @@ def settings(options):
         "key": said("key", "") if way == "host" else "",
         "redirect": said("redirect", False),
         "hsts": said("hsts", False),
-        "given": options.get("gpu_front_door_given") or {} if way == "given" else {},
+        "given": {
+            word: digest
+            for word, digest in (options.get("gpu_front_door_given") or {}).items()
+            if word in GIVEN.get(way, ())
+        },
         "upstream": options.get("gpu_workspace_address") or "127.0.0.1",
         "people": [
             {key: one[key] for key in SHOWN if key in one}
             for one in options.get("gpu_workspaces") or []
         ],
     }
+    if way == "acme":
+        found["acme"] = {
+            "email": said("acme_email", ""),
+            "directory": said("acme_directory", DIRECTORY),
+        }
+    return found
+
+
+def ports_of(wished):
+    """Those that the door is opened on; an ACME server asks at port 80 and nowhere else."""
+    return [wished["port"]] + ([80] if wished["redirect"] or wished["tls"] == "acme" else [])
 
 
 # the look
@@ -103,9 +124,25 @@ def look(context):
     }
     found["nginx"] = context.exists(NGINX)
     found["runs"] = running(context)
-    found["disabled"] = [path for path in ENABLED if context.lstat(path) is None]
+    units = ENABLED
+    if context.options.get("gpu_front_door_tls") == "acme":
+        units += (RENEWS,)
+        found["acme"] = _acme(context, context.options["gpu_front_door_name"])
+    found["disabled"] = [path for path in units if context.lstat(path) is None]
     found["now"] = time.time()
     return found
+
+
+def _acme(context, name):
+    """{certbot, server, chain}: is it here, and what of the door's own certificate it keeps."""
+    chain = "{0}/live/gpu-front-door-{1}/fullchain.pem".format(LETSENCRYPT, name)
+    known = "{0}/renewal/gpu-front-door-{1}.conf".format(LETSENCRYPT, name)
+    server = re.search(r"^server\s*=\s*(\S+)\s*$", context.read(known) or "", re.M)
+    return {
+        "certbot": context.exists(CERTBOT),
+        "server": server and server.group(1),
+        "chain": _digest(context, chain),
+    }
 
 
 def running(context):
@@ -127,6 +164,8 @@ def differ(found, options):
     changes = []
     if not found["nginx"]:
         changes.append(change(NAME, "nginx", None, "installed", "the door is a site of it"))
+    if "acme" in found and not found["acme"]["certbot"]:
+        changes.append(change(NAME, "certbot", None, "installed", "it gets the certificate"))
     for path in sorted(found["shipped"]):
         seen = found["shipped"][path]
         old = seen["fault"]
@@ -150,12 +189,33 @@ def differ(found, options):
         changes.append(
             change(NAME, "certificate", "{0} days left".format(left), "renewed", "it ends soon")
         )
+    if "acme" in found:
+        changes += _of_acme(found, wished)
     if not found["runs"]:
         changes.append(change(NAME, "nginx.service", "not running", "running", "nobody gets in"))
     for path in found["disabled"]:
         unit = path.rpartition("/")[2]
         changes.append(change(NAME, unit, "not enabled", "enabled", "it would end with a reboot"))
     return changes
+
+
+def _of_acme(found, wished):
+    """Changes of a certificate that certbot keeps; its timer renews one that ends in 30 days."""
+    seen, noted = found["acme"], found["noted"]
+    item, known = "certificate", noted.get("settings") or {}
+    if [known.get("name"), known.get("tls")] != [wished["name"], "acme"]:
+        return []  # all of the door is new
+    if seen["chain"] is None or seen["server"] is None:
+        return [change(NAME, item, None, "obtained", "certbot has it no longer")]
+    if seen["server"] != wished["acme"]["directory"]:
+        return [change(NAME, item, seen["server"], wished["acme"]["directory"], "asked for there")]
+    if seen["chain"] != noted.get("loaded"):
+        return [change(NAME, item, "renewed", "read by nginx", "certbot's hook did not do it")]
+    if (noted.get("late") or 0) < found["now"]:
+        left = int(((noted.get("until") or 0) - found["now"]) // 86400)
+        why = "certbot's timer should have renewed it"
+        return [change(NAME, item, "{0} days left".format(left), "renewed", why)]
+    return []
 
 
 def _told(old, new):
@@ -175,7 +235,7 @@ def stands_in_the_way(context):
     """{ports: {port: [programs]}, sites: [why]} of the host, for the door that is wished for."""
     wished = settings(context.options)
     found = {"ports": {}, "sites": []}
-    for port in [wished["port"]] + ([80] if wished["redirect"] else []):
+    for port in ports_of(wished):
         others = [one for one in holders(context, port) if one != "nginx"]
         if others:
             found["ports"][str(port)] = others

@@ -1,0 +1,329 @@
+"""A certificate by ACME: from a bare Debian 12 to a door with a certificate that a CA has issued.
+
+The CA is pebble, Let's Encrypt's own test server, from Debian's archive, on the host itself; what
+asks it is Debian's certbot, and what it asks in turn is port 80 of the host's nginx. The role is
+alone here, so what stands for a Jupyter is a tiny server that lets nobody in.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision import locallab
+
+pytestmark = [pytest.mark.slow]
+
+ROLES = Path(__file__).parents[2] / "roles"
+NAME = "gpu07.example.org"
+DIRECTORY = "https://acme.example.org:14000/dir"
+LINEAGE = f"/etc/letsencrypt/live/gpu-front-door-{NAME}"
+SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
+# What its own HTTPS is of; the certificates that it issues are of another CA, new at each start.
+CONFIG = {
+    "pebble": {
+        "listenAddress": "127.0.0.1:14000",
+        "managementListenAddress": "127.0.0.1:15000",
+        "certificate": "/srv/pebble/crt",
+        "privateKey": "/srv/pebble/key",
+        "httpPort": 80,
+        "tlsPort": 443,
+        "ocspResponderURL": "",
+        "externalAccountBindingRequired": False,
+    }
+}
+JUPYTER = """\
+import http.server
+class Nobody(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(403)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", 8801), Nobody).serve_forever()
+"""
+PREPARE = f"""\
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+apt-get -qq install -y --no-install-recommends pebble openssl > /dev/null
+echo "127.0.0.1 acme.example.org acme2.example.org {NAME}" >> /etc/hosts
+cd /srv/pebble
+curve="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30"
+openssl req -x509 $curve -subj /CN=made-for-a-test -keyout ca.key -out ca.crt 2>/dev/null
+openssl req $curve -subj /CN=acme.example.org -keyout key -out csr 2>/dev/null
+echo subjectAltName=DNS:acme.example.org,DNS:acme2.example.org > names
+openssl x509 -req -in csr -CA ca.crt -CAkey ca.key -set_serial 7 -days 30 -extfile names -out crt \
+    2>/dev/null
+systemd-run --unit pebble --setenv PEBBLE_VA_NOSLEEP=1 --setenv PEBBLE_WFE_NONCEREJECT=0 \
+    /usr/bin/pebble -config /srv/pebble/config.json 2>&1
+systemd-run --unit jupyter python3 /srv/pebble/jupyter.py 2>&1
+"""
+# What a door consists of, and what a run that is refused must not change.
+PICTURE = (
+    "find /etc/nginx /etc/gpu-front-door /var/lib/gpu-front-door /etc/systemd/system"
+    " /etc/letsencrypt/live /etc/letsencrypt/renewal /etc/letsencrypt/renewal-hooks -type f -print0"
+    " | sort -z | xargs -0 sha256sum"
+)
+PLAN = """\
+import json, sys
+sys.path.insert(0, "/root/look")
+from gpu_stack import gpu_front_door
+from gpu_stack.context import Context
+options = json.loads(sys.argv[1])
+here = Context(options=options)
+found = gpu_front_door.differ(gpu_front_door.look(here), options)
+print(json.dumps([one["item"] for one in found]))
+"""
+
+
+@dataclass
+class Host:
+    """A host, the playbook that gives it the door alone, and an ACME server."""
+
+    directory: Path
+    lab: locallab.Lab
+
+    def root(self, command: str, stdin: str = "") -> str:
+        """What a command prints as root; it must succeed."""
+        one = self.lab.hosts[0].container
+        arguments = ("exec", "--interactive", one, "bash", "-ec", command)
+        return self.lab.podman.call(*arguments, stdin=stdin.encode()).strip()
+
+    def words(self, **options: Any) -> dict[str, Any]:
+        return {
+            "gpu_front_door_name": NAME,
+            "gpu_front_door_tls": "acme",
+            "gpu_front_door_acme_agree": True,
+            "gpu_front_door_acme_directory": DIRECTORY,
+            "gpu_front_door_acme_ca": str(self.directory / "ca.crt"),
+            "gpu_front_door_people": [{"name": "ada", "gpus": "none", "port": 8801}],
+            "gpu_front_door_patience": 10,
+            **options,
+        }
+
+    def play(self, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml",
+                "door.yml", "-e", json.dumps(self.words(**options)),
+            ],
+            cwd=self.directory, capture_output=True, text=True, check=False,
+            env={**os.environ, "ANSIBLE_CONFIG": str(self.directory / "ansible.cfg")},
+        )  # fmt: skip
+
+    def becomes(self, **options: Any) -> None:
+        """One run, one that changes nothing, and an empty plan."""
+        first = self.play(**options)
+        assert first.returncode == 0, first.stdout[-6000:] + first.stderr
+        again = self.play(**options)
+        assert again.returncode == 0, again.stdout[-6000:]
+        assert "changed=0" in again.stdout, again.stdout[-6000:]
+        assert self.plan(**options) == []
+
+    def refused(self, **options: Any) -> str:
+        done = self.play(**options)
+        assert done.returncode != 0, done.stdout[-6000:]
+        (said,) = re.findall(r'"msg": "(.*?)"\s*\}', done.stdout, re.S)
+        return str(json.loads(f'"{said}"'))
+
+    def plan(self, **options: Any) -> Any:
+        told = self.words(**options)
+        told["gpu_workspaces"] = told.pop("gpu_front_door_people")
+        file = told["gpu_front_door_acme_ca"]
+        if file:
+            ca = self.root("sha256sum /srv/pebble/ca.crt").split()[0]
+            told["gpu_front_door_given"] = {"acme_ca": ca}
+        return json.loads(self.root(f"python3 - '{json.dumps(told)}'", stdin=PLAN))
+
+    def root_of_pebble(self) -> str:
+        """The CA that has signed what pebble issues; it is another after each start."""
+        return self.root(
+            "python3 -c 'import ssl, urllib.request as u; print(u.urlopen("
+            '"https://127.0.0.1:15000/roots/0", context=ssl._create_unverified_context())'
+            ".read().decode())'"
+        )
+
+    def shown(self, authority: str | None = None) -> str:
+        """The serial of the certificate that somebody at another machine is shown."""
+        context = ssl.create_default_context(cadata=authority or self.root_of_pebble())
+        address = self.lab.hosts[0].address
+        with (
+            socket.create_connection((address, 443), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname=NAME) as shown,
+        ):
+            found = shown.getpeercert()
+        assert found is not None
+        return str(found["serialNumber"])
+
+    def serial(self) -> str:
+        """That of the certificate that certbot has."""
+        said = self.root(f"openssl x509 -in {LINEAGE}/cert.pem -noout -serial")
+        return said.partition("=")[2]
+
+    def issued(self) -> int:
+        """How many certificates pebble has issued."""
+        return int(self.root("journalctl -u pebble -o cat | grep -c 'Issued certificate' || true"))
+
+    def open_ports(self) -> set[int]:
+        """Those on which the world is listened to."""
+        lines = self.root("ss -Hltn | awk '{print $4}'").split()
+        return {int(one.rpartition(":")[2]) for one in lines if not one.startswith("127.")}
+
+    def plain(self, path: str) -> tuple[int, str | None]:
+        """(status, where it leads) of port 80."""
+        client = http.client.HTTPConnection(self.lab.hosts[0].address, 80, timeout=30)
+        client.request("GET", path, headers={"Host": NAME})
+        answer = client.getresponse()
+        return answer.status, answer.headers.get("Location")
+
+    def nginx(self) -> str:
+        return self.root("cat /run/nginx.pid")
+
+
+@contextmanager
+def started(directory: Path) -> Iterator[Host]:
+    """A bare host on which pebble is at work, and nothing of the door."""
+    lab = locallab.up(
+        f"acme-{os.getpid()}", state_dir=directory / ".lab", hosts=["door01"], platform="debian12"
+    )
+    try:
+        (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
+        (directory / "ansible.cfg").write_text(
+            f"[defaults]\nroles_path = {ROLES}\n[ssh_connection]\npipelining = True\n"
+        )
+        (directory / "door.yml").write_text(
+            "- hosts: gpu\n  become: true\n  gather_facts: false\n  roles: [gpu_front_door]\n"
+        )
+        made = Host(directory, lab)
+        made.root("mkdir -p /root/look /srv/pebble")
+        look = ROLES / "gpu_state" / "module_utils" / "gpu_stack"
+        lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
+        made.root("cat > /srv/pebble/config.json", stdin=json.dumps(CONFIG))
+        made.root("cat > /srv/pebble/jupyter.py", stdin=JUPYTER)
+        made.root(PREPARE)
+        (directory / "ca.crt").write_text(made.root("cat /srv/pebble/ca.crt") + "\n", "utf-8")
+        yield made
+    finally:
+        lab.down()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with started(tmp_path_factory.mktemp("acme")) as made:
+        yield made
+
+
+def test_a_bare_host_is_left_without_half_a_door(host: Host) -> None:
+    """Nobody's DNS knows that name."""
+    said = host.refused(gpu_front_door_name="nowhere.example.org")
+    assert f"certbot gets no certificate for nowhere.example.org from {DIRECTORY}: " in said
+    assert "Hint: the name has to lead to this host in the DNS" in said
+    assert len(said) < 900
+    assert not host.open_ports() & {80, 443}
+    assert (
+        host.root("ls /etc/nginx/sites-enabled; systemctl is-enabled nginx || true") == "disabled"
+    )
+
+
+def test_without_a_word_on_the_terms_nobody_is_asked(host: Host) -> None:
+    assert "gpu_front_door_acme_agree: true" in host.refused(gpu_front_door_acme_agree=False)
+
+
+def test_a_ca_that_the_host_does_not_know_is_said(host: Host) -> None:
+    said = host.refused(gpu_front_door_acme_ca="")
+    assert said.strip().endswith("is of a CA that this host does not know: gpu_front_door_acme_ca.")
+
+
+def test_from_bare_to_a_certificate_that_was_issued(host: Host) -> None:
+    host.becomes()
+    assert host.shown() == host.serial()
+    assert host.issued() == 1
+    assert host.open_ports() >= {80, 443}
+    assert host.root("systemctl is-enabled certbot.timer") == "enabled"
+    assert host.root("find /etc/letsencrypt/accounts -name regr.json | wc -l") == "1"
+    for path in ("/", "/ada/", "/.well-known/acme-challenge/x", "/.well-known/"):
+        assert host.plain(path) == (404, None)
+
+
+def test_it_is_not_asked_for_again(host: Host) -> None:
+    host.becomes(gpu_front_door_hsts=True)
+    host.becomes(gpu_front_door_redirect=True)
+    assert host.issued() == 1
+    assert host.plain("/ada/?a=b") == (301, f"https://{NAME}/ada/?a=b")
+    assert host.plain("/.well-known/acme-challenge/x") == (404, None)
+    host.becomes()
+
+
+def test_what_certbots_timer_renews_nginx_serves(host: Host) -> None:
+    """By what certbot.service has in its environment, forced, for it is not due."""
+    before, runs = host.serial(), host.nginx()
+    renewed = host.root(
+        "env $(systemctl show --property Environment --value certbot.service)"
+        " certbot renew --force-renewal --no-random-sleep-on-renew 2>&1"
+    )
+    assert "all renewals succeeded" in renewed
+    assert host.serial() != before
+    assert host.shown() == host.serial()
+    assert host.nginx() == runs
+    assert host.plan() == []
+    # Of somebody else's certificate the hook does nothing.
+    hook = "/etc/letsencrypt/renewal-hooks/deploy/gpu-front-door"
+    assert host.root(f"RENEWED_LINEAGE=/etc/letsencrypt/live/other {hook}") == ""
+    host.becomes()
+    assert host.issued() == 2
+
+
+def test_a_server_that_says_no_leaves_the_door_that_is_there(host: Host) -> None:
+    before, runs = host.root(PICTURE), host.nginx()
+    said = host.refused(gpu_front_door_name="nowhere.example.org", gpu_front_door_redirect=True)
+    assert "Hint: the name has to lead to this host" in said
+    assert host.root(PICTURE) == before
+    assert host.shown() == host.serial()
+    assert host.nginx() == runs
+    assert host.plan() == []
+
+
+def test_another_directory_is_asked(host: Host) -> None:
+    other = "https://acme2.example.org:14000/dir"
+    assert host.plan(gpu_front_door_acme_directory=other) == [f"front door {NAME}", "certificate"]
+    host.becomes(gpu_front_door_acme_directory=other, gpu_front_door_acme_email="a@example.org")
+    assert host.issued() == 3
+    assert host.shown() == host.serial()
+    host.becomes(gpu_front_door_acme_directory=other, gpu_front_door_acme_email="b@example.org")
+    assert host.issued() == 3
+
+
+def test_an_authority_of_the_hosts_own_and_back(host: Host) -> None:
+    other = {"gpu_front_door_acme_directory": "https://acme2.example.org:14000/dir"}
+    host.becomes(gpu_front_door_tls="local_ca", **other)
+    host.shown(host.root("cat /etc/gpu-front-door/ca.crt") + "\n")
+    assert 80 not in host.open_ports()
+    gone = "ls -d /etc/letsencrypt/renewal-hooks/deploy/* /etc/systemd/system/certbot.service.d"
+    assert host.root(f"{gone} /etc/gpu-front-door/acme* 2>/dev/null || true") == ""
+    host.becomes(**other)
+    assert host.shown() == host.serial()
+    assert host.issued() == 3
+
+
+def test_the_door_goes_and_certbots_files_stay(host: Host) -> None:
+    host.becomes(gpu_front_door_name="")
+    assert not host.open_ports() & {80, 443}
+    assert (
+        host.root("ls -A /etc/letsencrypt/renewal-hooks/deploy; ls -d /etc/gpu-front* || true")
+        == ""
+    )
+    assert host.root(f"ls -d {LINEAGE}; dpkg-query -W -f '${{db:Status-Status}}' certbot") == (
+        f"{LINEAGE}\ninstalled"
+    )
