@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pebble
 import pytest
 from conftest import BIN
 from docked import docked
@@ -463,6 +464,38 @@ def test_a_certificate_that_is_given_is_taken(doored: Doored) -> None:
     refused = doored.run_with("apply")
     assert refused.returncode != 0
     assert f"is not for {NAME}" in " ".join(refused.stdout.split())
+    doored.say_door()
+    doored.proven()
+
+
+def test_a_certificate_by_acme_is_planned_and_proven(doored: Doored) -> None:
+    """tests/hosts/test_front_door_acme.py has all the rest of it."""
+    ca = doored.path.parent / "acme-ca.pem"
+    ca.write_text(pebble.start(doored.root, NAME), "utf-8")
+    told = {
+        "gpu_front_door_tls": "acme",
+        "gpu_front_door_acme_agree": True,
+        "gpu_front_door_acme_directory": pebble.DIRECTORY,
+        "gpu_front_door_acme_ca": str(ca),
+    }
+    doored.say_door(**told)
+    planned = doored.run_with("plan")
+    assert planned.returncode == 5
+    said = " ".join(planned.stdout.split())
+    assert "certbot: None -> installed" in said
+    assert "changed: acme, given, tls" in said
+    assert doored.proven()["components"].keys() == {"gpu_front_door"}
+    assert set(doored.results("gpu_front_door").values()) == {"passed"}
+    context = ssl.create_default_context(cadata=pebble.authority(doored.root))
+    with context.wrap_socket(doored.connected(tls=False), server_hostname=NAME) as shown:
+        assert shown.version() == "TLSv1.3"
+    chain = f"/etc/letsencrypt/live/gpu-front-door-{NAME}/fullchain.pem"
+    before = doored.root("cat", chain)
+    doored.root("rm", chain)
+    planned = doored.run_with("plan")
+    assert "certificate: None -> obtained" in " ".join(planned.stdout.split())
+    assert doored.proven()["components"].keys() == {"gpu_front_door"}
+    assert doored.root("cat", chain) != before
     doored.say_door()
     doored.proven()
 

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pebble
 import pytest
 import yaml
+from pebble import DIRECTORY
 
 from provision import locallab
 
@@ -30,22 +32,8 @@ pytestmark = [pytest.mark.slow]
 
 ROLES = Path(__file__).parents[2] / "roles"
 NAME = "gpu07.example.org"
-DIRECTORY = "https://acme.example.org:14000/dir"
 LINEAGE = f"/etc/letsencrypt/live/gpu-front-door-{NAME}"
 SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
-# What its own HTTPS is of; the certificates that it issues are of another CA, new at each start.
-CONFIG = {
-    "pebble": {
-        "listenAddress": "127.0.0.1:14000",
-        "managementListenAddress": "127.0.0.1:15000",
-        "certificate": "/srv/pebble/crt",
-        "privateKey": "/srv/pebble/key",
-        "httpPort": 80,
-        "tlsPort": 443,
-        "ocspResponderURL": "",
-        "externalAccountBindingRequired": False,
-    }
-}
 JUPYTER = """\
 import http.server
 class Nobody(http.server.BaseHTTPRequestHandler):
@@ -53,22 +41,6 @@ class Nobody(http.server.BaseHTTPRequestHandler):
         self.send_response(403)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", 8801), Nobody).serve_forever()
-"""
-PREPARE = f"""\
-export DEBIAN_FRONTEND=noninteractive
-apt-get -qq update
-apt-get -qq install -y --no-install-recommends pebble openssl > /dev/null
-echo "127.0.0.1 acme.example.org acme2.example.org {NAME}" >> /etc/hosts
-cd /srv/pebble
-curve="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30"
-openssl req -x509 $curve -subj /CN=made-for-a-test -keyout ca.key -out ca.crt 2>/dev/null
-openssl req $curve -subj /CN=acme.example.org -keyout key -out csr 2>/dev/null
-echo subjectAltName=DNS:acme.example.org,DNS:acme2.example.org > names
-openssl x509 -req -in csr -CA ca.crt -CAkey ca.key -set_serial 7 -days 30 -extfile names -out crt \
-    2>/dev/null
-systemd-run --unit pebble --setenv PEBBLE_VA_NOSLEEP=1 --setenv PEBBLE_WFE_NONCEREJECT=0 \
-    /usr/bin/pebble -config /srv/pebble/config.json 2>&1
-systemd-run --unit jupyter python3 /srv/pebble/jupyter.py 2>&1
 """
 # What a door consists of, and what a run that is refused must not change.
 PICTURE = (
@@ -95,10 +67,11 @@ class Host:
     directory: Path
     lab: locallab.Lab
 
-    def root(self, command: str, stdin: str = "") -> str:
-        """What a command prints as root; it must succeed."""
+    def root(self, *command: str, stdin: str = "") -> str:
+        """What a command prints as root; it must succeed. A single word is bash's."""
         one = self.lab.hosts[0].container
-        arguments = ("exec", "--interactive", one, "bash", "-ec", command)
+        words = command if len(command) > 1 else ("bash", "-ec", *command)
+        arguments = ("exec", "--interactive", one, *words)
         return self.lab.podman.call(*arguments, stdin=stdin.encode()).strip()
 
     def words(self, **options: Any) -> dict[str, Any]:
@@ -147,17 +120,9 @@ class Host:
             told["gpu_front_door_given"] = {"acme_ca": ca}
         return json.loads(self.root(f"python3 - '{json.dumps(told)}'", stdin=PLAN))
 
-    def root_of_pebble(self) -> str:
-        """The CA that has signed what pebble issues; it is another after each start."""
-        return self.root(
-            "python3 -c 'import ssl, urllib.request as u; print(u.urlopen("
-            '"https://127.0.0.1:15000/roots/0", context=ssl._create_unverified_context())'
-            ".read().decode())'"
-        )
-
     def shown(self, authority: str | None = None) -> str:
         """The serial of the certificate that somebody at another machine is shown."""
-        context = ssl.create_default_context(cadata=authority or self.root_of_pebble())
+        context = ssl.create_default_context(cadata=authority or pebble.authority(self.root))
         address = self.lab.hosts[0].address
         with (
             socket.create_connection((address, 443), timeout=30) as plain,
@@ -207,13 +172,12 @@ def started(directory: Path) -> Iterator[Host]:
             "- hosts: gpu\n  become: true\n  gather_facts: false\n  roles: [gpu_front_door]\n"
         )
         made = Host(directory, lab)
-        made.root("mkdir -p /root/look /srv/pebble")
+        made.root("mkdir -p /root/look")
         look = ROLES / "gpu_state" / "module_utils" / "gpu_stack"
         lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
-        made.root("cat > /srv/pebble/config.json", stdin=json.dumps(CONFIG))
+        (directory / "ca.crt").write_text(pebble.start(made.root, NAME), "utf-8")
         made.root("cat > /srv/pebble/jupyter.py", stdin=JUPYTER)
-        made.root(PREPARE)
-        (directory / "ca.crt").write_text(made.root("cat /srv/pebble/ca.crt") + "\n", "utf-8")
+        made.root("systemd-run --unit jupyter python3 /srv/pebble/jupyter.py 2>&1")
         yield made
     finally:
         lab.down()
@@ -296,7 +260,7 @@ def test_a_server_that_says_no_leaves_the_door_that_is_there(host: Host) -> None
 
 
 def test_another_directory_is_asked(host: Host) -> None:
-    other = "https://acme2.example.org:14000/dir"
+    other = pebble.OTHER
     assert host.plan(gpu_front_door_acme_directory=other) == [f"front door {NAME}", "certificate"]
     host.becomes(gpu_front_door_acme_directory=other, gpu_front_door_acme_email="a@example.org")
     assert host.issued() == 3
@@ -306,7 +270,7 @@ def test_another_directory_is_asked(host: Host) -> None:
 
 
 def test_an_authority_of_the_hosts_own_and_back(host: Host) -> None:
-    other = {"gpu_front_door_acme_directory": "https://acme2.example.org:14000/dir"}
+    other = {"gpu_front_door_acme_directory": pebble.OTHER}
     host.becomes(gpu_front_door_tls="local_ca", **other)
     host.shown(host.root("cat /etc/gpu-front-door/ca.crt") + "\n")
     assert 80 not in host.open_ports()

@@ -119,6 +119,7 @@ def doored() -> dict[str, Any]:
     )
     data["found"]["preflight"]["front_door"] = {"ports": {}, "sites": []}
     data["options"]["gpu_front_door_name"] = "gpu01.example.org"
+    data["options"] |= {"gpu_front_door_tls": "local_ca", "gpu_front_door_acme_agree": False}
     return data
 
 
@@ -690,6 +691,13 @@ def door_states() -> Iterator[State]:
     words = ("gpu_workspaces has nobody who is behind it", '"gpu_front_door_name": ""')
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
+    rule, way, agreed = "front-door-terms", "options/gpu_front_door_tls", "options/gpu_front_door_"
+    words = ("nobody has agreed to the terms", "gpu_front_door_acme_agree: true")
+    silent = {way: "acme"}
+    yield State(rule, "nobody has agreed", silent, words, **here)
+    yield State(rule, "somebody has", {**silent, agreed + "acme_agree": True}, **here)
+    yield State(rule, "nobody is asked", {way: "local_ca"}, **here)
+    yield State(rule, "there is no door", {**silent, agreed + "name": ""}, **here)
 
 
 def running_states() -> Iterator[State]:

@@ -557,6 +557,8 @@ def obtain(wish, noted):
     """
     why = lacking(wish)
     if why is not None:
+        if why == "absent":
+            _set_aside(lineage(wish["name"]))
         _take(SITE, waiting(wish, noted))
         serve()
         # To certbot one of another directory is as good as any.
@@ -568,6 +570,14 @@ def obtain(wish, noted):
     former, now = (noted.get("settings") or {}).get("acme") or wish["acme"], wish["acme"]
     if former["directory"] == now["directory"] and former["email"] != now["email"]:
         certbot(wish, "update_account")
+
+
+def _set_aside(name):
+    """What is left of a lineage that has lost its files; certbot would begin another beside it."""
+    for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
+        old = inside("{0}/{1}".format(LETSENCRYPT, path.format(name)))
+        if os.path.lexists(old):
+            os.rename(old, "{0}.save-{1}".format(old, int(time.time())))
 
 
 def certbot(wish, word, *words):

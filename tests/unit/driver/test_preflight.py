@@ -302,6 +302,11 @@ CASES.update(
         ),
     }
 )
+BY_ACME = {
+    "gpu_front_door_name": "gpu01",
+    "gpu_front_door_tls": "acme",
+    "gpu_workspaces": [{"name": "ada", "gpus": "none"}],
+}
 CASES.update(
     {
         "front-door-port": (
@@ -315,6 +320,10 @@ CASES.update(
         "front-door-nobody": (
             {"options": {"gpu_front_door_name": "gpu01", "gpu_workspaces": []}},
             {"options": {"gpu_front_door_name": "", "gpu_workspaces": []}},
+        ),
+        "front-door-terms": (
+            {"options": {**BY_ACME, "gpu_front_door_acme_agree": False}},
+            {"options": {**BY_ACME, "gpu_front_door_acme_agree": True}},
         ),
     }
 )

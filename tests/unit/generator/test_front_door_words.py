@@ -18,6 +18,7 @@ GOOD: dict[str, Any] = {
     "gpu_workspaces": [ADA],
     "gpu_front_door_name": "gpu07.example.org",
 }
+ACME = {"gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
 FILES = {"gpu_front_door_certificate": "/etc/tls/chain.pem", "gpu_front_door_key": "/etc/tls/key"}
 
 
@@ -51,6 +52,16 @@ def refused(**changed: Any) -> InputError:
         {"gpu_front_door_tls": "host", **FILES},
         {"gpu_front_door_tls": "{{ way }}", **FILES},
         {"gpu_front_door_redirect": True},
+        ACME,
+        {**ACME, "gpu_front_door_acme_agree": "{{ agreed }}"},
+        {**ACME, "gpu_front_door_acme_email": "lab+gpu@example.org"},
+        {**ACME, "gpu_front_door_acme_ca": "/srv/tls/ca.pem", "gpu_front_door_redirect": True},
+        {
+            **ACME,
+            "gpu_front_door_acme_directory": "https://ca.example.org:9000/acme/acme/directory",
+        },
+        # Words that wait for it to come back.
+        {"gpu_front_door_acme_email": "lab@example.org", "gpu_front_door_acme_agree": False},
         {"gpu_front_door_port": 8443, "gpu_workspaces": [{**ADA, "port": 443}]},
         {"gpu_front_door_port": 80},
     ],
@@ -86,6 +97,12 @@ def test_a_door_to_nobody(people: Any) -> None:
             "where gpu_front_door_redirect sends from",
             "6",
         ),
+        (
+            {**ACME, "gpu_workspaces": [{**ADA, "port": 80}]},
+            "port 80 is the front door's (gpu_front_door_tls)",
+            "5",
+        ),
+        ({**ACME, "gpu_front_door_port": 80}, "and where an ACME server asks", "7"),
     ],
 )
 def test_a_port_for_two(changed: dict[str, Any], words: str, line: str) -> None:
@@ -118,6 +135,8 @@ def test_the_port_of_an_sshd_is_one_too() -> None:
             {"gpu_front_door_tls": "local_ca", "gpu_front_door_key": "/k"},
             "gpu_front_door_key has no meaning",
         ),
+        ({**ACME, **FILES}, "has no meaning with gpu_front_door_tls: acme"),
+        ({**ACME, "gpu_front_door_key": "/k"}, "gpu_front_door_key has no meaning"),
     ],
 )
 def test_files_where_they_are_read_and_nowhere_else(changed: dict[str, Any], words: str) -> None:
@@ -133,7 +152,26 @@ def test_files_where_they_are_read_and_nowhere_else(changed: dict[str, Any], wor
         ("gpu_front_door_key", "tls/key.pem"),
         ("gpu_front_door_certificate", "/tls/a b"),
         ("gpu_front_door_certificate", "/tls/a;b"),
+        ("gpu_front_door_acme_email", "gpu-admins"),
+        ("gpu_front_door_acme_email", "-v@example.org"),
+        ("gpu_front_door_acme_directory", "http://ca.example.org/directory"),
+        ("gpu_front_door_acme_directory", ""),
+        ("gpu_front_door_acme_directory", "https://ca.example.org/a b"),
+        ("gpu_front_door_acme_ca", "tls/ca.pem"),
     ],
 )
 def test_what_an_option_can_not_be(option: str, value: Any) -> None:
     assert refused(**{option: value}).message.startswith(f"{option}: {value!r} ")
+
+
+@pytest.mark.parametrize("agreed", [None, False])
+def test_the_terms_of_an_acme_server_have_to_be_agreed_to(agreed: Any) -> None:
+    error = refused(**{**ACME, "gpu_front_door_acme_agree": agreed})
+    assert error.message == (
+        "gpu_front_door_tls: acme, and nobody has agreed to the terms of service of Let's Encrypt"
+    )
+    assert error.expected == "gpu_front_door_acme_agree: true"
+    assert error.where == "lab/hosts.yml:5"
+    server = "https://ca.example.org/directory"
+    told = {**ACME, "gpu_front_door_acme_agree": agreed, "gpu_front_door_acme_directory": server}
+    assert refused(**told).message.endswith("the terms of service of " + server)

@@ -94,6 +94,22 @@ def test_the_look_and_the_role_have_the_same_settings() -> None:
         mine = door.settings({**OPTIONS, **told})
         assert program.settings({**wish, **files}) == mine
         assert (mine["certificate"], mine["key"]) == (("/a", "/b") if way == "host" else ("", ""))
+    assert (program.RENEWS, program.LETS_ENCRYPT) == (door.RENEWS, door.DIRECTORY)
+    wish.update(tls="acme", given={"acme_ca": "1"})
+    wish["acme"] = {"agree": True, "email": "", "directory": door.DIRECTORY}
+    told = {"gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
+    told["gpu_front_door_given"] = {"acme_ca": "1", "key": "of another run"}
+    mine = door.settings({**OPTIONS, **told})
+    assert program.settings(wish) == mine
+    assert mine["acme"] == {"email": "", "directory": door.DIRECTORY}
+    assert program.acme_files(NAME)[0] == door.LETSENCRYPT + CHAIN
+    wish["acme"].update(email="a@example.org", directory="https://ca")
+    told["gpu_front_door_acme_email"], told["gpu_front_door_acme_directory"] = (
+        "a@example.org", "https://ca",
+    )  # fmt: skip
+    assert program.settings(wish) == door.settings({**OPTIONS, **told})
+    for changed in ({}, {"redirect": True}, {"tls": "local_ca"}):
+        assert program.ports_of({**wish, **changed}) == door.ports_of({**wish, **changed})
 
 
 def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
@@ -206,6 +222,90 @@ def test_a_certificate_of_others_is_theirs_to_renew(host: Host) -> None:
     noted.update(settings=door.settings(told), until=0)
     host.write(door.DOOR, json.dumps(noted))
     assert plan(host, **told) == []
+
+
+CHAIN = f"/live/gpu-front-door-{NAME}/fullchain.pem"
+ACME = {**OPTIONS, "gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
+KNOWN = f"{door.LETSENCRYPT}/renewal/gpu-front-door-{NAME}.conf"
+
+
+@pytest.fixture
+def by_acme(host: Host) -> Host:
+    """A host with the door of ACME."""
+    noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+    noted.update(settings=door.settings(ACME), late=1000 * DAY, until=1020 * DAY)
+    noted["loaded"] = hashlib.sha256(b"chain\n").hexdigest()
+    host.write(door.DOOR, json.dumps(noted))
+    host.write(door.LETSENCRYPT + CHAIN, "chain\n")
+    host.write(KNOWN, f"[renewalparams]\naccount = 1\nserver = {door.DIRECTORY}\n")
+    host.write(door.RENEWS, "")
+    host.write(door.CERTBOT, "")
+    return host
+
+
+def test_what_certbot_keeps_is_as_it_should_be(by_acme: Host) -> None:
+    assert plan(by_acme, **ACME) == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "options", "item", "old", "new", "why"),
+    [
+        (
+            remove(door.LETSENCRYPT + CHAIN), {}, "certificate", None, "obtained", "no longer",
+        ),
+        (remove(KNOWN), {}, "certificate", None, "obtained", "no longer"),
+        (
+            lambda host: host.write(KNOWN, "server = https://ca\n"),
+            {}, "certificate", "https://ca", door.DIRECTORY, "asked for there",
+        ),
+        (
+            lambda host: host.write(door.LETSENCRYPT + CHAIN, "newer\n"),
+            {}, "certificate", "renewed", "read by nginx", "hook",
+        ),
+        (
+            lambda host: host.write(
+                door.DOOR,
+                host.path(door.DOOR).read_text("utf-8").replace(str(1000 * DAY), str(999 * DAY)),
+            ),
+            {}, "certificate", "20 days left", "renewed", "timer should have",
+        ),
+        (remove(door.CERTBOT), {}, "certbot", None, "installed", "it gets the certificate"),
+        (remove(door.RENEWS), {}, "certbot.timer", "not enabled", "enabled", "reboot"),
+        (
+            lambda _host: None, {"gpu_front_door_acme_email": "a@example.org"},
+            f"front door {NAME}", "other settings", "as wished", "changed: acme",
+        ),
+    ],
+)  # fmt: skip
+def test_what_differs_of_a_certificate_by_acme_is_named(
+    by_acme: Host,
+    harm: Callable[[Host], None],
+    options: dict[str, Any],
+    item: str,
+    old: str | None,
+    new: str,
+    why: str,
+) -> None:
+    harm(by_acme)
+    ((seen, before, after, reason),) = plan(by_acme, **ACME, **options)
+    assert (seen, before, after) == (item, old, new)
+    assert why in reason
+
+
+def test_of_a_door_that_was_another_way_the_certificate_is_no_change_of_its_own(
+    host: Host,
+) -> None:
+    host.write(door.CERTBOT, "")
+    host.write(door.RENEWS, "")
+    assert [one[0] for one in plan(host, **ACME)] == [f"front door {NAME}"]
+
+
+def test_an_acme_server_asks_at_port_80(tmp_path: Path) -> None:
+    host = made.make(tmp_path)
+    listens(host, 80, 13)
+    program(host, 73, "caddy", 13)
+    assert in_the_way(host, **ACME)["ports"] == {"80": ["caddy"]}
+    assert in_the_way(host)["ports"] == {}
 
 
 def test_switches_from_the_command_line_are_no_words() -> None:

@@ -35,7 +35,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "f18b1ffbaacd2ca68bfd33ce5affd01885867715b7066f270de6c6f0757c1a73",
+        "26027574e8c354d2213a3ae4fd01ed7de018f94cfeec716c9cb6ecb0c2047d6d",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,

@@ -1235,6 +1235,20 @@ def front_door_nobody(_found, _changes, options, _row):
     ]
 
 
+def front_door_terms(_found, _changes, options, _row):
+    # An inventory is refused when it is rendered; this is for what comes by -e or a template.
+    acme = options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "acme"
+    if not acme or options.get("gpu_front_door_acme_agree"):
+        return []
+    return [
+        (
+            "gpu_front_door_tls is acme, and nobody has agreed to the terms of service of the "
+            "ACME server",
+            "if you do: gpu_front_door_acme_agree: true; nobody is asked without it",
+        )
+    ]
+
+
 def run_in_progress(found, _changes, _options, _row):
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
@@ -1309,6 +1323,7 @@ RULES = (
     Rule("front-door-port", gpu_front_door.NAME, True, front_door_port),
     Rule("front-door-site", gpu_front_door.NAME, True, front_door_site),
     Rule("front-door-nobody", gpu_front_door.NAME, True, front_door_nobody),
+    Rule("front-door-terms", gpu_front_door.NAME, True, front_door_terms),
 )
 
 
