@@ -482,7 +482,7 @@ def test_a_certificate_by_acme_is_planned_and_proven(doored: Doored) -> None:
     planned = doored.run_with("plan")
     assert planned.returncode == 5
     said = " ".join(planned.stdout.split())
-    assert "certbot: None -> installed" in said
+    assert "certbot: none -> installed" in said
     assert "changed: acme, given, tls" in said
     assert doored.proven()["components"].keys() == {"gpu_front_door"}
     assert set(doored.results("gpu_front_door").values()) == {"passed"}
@@ -493,7 +493,7 @@ def test_a_certificate_by_acme_is_planned_and_proven(doored: Doored) -> None:
     before = doored.root("cat", chain)
     doored.root("rm", chain)
     planned = doored.run_with("plan")
-    assert "certificate: None -> obtained" in " ".join(planned.stdout.split())
+    assert "certificate: none -> obtained" in " ".join(planned.stdout.split())
     assert doored.proven()["components"].keys() == {"gpu_front_door"}
     assert doored.root("cat", chain) != before
     doored.say_door()
