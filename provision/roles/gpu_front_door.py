@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import re
 import runpy
 from collections.abc import Callable, Mapping
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from provision.inventory import Fault, is_template
-from provision.roles import gpu_workspace
 from provision.roles.base import Options, Role, Row, option
 from provision.shipped import roles_directory
 from provision.values import Wish
@@ -36,6 +36,16 @@ def _name(value: object) -> str | None:
 def _port(value: object) -> str | None:
     fit = isinstance(value, int) and 0 < value < 65536
     return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
+
+
+def _address(value: object) -> str | None:
+    try:
+        ipaddress.ip_address(str(value))
+    except ValueError:
+        fit = False
+    else:
+        fit = bool(_program()["DOOR_ADDRESS"].fullmatch(str(value)))
+    return None if fit else f"{value!r} is no IP address"
 
 
 def _email(value: object) -> str | None:
@@ -67,9 +77,10 @@ class GpuFrontDoorOptions(Options):
     gpu_front_door_port: int = option(443, "The door's port.", looked_at=True, reads=_port)
     gpu_front_door_address: str = option(
         "0.0.0.0",  # noqa: S104 a door is for others
-        "Address of the host that the door is opened on.",
+        "Address of the host that the door is opened on. `::` is every one, of IPv4 and of IPv6.",
         looked_at=True,
-        reads=gpu_workspace.address_fault,
+        example="'::'",
+        reads=_address,
     )
     gpu_front_door_tls: Literal["local_ca", "given", "host", "acme"] = option(
         "local_ca",

@@ -525,8 +525,8 @@ def through(door: dict[str, Any], path: str, tls: bool = True) -> dict[str, Any]
     import ssl
 
     found: dict[str, Any] = {"status": None, "body": "", "tls": None, "error": None}
-    address = door["address"]
-    address = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 compared, not bound
+    address = near.get(door["address"], door["address"])
     connection = None
     try:
         connection = socket.create_connection((address, door["port"]), timeout=15)

@@ -223,8 +223,10 @@ def test_from_bare_to_a_certificate_that_was_issued(host: Host) -> None:
 
 def test_it_is_not_asked_for_again(host: Host) -> None:
     host.becomes(gpu_front_door_hsts=True)
-    host.becomes(gpu_front_door_redirect=True)
+    host.becomes(gpu_front_door_redirect=True, gpu_front_door_address="::")
     assert host.issued() == 1
+    listening = set(host.root("ss -Hltn | awk '{print $4}'").split())
+    assert {"0.0.0.0:443", "[::]:443", "0.0.0.0:80", "[::]:80"} <= listening
     assert host.plain("/ada/?a=b") == (301, f"https://{NAME}/ada/?a=b")
     assert host.plain("/.well-known/acme-challenge/x") == (404, None)
     host.becomes()

@@ -206,6 +206,17 @@ def test_a_board_is_published_at_the_hosts_own_address_alone(host: Host) -> None
         ({}, "location = /ca.crt", "Strict-Transport-Security"),
         ({"hsts": True}, "Strict-Transport-Security", ":80;"),
         ({"address": "192.0.2.7", "port": 8443}, "listen 192.0.2.7:8443 ssl;", "0.0.0.0"),  # noqa: S104
+        (
+            {"address": "::"},
+            "    listen 0.0.0.0:443 ssl;\n    listen [::]:443 ssl;\n",
+            ":80",
+        ),
+        (
+            {"address": "::", "redirect": True},
+            "    listen 0.0.0.0:80;\n    listen [::]:80;\n",
+            "[::]:80 ",
+        ),
+        ({"address": "2001:db8::7"}, "    listen [2001:db8::7]:443 ssl;\n", "0.0.0.0"),  # noqa: S104
         ({"redirect": True}, f"return 301 https://{NAME}$request_uri;", "xyz"),
         (
             {"redirect": True, "port": 8443},
@@ -804,6 +815,7 @@ def test_the_default_site_goes_with_an_nginx_that_we_brought_and_with_no_other(h
     [
         (f"server {{ listen 443 ssl; server_name x {NAME}; }}\n", "has the name"),
         ("server { listen 443; }\n", "speaks plain HTTP at port 443"),
+        ("server { listen [::]:443 ssl ipv6only=off; }\n", "has port 443 of IPv4 and IPv6 in one"),
     ],
 )
 def test_another_site_in_the_way_is_named(host: Host, theirs: str, words: str) -> None:
@@ -901,6 +913,8 @@ def test_files_of_the_host_that_are_gone_do_not_keep_another_way_out(host: Host)
         (acme(directory="http://ca.example.org"), "gpu_front_door_acme_directory is"),
         ({"redirect": True, "people": [{**ADA, "port": 80}]}, "port 80 is ada's"),
         ({"address": "0.0.0.0:1 ssl;"}, "gpu_front_door_address is"),
+        ({"address": "::1;"}, "gpu_front_door_address is"),
+        ({"upstream": "::1"}, "gpu_front_door_upstream is"),
         ({"upstream": "127.0.0.1;"}, "gpu_front_door_upstream is"),
         (
             {"tls": "host", "certificate": "/c.pem;", "key": "/k.pem"},

@@ -83,6 +83,8 @@ NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
                   r"(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")  # fmt: skip
 
 # What of a wish becomes words of nginx's configuration.
+# The door's own may be of IPv6.
+DOOR_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f]*:[0-9a-f:.]+")
 PERSON_NAME, ADDRESS = re.compile(r"[a-z_][a-z0-9_-]{0,31}"), re.compile(r"[0-9.]+")
 PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 # What becomes words of certbot's.
@@ -155,7 +157,7 @@ def ports_of(wish):
 
 def _check_words(wish):
     """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
-    told = [("gpu_front_door_address", ADDRESS, wish["address"])]
+    told = [("gpu_front_door_address", DOOR_ADDRESS, wish["address"])]
     told.append(("gpu_front_door_upstream", ADDRESS, wish["upstream"]))
     if wish["tls"] == "host":
         # Those of given are the controller's, and nginx never hears of them.
@@ -317,6 +319,8 @@ def in_the_way(wish, files):
             port = place.rpartition(":")[2]
             if port == str(wish["port"]) and "ssl" not in rest.split():
                 return "{0} of nginx speaks plain HTTP at port {1}".format(path, wish["port"])
+            if port in map(str, ports_of(wish)) and "ipv6only=off" in rest.split():
+                return "{0} of nginx has port {1} of IPv4 and IPv6 in one".format(path, port)
     return None
 
 
@@ -706,8 +710,7 @@ LOGS = """\
 """
 SERVER = """
 server {
-    listen @address@:@port@ ssl;
-    server_name @name@;
+@listen@    server_name @name@;
 @logs@    server_tokens off;
     absolute_redirect off;
     ssl_certificate @chain@;
@@ -793,8 +796,7 @@ TENSORBOARD = """\
 """
 PLAIN = """
 server {
-    listen @address@:80;
-    server_name @name@;
+@listen@    server_name @name@;
 @logs@    server_tokens off;
     if ($host != @name@) {
         return 404;
@@ -842,7 +844,7 @@ def site(wish, port_80=True):
     hsts = 'add_header Strict-Transport-Security "max-age=31536000" always;\n'
     content = filled(
         SERVER,
-        port=wish["port"],
+        listen=listens(wish, wish["port"], " ssl"),
         chain=chain,
         key=key,
         folder=os.path.dirname(PAGE),
@@ -856,7 +858,20 @@ def site(wish, port_80=True):
 
 
 def _shared(wish):
-    return {"name": wish["name"], "address": wish["address"], "logs": LOGS}
+    return {"name": wish["name"], "logs": LOGS}
+
+
+def listens(wish, port, words=""):
+    """nginx's lines of a port; `::` is all of IPv6 and of IPv4, each by a socket of its own."""
+    address = wish["address"]
+    both = ["0.0.0.0", "::"] if address == "::" else [address]  # noqa: S104 as wished
+    places = ["[{0}]".format(one) if ":" in one else one for one in both]
+    return "".join("    listen {0}:{1}{2};\n".format(one, port, words) for one in places)
+
+
+def near(address):
+    """Where this host itself asks what listens at an address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 compared
 
 
 def plain(wish):
@@ -864,7 +879,7 @@ def plain(wish):
     where = "301 https://{0}{1}$request_uri".format(wish["name"], _shown_port(wish))
     asked = filled(CHALLENGED, folder=CHALLENGES) if wish["tls"] == "acme" else ""
     answer = where if wish["redirect"] else "404"
-    return filled(PLAIN, challenges=asked, answer=answer, **_shared(wish))
+    return filled(PLAIN, listen=listens(wish, 80), challenges=asked, answer=answer, **_shared(wish))
 
 
 def _shown_port(wish):
@@ -1149,8 +1164,7 @@ def _going():
 
 def get(wish, path, host=None, tls=True, headers=None):
     """(status, text, TLS version) through the door as somebody with another machine would."""
-    address = "127.0.0.1" if wish["address"] == "0.0.0.0" else wish["address"]  # noqa: S104 compared
-    connection = socket.create_connection((address, wish["port"]), timeout=15)
+    connection = socket.create_connection((near(wish["address"]), wish["port"]), timeout=15)
     try:
         version = None
         if tls:

@@ -35,7 +35,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "26027574e8c354d2213a3ae4fd01ed7de018f94cfeec716c9cb6ecb0c2047d6d",
+        "131f34223767ff32105d5bc6ed0c1dccd571329e4192e173b7c930a5cdc95230",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
@@ -257,6 +257,10 @@ def clashes(path, content, wished):
         place, _, rest = listen.partition(" ")
         if place.rpartition(":")[2] == str(wished["port"]) and "ssl" not in rest.split():
             found.append("{0} speaks plain HTTP at port {1}".format(path, wished["port"]))
+        port = place.rpartition(":")[2]
+        # nginx can't open the port for IPv4 beside that, and says so only after a reload.
+        if port in [str(one) for one in ports_of(wished)] and "ipv6only=off" in rest.split():
+            found.append("{0} has port {1} of IPv4 and IPv6 in one".format(path, port))
     return found
 
 
