@@ -65,11 +65,21 @@ class ContainerToolkitOptions(Options):
         "required: refuse a host without docker. none: leave docker alone.",
         looked_at=True,
     )
-    nvidia_container_toolkit_docker_engine: Literal["check", "distribution"] = option(
+    nvidia_container_toolkit_docker_engine: Literal["check", "distribution", "docker-ce"] = option(
         "check",
         "Docker itself. check: what is there is used. distribution: the platform's own docker.io "
-        "is installed where no docker is. It is never removed, and another docker never replaced.",
+        "is installed where no docker is. docker-ce: Docker's own, from Docker's repository, where "
+        "no docker is; a host with docker.io is refused. It is never removed, and another docker "
+        "never replaced.",
         looked_at=True,
+    )
+    nvidia_container_toolkit_docker_repository: dict[str, Any] = option(
+        {},
+        "Docker's package repository as {url, suite, key, fingerprints, ca_bundle}, for docker-ce; "
+        "key is the armored text, ca_bundle a file on the host. What is absent is Docker's own. "
+        "The key is used only where its fingerprint is the right one (gpg looks).",
+        looked_at=True,
+        example='{url: "https://mirror.example.org/docker/linux/debian"}',
     )
     nvidia_container_toolkit_containerd: Literal["auto", "required", "none"] = option(
         "auto",

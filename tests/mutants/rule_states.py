@@ -74,6 +74,7 @@ def docked() -> dict[str, Any]:
             "installed": True, "snap": False, "running": True, "owed": False, "runtime": None,
             "fault": None,
         },
+        "engine": {"others": [], "stale": []},
         "containerd": {
             "installed": True, "wanted": True, "fault": None, "other": False, "running": True,
             "runtime": "/usr/bin/nvidia-container-runtime", "owed": False, "loses": None,
@@ -540,6 +541,17 @@ def docker_states() -> Iterator[State]:
     words = ("not installed but from snap",)
     yield State(rule, "beside one of snap none is installed", {**snap, **coming}, words, **here)
     yield State(rule, "it is there", required, **here)
+    rule, other = (
+        "docker-other",
+        {"found/state/nvidia_container_toolkit/engine/others": ["containerd", "docker.io"]},
+    )
+    engine = {"nvidia_container_toolkit_docker_engine": "docker-ce"}
+    words = ("containerd, docker.io is installed, which apt would remove", "remove it yourself")
+    yield State(rule, "Docker's is wished for", {**other, "options": engine}, words, **here)
+    left = {**other, "options": {**engine, **none["options"]}}
+    yield State(rule, "it is, and docker is left alone", left, **here)
+    yield State(rule, "what is there is used", other, **here)
+    yield State(rule, "none of them is there", {"options": engine}, **here)
     rule, twice = "docker-snap", {seen + "snap": True}
     words = ("docker is here from snap; the one of snap reads another file", "snap remove docker")
     yield State(rule, "docker is from snap", snap, words, **here)

@@ -388,20 +388,37 @@ def test_the_role_and_the_look_find_the_same_entries(root: Path, case: str) -> N
     files, expected = ENTRIES[case]
     for path, text in files.items():
         put(root, path, text)
-    assert [path for path, _ in sources.stale(MIRROR)] == expected
+    assert [path for path, _ in sources.stale("nvidia", MIRROR)] == expected
     assert look.stale(Context(root=str(root)), MIRROR) == expected
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://download.docker.com/linux/debian",
+        "http://download.docker.com/linux/ubuntu/",
+        MIRROR,
+    ],
+)
+def test_dockers_entries_are_told_from_nvidias(root: Path, address: str) -> None:
+    put(root, LISTS + "n.list", f"deb {URL} /\n")
+    put(root, LISTS + "d.list", f"deb [signed-by=/k.gpg] {address} bookworm stable\n")
+    put(root, LISTS + "f.list", "deb https://download.docker.com/linux/fedora x stable\n")
+    expected = [LISTS + "d.list"]
+    assert [path for path, _ in sources.stale("docker", MIRROR)] == expected
+    assert look.stale(Context(root=str(root)), MIRROR, look.DOCKER) == expected
 
 
 def test_an_entry_among_others_goes_and_a_copy_is_kept(root: Path) -> None:
     text = f"{DEBIAN}deb {URL} /\n"
     file = put(root, "/etc/apt/sources.list", text)
     alone = put(root, LISTS + "n.list", f"deb {URL} /\n")
-    sources.main(["save", URL])
+    sources.main(["save", "nvidia", URL])
     assert file.read_text() == DEBIAN
     assert (file.parent / "sources.list.provision-saved").read_text() == text
     assert not alone.exists()
     assert alone.with_name("n.list.provision-saved").exists()
-    assert sources.stale(URL) == []
+    assert sources.stale("nvidia", URL) == []
 
 
 @pytest.mark.parametrize("name", ["docker.py", "toolkit_sources.py"])

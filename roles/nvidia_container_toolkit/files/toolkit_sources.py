@@ -1,4 +1,4 @@
-"""Other entries for NVIDIA's repository of the container toolkit, and their putting aside.
+"""Other entries for NVIDIA's repository of the container toolkit or for Docker's, put aside.
 
 Tutorials name it in lists of their own, each with another key file, or one path per distribution;
 two entries for one address with different keys make apt refuse all work
@@ -7,8 +7,9 @@ holds nothing else is renamed to NAME.provision-saved, of any other a copy is ke
 before the entries leave it. NVIDIA's older repositories, nvidia-docker and
 nvidia-container-runtime, stay: they contradict nobody.
 
-Runs on the host, from standard input: `python3 - look URL` or `python3 - save URL`, where URL is
-the repository of this run. Prints {"stale": [path]}. Standard library, Python 3.7.
+Runs on the host, from standard input: `python3 - look NAME URL` or `python3 - save NAME URL`, where
+NAME is nvidia or docker, and URL the repository of this run. Prints {"stale": [path]}. Standard
+library, Python 3.7.
 """
 
 import json
@@ -18,7 +19,10 @@ import shutil
 import sys
 
 ROOT = "/"
-NVIDIA = re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/")
+KNOWN = {
+    "nvidia": re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/"),
+    "docker": re.compile(r"^https?://download\.docker\.com/linux/(debian|ubuntu)(/|$)"),
+}
 SAVED = ".provision-saved"
 
 
@@ -44,9 +48,9 @@ def ours(path):
     return os.path.basename(path).startswith("provision-")
 
 
-def names_nvidia(uri, url):
-    """True of NVIDIA's repository in any of its places, and of this run's."""
-    return bool(NVIDIA.match(uri)) or (bool(url) and uri.rstrip("/") == url.rstrip("/"))
+def names_it(uri, name, url):
+    """True of the repository of that name in any of its places, and of this run's."""
+    return bool(KNOWN[name].match(uri)) or (bool(url) and uri.rstrip("/") == url.rstrip("/"))
 
 
 def sources():
@@ -65,7 +69,7 @@ def sources():
     return found
 
 
-def stale(url):
+def stale(name, url):
     """[(path, text of what stays, or None where the whole file goes)]."""
     found = []
     for path, text in sources():
@@ -73,7 +77,7 @@ def stale(url):
             continue
         parts = blocks(text, path.endswith(".sources"))
         entries = [part for part in parts if part[1]]
-        bad = [part for part in entries if any(names_nvidia(uri, url) for uri in part[1])]
+        bad = [part for part in entries if any(names_it(uri, name, url) for uri in part[1])]
         if bad:
             rest = "".join(part[0] for part in parts if part not in bad)
             found.append((path, None if len(bad) == len(entries) else rest))
@@ -90,7 +94,7 @@ def free_name(path):
 
 
 def save(path, rest):
-    """Put a file, or what is NVIDIA's in it, aside."""
+    """Put a file, or the entries in it, aside."""
     kept = ROOT + free_name(path)
     if rest is None:
         os.rename(ROOT + path, kept)
@@ -108,8 +112,8 @@ def save(path, rest):
 
 def main(argv):
     """The program."""
-    action, url = argv
-    found = stale(url)
+    action, name, url = argv
+    found = stale(name, url)
     if action == "save":
         for path, rest in found:
             save(path, rest)

@@ -40,6 +40,7 @@ GOOD: dict[str, Any] = {
         "nvidia_container_toolkit": {
             "version": None,
             "docker": DOCKER,
+            "engine": {"others": [], "stale": []},
             "cdi": {"podman": None},
             "containerd": CONTAINERD,
             "crio": CRIO,
@@ -229,6 +230,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "options": {"nvidia_container_toolkit_docker": "required"},
         },
         {"state.nvidia_container_toolkit.docker": {**DOCKER, "installed": False}},
+    ),
+    "docker-other": (
+        {
+            "state.nvidia_container_toolkit.engine": {"others": ["docker.io", "runc"]},
+            "options": {"nvidia_container_toolkit_docker_engine": "docker-ce"},
+        },
+        {"state.nvidia_container_toolkit.engine": {"others": ["docker.io", "runc"]}},
     ),
     "docker-snap": (
         {"state.nvidia_container_toolkit.docker": {**DOCKER, "snap": True}},

@@ -13,7 +13,7 @@ import jinja2
 import pytest
 from converged_host import ELF, Host
 from gpu_stack import nvidia_container_toolkit as toolkit
-from gpu_stack import preflight, receipt, removal
+from gpu_stack import nvidia_cuda, preflight, receipt, removal
 from gpu_stack.change import change
 from gpu_stack.context import Result
 
@@ -343,7 +343,7 @@ def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
     """In the order of the plan docker is there before them."""
     mine = change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here")
     other = change(toolkit.NAME, toolkit.KEY, None, "as wished", "")
-    comes = change(toolkit.NAME, toolkit.ENGINE, None, "installed", "")
+    comes = change(toolkit.NAME, "docker.io", None, "installed", "")
     found = {"preflight": {"workspaces": {"docker": False}}}
     options = {"gpu_workspaces": [{"name": "ada"}]}
     assert preflight.workspace_docker(found, [other, comes, mine], options, {}) == []
@@ -359,6 +359,39 @@ def test_docker_itself_comes_where_there_is_none_and_it_is_wished(host: Host) ->
     assert items(host, **engine, nvidia_container_toolkit_docker="none") == []
     docker(host, CONFIGURED)
     assert items(host, **engine) == []
+
+
+def test_dockers_own_comes_from_its_repository_and_replaces_nothing(host: Host) -> None:
+    engine = {"nvidia_container_toolkit_docker_engine": "docker-ce"}
+    listed = "/etc/apt/sources.list.d/docker.list"
+    host.write(
+        listed, "deb [signed-by=/k] https://download.docker.com/linux/debian bullseye stable\n"
+    )
+    coming = [
+        (listed, "in apt's way", nvidia_cuda.ASIDE),
+        (toolkit.ENGINE_SOURCES, None, "as wished"),
+        ("docker-ce", None, "installed"),
+        (ENTRY, None, toolkit.RUNTIME),
+    ]
+    assert items(host, **engine) == coming
+    assert blockers(host, **engine) == {}
+    host.package("containerd", "1.4.13", [])
+    assert "containerd is installed" in blockers(host, **engine)["docker-other"]
+    host.package("docker-ce", "5:24", [])
+    docker(host, CONFIGURED)
+    assert blockers(host, **engine) == {}
+    assert items(host, **engine) == []
+
+
+def test_a_mirror_of_dockers_is_known_by_its_address(host: Host) -> None:
+    url = "https://mirror.example.org/docker"
+    listed = "/etc/apt/sources.list.d/d.list"
+    host.write(listed, f"deb {url}/ bullseye stable\n")
+    engine = {
+        "nvidia_container_toolkit_docker_engine": "docker-ce",
+        "nvidia_container_toolkit_docker_repository": {"url": url},
+    }
+    assert items(host, **engine)[0] == (listed, "in apt's way", nvidia_cuda.ASIDE)
 
 
 def test_an_entry_that_is_put_aside_is_no_conflict_of_keys(host: Host) -> None:

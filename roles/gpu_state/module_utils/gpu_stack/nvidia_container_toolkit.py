@@ -23,6 +23,7 @@ HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made h
 
 # As roles/nvidia_container_toolkit/files has them.
 NVIDIA = re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/")
+DOCKER = re.compile(r"^https?://download\.docker\.com/linux/(debian|ubuntu)(/|$)")
 CONFIG = "/etc/docker/daemon.json"
 DOCKERDS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
 SNAP = "/snap/bin/docker"
@@ -31,7 +32,10 @@ SOCKET = "unix:///var/run/docker.sock"
 OWED = "/run/provision/docker-restart"
 RUNTIME = "nvidia-container-runtime"
 RESTART = "docker daemon"
-ENGINE = "docker.io"
+ENGINES = {"distribution": "docker.io", "docker-ce": "docker-ce"}
+ENGINE_SOURCES = "/etc/apt/sources.list.d/provision-docker.sources"
+# What apt would remove for Docker's own packages.
+OTHERS = ("containerd", "docker.io", "podman-docker", "runc")
 ENTRY = CONFIG + " runtimes.nvidia"
 # A docker that does not answer must not hold the look for ever.
 PATIENCE = "20"
@@ -46,10 +50,20 @@ def docker_wish(options):
     return options.get("nvidia_container_toolkit_docker") or "auto"
 
 
+def engine(options):
+    """The package that brings docker itself; None where what is there is used."""
+    wish = options.get("nvidia_container_toolkit_docker_engine")
+    return None if docker_wish(options) == "none" else ENGINES.get(wish)
+
+
 def installs(seen, options):
     """Is docker itself to be installed? `seen` is what the look found of it."""
-    engine = options.get("nvidia_container_toolkit_docker_engine") or "check"
-    return engine == "distribution" and docker_wish(options) != "none" and not seen["installed"]
+    return engine(options) is not None and not seen["installed"]
+
+
+def in_place(found, options):
+    """Packages that apt would remove for Docker's own, where those are wished for."""
+    return found["engine"]["others"] if engine(options) == ENGINES["docker-ce"] else []
 
 
 def url(row, options):
@@ -97,14 +111,14 @@ def files(row, options):
 # the look
 
 
-def stale(context, address):
-    """Files that name NVIDIA's repository beside ours, in apt's order."""
+def stale(context, address, known=NVIDIA):
+    """Files that name NVIDIA's repository (or Docker's) beside ours, in apt's order."""
     found = []
     for entry in context.apt_entries:
         path = entry["file"]
         if path in found or path.rsplit("/", 1)[-1].startswith("provision-"):
             continue
-        if any(NVIDIA.match(uri) or uri.rstrip("/") == address for uri in entry["uris"]):
+        if any(known.match(uri) or uri.rstrip("/") == address for uri in entry["uris"]):
             found.append(path)
     return found
 
@@ -134,6 +148,26 @@ def configured(text):
     return (RUNTIME if path == "/usr/bin/" + RUNTIME else path or None), None
 
 
+def _engine_url(options):
+    """Docker's repository as the inventory names it; "" for Docker's own place."""
+    given = options.get("nvidia_container_toolkit_docker_repository") or {}
+    return str(given.get("url") or "").rstrip("/")
+
+
+def _others(context):
+    """Installed packages that Docker's own would replace; none where that is here already."""
+    here = context.packages
+    return [] if "docker-ce" in here else [name for name in OTHERS if name in here]
+
+
+def engine_look(context):
+    """{"others", "stale"}: what would go for Docker's own packages, and their other sources."""
+    return {
+        "others": _others(context),
+        "stale": stale(context, _engine_url(context.options), DOCKER),
+    }
+
+
 def docker(context):
     """{"installed", "snap", "running", "owed", "runtime", "fault"}."""
     now = running(context)
@@ -149,9 +183,9 @@ def docker(context):
 
 
 def look(context):
-    """{version, packages, files, written, stale, flaws, docker, cdi}; of other stacks the version.
+    """{version, packages, files, written, stale, flaws, docker, engine, containerd, cdi}.
 
-    That one is asked of dpkg, whose status is read anyway.
+    Of other stacks the version alone: it is asked of dpkg, whose status is read anyway.
     """
     row = context.part(NAME)
     installed = context.packages.get(TITLE)
@@ -167,6 +201,7 @@ def look(context):
         "stale": stale(context, url(row, context.options)),
         "flaws": dpkg.flaws(context, wanted(row)),
         "docker": docker(context),
+        "engine": engine_look(context),
         "containerd": containerd.look(context),
         "crio": crio.look(context),
         "cdi": cdi.look(context, row["version"]),
@@ -242,13 +277,27 @@ _REASONS = {
 }
 
 
+def _engine_changes(seen, package):
+    """Docker itself, and for Docker's own what makes apt go to its repository."""
+    changes = []
+    if package == ENGINES["docker-ce"]:
+        for path in seen["stale"]:
+            reason = "names Docker's repository beside ours; kept as {0}{1}".format(
+                path, nvidia_cuda.SAVED
+            )
+            changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
+        reason = "apt takes docker-ce and its updates from there"
+        changes.append(change(NAME, ENGINE_SOURCES, None, "as wished", reason))
+    reason = "containers need a docker, and there is none"
+    return [*changes, change(NAME, package, None, "installed", reason)]
+
+
 def _docker_changes(found, options):
     """Docker itself, the runtime's entry, and the restart that makes docker see it."""
     seen = found["docker"]
     changes = []
     if installs(seen, options):
-        reason = "containers need a docker, and there is none"
-        changes.append(change(NAME, ENGINE, None, "installed", reason))
+        changes.extend(_engine_changes(found["engine"], engine(options)))
     elif docker_wish(options) == "none" or not seen["installed"]:
         return []
     if seen["fault"] is not None or seen["runtime"] != RUNTIME:

@@ -991,6 +991,21 @@ def docker_missing(found, _changes, options, _row):
     ]
 
 
+def docker_other(found, _changes, options, _row):
+    seen = found["state"][nvidia_container_toolkit.NAME]
+    others = nvidia_container_toolkit.in_place(seen, options)
+    if not others:
+        return []
+    return [
+        (
+            "nvidia_container_toolkit_docker_engine is docker-ce, and {0} is installed, which apt "
+            "would remove for it".format(", ".join(others)),
+            "remove it yourself when nobody needs it (images and volumes stay in /var/lib/docker), "
+            "or set nvidia_container_toolkit_docker_engine: check, which uses what is there",
+        )
+    ]
+
+
 def docker_snap(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
     wish = nvidia_container_toolkit.docker_wish(options)
@@ -1118,7 +1133,7 @@ def workspace_docker(found, changes, options, _row):
     names = [name for name in gpu_workspace.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
-    if any(one["item"] == nvidia_container_toolkit.ENGINE for one in changes):
+    if any(one["item"] in nvidia_container_toolkit.ENGINES.values() for one in changes):
         return []  # the same run brings it, before the workspaces
     return [
         (
@@ -1308,6 +1323,7 @@ RULES = (
     Rule("conda", "tensorflow", False, conda_first),
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
+    Rule("docker-other", nvidia_container_toolkit.NAME, True, docker_other),
     Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
     Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
     Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
