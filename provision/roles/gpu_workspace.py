@@ -35,6 +35,11 @@ def size(value: object) -> int | None:
     return read(value)
 
 
+def hashed(value: str) -> str | None:
+    """The value where it is a hash that a password may have; None of anything else."""
+    return value if _program()["HASH"].fullmatch(value) else None
+
+
 def _people(value: object) -> str | None:
     try:
         people(value)
@@ -99,6 +104,12 @@ class GpuWorkspaceOptions(Options):
         {},
         "Jupyter's tokens as {name: token}, from Ansible Vault; 16 characters at least. For who is "
         "not named the host makes one, in /etc/gpu-workspace/NAME/token.",
+    )
+    gpu_workspace_passwords: dict[str, str] = option(
+        {},
+        "Passwords for SSH as {name: hash}, from Ansible Vault; a hash of crypt(3) by SHA-512 or "
+        "yescrypt ($6$, $y$), as `openssl passwd -6` prints it. Who is not named comes in by keys "
+        "alone.",
     )
     gpu_workspace_image: str = option(
         "",
@@ -181,7 +192,7 @@ class GpuWorkspaceOptions(Options):
         reads=address_fault,
     )
     gpu_workspace_ssh_address: str = option(
-        "0.0.0.0",  # noqa: S104 sshd takes keys alone
+        "0.0.0.0",  # noqa: S104 sshd takes keys, and a password only of the vault
         "Address of the host that the ports of sshd are opened on.",
         looked_at=True,
         reads=address_fault,
@@ -240,7 +251,7 @@ class Workspaces:
         *("gpu_workspaces", "gpu_workspace_tokens", "gpu_workspace_host_memory"),
         *("gpu_workspace_image", "gpu_workspace_image_file", "gpu_workspace_image_sha256"),
         *("gpu_workspace_base", "gpu_workspace_base_file", "gpu_workspace_base_sha256"),
-        "gpu_workspace_packages",
+        *("gpu_workspace_packages", "gpu_workspace_passwords"),
     )
 
     def fault(
@@ -253,13 +264,15 @@ class Workspaces:
         try:
             found = people(said[word])
         except ValueError as error:
-            if is_template(said[word]) and self.names[1] not in str(error):
+            sent = ("gpu_workspace_tokens", "gpu_workspace_passwords")
+            if is_template(said[word]) and not any(one in str(error) for one in sent):
                 return _literal(word)
             return Fault(word, f"{word}: {error}", hint=f"`provision explain {word}`")
         if is_template(said[word]):
             return _literal(word)
         return (
             _tokens(said.get(self.names[1]), found, written)
+            or _passwords(said.get(self.names[-1]), found, written)
             or _too_much(found, said.get(self.names[2]))
             or _one_image(found, said)
             or _not_built(found, said, wish)
@@ -304,6 +317,45 @@ def _tokens(
                 expected=f"{word}: {{{name}: !vault ...}}",
                 hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then the host "
                 "makes one and keeps it for root",
+            )
+    return None
+
+
+def _passwords(
+    value: object, found: list[dict[str, Any]], written: Callable[[str], str]
+) -> Fault | None:
+    """Passwords for who has no SSH, what is no hash, and hashes that anybody can read and try."""
+    word = "gpu_workspace_passwords"
+    if not isinstance(value, Mapping):
+        return None
+    names = [one["name"] for one in found if "ssh_port" in one]
+    for name, told in value.items():
+        if str(name).startswith("__ansible"):
+            return None  # the whole mapping is vaulted
+        if name not in names:
+            return Fault(
+                word,
+                f"{word} has a password for {name}, who has no SSH",
+                expected=", ".join(names) or "nobody",
+                hint="kind: ssh or both in gpu_workspaces",
+            )
+        if not isinstance(told, str) or is_template(told):
+            continue
+        if hashed(told) is None:
+            return Fault(
+                word,
+                f"the password of {name} is no hash of crypt(3) by SHA-512 or yescrypt",
+                expected="$6$... or $y$..., in Ansible Vault",
+                hint="`openssl passwd -6` asks for the password and prints one",
+            )
+        place = written(told)
+        if place:
+            return Fault(
+                word,
+                f"the password's hash of {name} stands in clear text in {place}",
+                expected=f"{word}: {{{name}: !vault ...}}",
+                hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then keys "
+                "alone let in",
             )
     return None
 

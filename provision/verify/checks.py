@@ -728,7 +728,7 @@ def jupyter_refuses_strangers(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "refused without a token", "port")
 
 
-@check("gpu_workspace.ssh", "sshd of the workspaces takes keys alone", workspaces)
+@check("gpu_workspace.ssh", "sshd of the workspaces takes keys, and wished passwords", workspaces)
 def sshd_takes_keys_alone(seen: Seen) -> Verdict:
     people = [one["name"] for one in seen.options["gpu_workspaces"] if "ssh_port" in one]
     if not people:
@@ -737,13 +737,13 @@ def sshd_takes_keys_alone(seen: Seen) -> Verdict:
         return not_applicable("this host has no ssh to ask with, or no workspace runs")
 
     def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        if found["ssh"] == "publickey":
+        if found["ssh"] == (found.get("ssh_ways") or "publickey"):
             return None
         if found["ssh"]:
             return f"it lets in by {found['ssh']}"
         return "sshd does not answer at its port"
 
-    return judge_people(seen, fault, "by key alone", "ssh_port")
+    return judge_people(seen, fault, "by key, or by a wished password", "ssh_port")
 
 
 @check("gpu_workspace.tensorboard", "TensorBoard of the workspaces answers", workspaces)

@@ -475,6 +475,7 @@ def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "127.0.0.1", state.get("tensorboard_port"), f"/{name}/tensorboard/"
             ),
             "ssh": ssh_offers(name, state.get("ssh_address"), state.get("ssh_port")),
+            "ssh_ways": state.get("ssh_ways"),
             "limits": {key: (read(groups[key]) or "").split() for key in sorted(groups)},
         }
     return found

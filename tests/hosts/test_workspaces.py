@@ -8,6 +8,7 @@ shows is the way to docker, and no GPU.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.slow]
 
 TOKEN = "5d0c6f6b-a-token-of-the-vault-8f1be2"  # noqa: S105
 PASSWORD = "a password of the vault's"  # noqa: S105
+# eve's for SSH.
+EVES = "a password of eve's, and long"
 PEOPLE: list[dict[str, Any]] = [
     {"name": "ada", "gpus": [0], "port": 8801, "cpus": 0.5, "memory": "512m"},
     {"name": "bob", "gpus": 1, "port": 8802, "memory": "600m"},
@@ -72,15 +75,24 @@ class Shared(Docked):
         (folder / "workspaces.yml").write_text(json.dumps(plain), "utf-8")
         if not (folder / "vault.yml").exists():
             (self.path.parent / "vault").write_text(PASSWORD, "utf-8")
-            text = subprocess.run(
-                [
-                    str(BIN / "ansible-vault"), "encrypt_string", "--name", "ada",
-                    "--vault-password-file", str(self.path.parent / "vault"), TOKEN,
-                ],
-                capture_output=True, text=True, check=True,
-            ).stdout  # fmt: skip
-            inner = "".join(f"  {line}\n" for line in text.splitlines())
-            (folder / "vault.yml").write_text("gpu_workspace_tokens:\n" + inner, "utf-8")
+            made = ["openssl", "passwd", "-6", "-stdin"]
+            self.hashed = subprocess.run(
+                made, input=EVES, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            text = "gpu_workspace_tokens:\n" + self.vaulted("ada", TOKEN)
+            text += "gpu_workspace_passwords:\n" + self.vaulted("eve", self.hashed)
+            (folder / "vault.yml").write_text(text, "utf-8")
+
+    def vaulted(self, name: str, secret: str) -> str:
+        """A line of a mapping, as ansible-vault prints it."""
+        text = subprocess.run(
+            [
+                str(BIN / "ansible-vault"), "encrypt_string", "--name", name,
+                "--vault-password-file", str(self.path.parent / "vault"), secret,
+            ],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        return "".join(f"  {line}\n" for line in text.splitlines())
 
     def run_with(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         first, *rest = arguments
@@ -193,7 +205,7 @@ def test_she_comes_in_by_her_key_and_by_nothing_else(shared: Shared, tmp_path: P
         shared.ssh_into("true", "-o", "PreferredAuthentications=password,keyboard-interactive"),
     ):
         assert refused.returncode == 255
-        assert "Permission denied (publickey)" in refused.stderr
+        assert "Permission denied (publickey" in refused.stderr
     one = shared.lab.hosts[0]
     (tmp_path / "back").mkdir()
     copied = subprocess.run(
@@ -205,6 +217,38 @@ def test_she_comes_in_by_her_key_and_by_nothing_else(shared: Shared, tmp_path: P
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (tmp_path / "back" / "ssh.txt").read_text("utf-8") == "by ssh\n", copied
+
+
+def test_she_comes_in_by_the_password_of_the_vault_and_by_no_other(
+    shared: Shared, tmp_path: Path
+) -> None:
+    asked = tmp_path / "ask"
+    asked.write_text('#!/bin/sh\nprintf %s "$TOLD"\n', "utf-8")
+    asked.chmod(0o700)
+    host = shared.lab.hosts[0]
+
+    def came(told: str, user: str = "eve") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                "ssh", "-F", "/dev/null", "-p", "2203", "-o", "PubkeyAuthentication=no",
+                "-o", "PreferredAuthentications=password", "-o", "NumberOfPasswordPrompts=1",
+                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                f"{user}@{host.address}", "id -un",
+            ],
+            capture_output=True, text=True, check=False, timeout=120,
+            env={**os.environ, "SSH_ASKPASS": str(asked), "SSH_ASKPASS_REQUIRE": "force",
+                 "TOLD": told},
+        )  # fmt: skip
+
+    right = came(EVES)
+    assert (right.returncode, right.stdout.strip()) == (0, "eve"), right.stderr
+    assert shared.ssh_into("true").returncode == 0  # her key still does
+    for wrong in (came("not " + EVES), came(""), came(EVES, "root")):
+        assert wrong.returncode == 255, wrong.stdout
+        assert "Permission denied (publickey,password)" in wrong.stderr
+    # Whoever is in can't read what it is known by.
+    denied = shared.ssh_into("cat /etc/shadow /run/gpu-workspace/password")
+    assert (denied.returncode, denied.stdout) == (1, ""), denied.stderr
 
 
 def test_who_is_there_by_ssh_is_not_disturbed(shared: Shared) -> None:
@@ -310,7 +354,7 @@ def test_no_secret_is_anywhere(shared: Shared) -> None:
     assert back.returncode == 0, back.stdout[-4000:]
     secrets = {one: shared.token(one) for one in ("ada", "bob", "eve")}
     assert secrets["ada"] == TOKEN
-    for secret in (*secrets.values(), PASSWORD):
+    for secret in (*secrets.values(), PASSWORD, EVES, shared.hashed):
         assert secret not in loud.stdout + loud.stderr + back.stdout + back.stderr
         for path in shared.path.rglob("*"):
             if path.is_file() and not path.is_symlink():

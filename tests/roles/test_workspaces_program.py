@@ -110,9 +110,11 @@ def test_what_is_refused_and_why(value: Any, words: str) -> None:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("word", ["token", "password"])
-def test_a_secret_among_the_people_is_refused_and_not_shown(word: str) -> None:
-    with pytest.raises(ValueError, match="gpu_workspace_tokens") as error:
+@pytest.mark.parametrize(
+    ("word", "there"), [("token", "gpu_workspace_tokens"), ("password", "gpu_workspace_passwords")]
+)
+def test_a_secret_among_the_people_is_refused_and_not_shown(word: str, there: str) -> None:
+    with pytest.raises(ValueError, match=there) as error:
         program.checked([person(**{word: SECRET})])
     assert SECRET not in str(error.value)
 
@@ -822,7 +824,7 @@ def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
         "ada:x:1000:1001::/home/ada:/bin/bash",
         "-f /dev/null",
         "-o AllowUsers=ada",
-        "-o PasswordAuthentication=no -o KbdInteractiveAuthentication=no",
+        '-o "PasswordAuthentication=$ways" -o KbdInteractiveAuthentication=no',
         "-o ChallengeResponseAuthentication=no",
         "-o UsePAM=no -o PermitRootLogin=prohibit-password",
         "AuthorizedKeysFile=/run/gpu-workspace/authorized_keys",
@@ -872,6 +874,78 @@ def test_connections_are_counted_in_the_containers_own_network(machine: Machine)
     machine.put("/proc/4711/net/tcp6", table)
     assert program.sessions("ada") == 2
     assert program.sessions("bob") == 0
+
+
+HASHED = "$6$rounds=5000$salt$" + "a" * 86
+
+
+def test_a_password_lies_for_root_and_is_handed_over_as_a_file(keyed: Machine) -> None:
+    program.apply(wish(SSH, passwords={"ada": HASHED}))
+    path = keyed.root / "etc/gpu-workspace/ada/password"
+    assert (path.read_text("utf-8"), path.stat().st_mode & 0o777) == (HASHED, 0o400)
+    told = program.command("ada")
+    mount = "src=/etc/gpu-workspace/ada/password,dst=/run/gpu-workspace/password,readonly"
+    assert mount in " ".join(told)
+    assert HASHED not in " ".join(told)
+    assert HASHED not in keyed.text("/etc/gpu-workspace/ada/workspace.json")
+
+
+def test_a_password_comes_and_goes_and_is_seen_by_its_hash_alone(keyed: Machine) -> None:
+    program.apply(wish(SSH))
+    assert "password,dst" not in " ".join(program.command("ada"))
+    passed = {"ada": hashlib.sha256(HASHED.encode()).hexdigest()}
+    another = {"ada": "another password"}
+    assert program.look(wish(SSH, passed=passed))["changes"] == another
+    program.apply(wish(SSH, passwords={"ada": HASHED}))
+    assert program.look(wish(SSH, passed=passed))["changes"] == {}
+    assert program.look(wish(SSH, passed={"ada": "0" * 64}))["changes"] == another
+    assert program.look(wish(SSH))["changes"] == another
+    assert program.apply(wish(SSH))["changed"] == ["ada"]
+    assert not (keyed.root / "etc/gpu-workspace/ada/password").exists()
+
+
+@pytest.mark.parametrize(
+    ("person", "hashed", "words"),
+    [
+        ({}, "correct horse battery staple", "is no hash of crypt"),
+        ({}, "$1$salt$" + "a" * 22, "is no hash of crypt"),
+        ({}, "$6$salt$short", "is no hash of crypt"),
+        ({}, HASHED + "\nroot::0:0:99999:7:::", "is no hash of crypt"),
+        ({}, 5012, "is no hash of crypt"),
+        ({"user": "0:0"}, HASHED, "is root in the container"),
+    ],
+)
+def test_a_password_that_is_none_is_refused_and_not_shown(
+    keyed: Machine, person: dict[str, Any], hashed: Any, words: str
+) -> None:
+    with pytest.raises(program.RefusedError, match=words) as error:
+        program.apply(wish({**SSH, **person}, passwords={"ada": hashed}))
+    assert str(hashed) not in str(error.value)
+    assert not (keyed.root / "etc/gpu-workspace/ada").exists()
+
+
+def test_a_password_without_ssh_is_refused(keyed: Machine) -> None:
+    with pytest.raises(program.RefusedError, match="names ada, who has no SSH"):
+        program.apply(wish(ADA, passwords={"ada": HASHED}))
+    with pytest.raises(program.RefusedError, match="names eve, who has no SSH"):
+        program.apply(wish(SSH, passwords={"eve": HASHED}))
+
+
+def test_yescrypt_is_a_hash_too() -> None:
+    assert program.HASH.fullmatch("$y$j9T$" + "s" * 22 + "$" + "h" * 43)
+
+
+@pytest.mark.parametrize(
+    ("password", "ways", "wrong"),
+    [(HASHED, "publickey,password", False), (HASHED, "publickey", True)],
+)
+def test_sshd_offers_a_password_to_who_has_one(
+    keyed: Machine, monkeypatch: pytest.MonkeyPatch, password: str, ways: str, wrong: bool
+) -> None:
+    program.apply(wish(SSH, passwords={"ada": password}))
+    monkeypatch.setattr(program, "offered", lambda *_words: ways)
+    state = {"ssh_port": 2201, "ssh_address": "0.0.0.0"}  # noqa: S104 as wished
+    assert (program._ssh("ada", state) is not None) == wrong
 
 
 @pytest.mark.parametrize(

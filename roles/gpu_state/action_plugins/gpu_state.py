@@ -216,7 +216,8 @@ class ActionModule(ActionBase):
         if names is None:
             names = task_vars.get("__gpu_state_option_names") or {}
         options = self._of_the_host(names, task_vars)
-        options["gpu_workspace_digests"] = self._digests(task_vars)
+        options["gpu_workspace_digests"] = self._digests("gpu_workspace_tokens", task_vars)
+        options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._given(options)
         doctor = {}
@@ -259,9 +260,9 @@ class ActionModule(ActionBase):
                 continue
         return found
 
-    def _digests(self, task_vars: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of each token of the workspaces: the look compares, and sees none of them."""
-        tokens = plain(self._templar.template(task_vars.get("gpu_workspace_tokens") or {}))
+    def _digests(self, word: str, task_vars: dict[str, Any]) -> dict[str, str]:
+        """SHA-256 of each secret of the workspaces: the look compares, and sees none of them."""
+        tokens = plain(self._templar.template(task_vars.get(word) or {}))
         if not isinstance(tokens, dict):
             return {}
         return {

@@ -4,7 +4,8 @@
 What a person gets stands in /etc/gpu-workspace/NAME/workspace.json, and systemd's unit
 gpu-workspace@NAME runs this program, which makes docker's command of it. The token lies beside it,
 is mounted into the container and read there from its file: in no command line, no environment and
-no answer of docker's. Nobody's home is ever removed from here.
+no answer of docker's. A password for SSH is a hash in a file of root's, and comes only from who
+wished for one. Nobody's home is ever removed from here.
 
 The role pipes it to the host's Python before it is installed (look), and then calls it: apply,
 prove. The units call run and stop; people call list. A change of one person gives that one a new
@@ -38,6 +39,12 @@ LABEL = "gpu-workspace"
 REVISION = "gpu-workspace.revision"
 SHOWN = "/run/gpu-workspace"
 INSIDE = SHOWN + "/token"
+# What crypt(3) makes of a password: SHA-512 or yescrypt; of the weaker ones none.
+# https://manpages.debian.org/bookworm/libcrypt-dev/crypt.5.en.html
+HASH = re.compile(
+    r"\$6\$(rounds=\d{4,9}\$)?[./0-9A-Za-z]{1,16}\$[./0-9A-Za-z]{86}"
+    r"|\$y\$[./0-9A-Za-z]+\$[./0-9A-Za-z]{1,86}\$[./0-9A-Za-z]{43}"
+)
 JUPYTER = 8888
 SSH = 22
 TENSORBOARD = 6006
@@ -62,7 +69,8 @@ KINDS = {
     "both": ("port", "ssh_port", "ssh_keys"),
 }
 VOLUME_KEYS = ("path", "at", "writable")
-SECRET_KEYS = ("token", "tokens", "password", "secret", "passwd")
+SECRET_KEYS = ("token", "tokens", "secret")
+PASSWORD_KEYS = ("password", "passwords", "passwd", "password_hash")
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 KEY = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)"
@@ -94,6 +102,17 @@ START_SSH = r"""
 mkdir -p /run/sshd
 grep -q '^@name@:' /etc/passwd || echo '@name@:x:@uid@:@gid@::/home/@name@:/bin/bash' >> /etc/passwd
 grep -q '^[^:]*:[^:]*:@gid@:' /etc/group || echo '@name@:x:@gid@:' >> /etc/group
+# A password lets somebody in where there is one, and nobody else can read what it is known by.
+ways=no
+if [ -s @shown@/password ]; then
+    ways=yes
+    umask 077
+    { grep -v '^@name@:' /etc/shadow; printf '%s:' '@name@'; tr -d '\n' < @shown@/password
+      echo ':19000:0:99999:7:::'; } > /etc/shadow.new
+    sed -i 's/^@name@:[^:]*:/@name@:x:/' /etc/passwd
+    mv /etc/shadow.new /etc/shadow
+    umask 022
+fi
 told=
 for one in PATH LD_LIBRARY_PATH CUDA_HOME CUDA_PATH XLA_FLAGS LANG; do
     eval "value=\${$one-}"
@@ -101,7 +120,7 @@ for one in PATH LD_LIBRARY_PATH CUDA_HOME CUDA_PATH XLA_FLAGS LANG; do
 done
 set -- -D -e -f /dev/null -p @port@ -h @shown@/host_key \
     -o AuthorizedKeysFile=@shown@/authorized_keys \
-    -o AllowUsers=@name@ -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \
+    -o AllowUsers=@name@ -o "PasswordAuthentication=$ways" -o KbdInteractiveAuthentication=no \
     -o ChallengeResponseAuthentication=no \
     -o UsePAM=no -o PermitRootLogin=prohibit-password -o PermitUserEnvironment=no \
     -o PidFile=none -o "Subsystem=sftp internal-sftp"
@@ -158,6 +177,11 @@ def _person(number, one):
             raise ValueError(
                 "{0}: {1} does not stand here; expected it in gpu_workspace_tokens: "
                 "{{{0}: !vault ...}}, or nowhere: then the host makes one".format(name, key)
+            )
+        if key in PASSWORD_KEYS:
+            raise ValueError(
+                "{0}: {1} does not stand here; expected its hash in gpu_workspace_passwords: "
+                "{{{0}: !vault ...}}, or nowhere: then keys alone let {0} in".format(name, key)
             )
         if key not in KEYS:
             raise ValueError(
@@ -500,6 +524,26 @@ def digest(token):
     return hashlib.sha256(token.encode("utf-8")).hexdigest()
 
 
+def needless(passwords, people):
+    """Why a password is not to be used, without a word of it; None where each is.
+
+    `people` are those of the wish, with all keys.
+    """
+    kinds = {one["name"]: one for one in people}
+    for name in sorted(passwords):
+        hashed = passwords[name]
+        if name not in kinds or "ssh" not in _parts(kinds[name]["kind"]):
+            return "gpu_workspace_passwords names {0}, who has no SSH".format(name)
+        if _owner(kinds[name])[0] == 0:
+            return "{0} is root in the container, whom sshd lets in by keys alone".format(name)
+        if not isinstance(hashed, str) or HASH.fullmatch(hashed) is None:
+            return (
+                "the password of {0} in gpu_workspace_passwords is no hash of crypt(3) by SHA-512 "
+                "or yescrypt ($6$, $y$): `openssl passwd -6` makes one".format(name)
+            )
+    return None
+
+
 def fault_of(name, wish, person, runs, digests):
     """Why a workspace is not as wished, in a few words; None where it is."""
     place = folder(name)
@@ -513,6 +557,9 @@ def fault_of(name, wish, person, runs, digests):
         return "no token"
     if name in digests and digest(token) != digests[name]:
         return "another token"
+    password = text(place + "/password")
+    if (digest(password) if password else None) != (wish.get("passed") or {}).get(name):
+        return "another password"
     revision = (text(place + "/revision") or "").strip()
     if not revision:
         return "unfinished"
@@ -753,7 +800,13 @@ def apply(wish):
                 "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
                 "without blanks".format(name, SHORTEST_TOKEN)
             )
-    wish = named(dict(wish, digests={name: digest(tokens[name]) for name in tokens}))
+    passwords = wish.get("passwords") or {}
+    wrong = needless(passwords, checked(wish["workspaces"]))
+    if wrong:
+        raise RefusedError(wrong)
+    digests = {name: digest(tokens[name]) for name in tokens}
+    passed = {name: digest(passwords[name]) for name in passwords}
+    wish = named(dict(wish, digests=digests, passed=passed))
     found = look(wish)
     if not found["image"]:
         raise RefusedError("docker has no image {0}".format(wish["image"]))
@@ -767,7 +820,8 @@ def apply(wish):
         docker("network", "rm", NETWORK)  # somebody's own container may be on it: then it stays
     names = sorted(found["changes"])
     for name in names:
-        _write(name, settings(wish, raw[name]), people[name], given[name], tokens.get(name))
+        secret = (tokens.get(name), passwords.get(name))
+        _write(name, settings(wish, raw[name]), people[name], given[name], secret)
     units = [UNIT.format(name) for name in names]
     if units:
         must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
@@ -785,14 +839,15 @@ def _remove(name):
     shutil.rmtree(inside(folder(name)))
 
 
-def _write(name, wanted, person, indices, token):
-    place = folder(name)
+def _write(name, wanted, person, indices, secret):
+    place, (token, password) = folder(name), secret
     os.makedirs(inside(PLACE), mode=0o700, exist_ok=True)
     os.makedirs(inside(place), mode=0o700, exist_ok=True)
     unchanged = (
         data(place + "/workspace.json") == wanted
         and data(place + "/gpus.json") == indices
         and text(place + "/token") in ((token,) if token else (text(place + "/token") or 0,))
+        and text(place + "/password") == password
         and text(place + "/revision")
     )
     if unchanged:
@@ -807,6 +862,10 @@ def _write(name, wanted, person, indices, token):
         keys = "".join(one.strip() + "\n" for one in person["ssh_keys"])
         put(place + "/authorized_keys", keys, 0o644)
         _host_key(place)
+    if password:
+        put(place + "/password", password, 0o400)
+    elif os.path.lexists(inside(place + "/password")):
+        os.unlink(inside(place + "/password"))
     put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
     home = inside("{0}/{1}".format(wanted["root"], name))
     if not os.path.isdir(home):
@@ -853,7 +912,7 @@ def command(name):
     if "ssh" in parts:
         mounts += [
             ("{0}/{1}".format(folder(name), one), "{0}/{1}".format(SHOWN, one), False)
-            for one in ("authorized_keys", "host_key")
+            for one in ("authorized_keys", "host_key", *_password(name))
         ]
     mounts += [
         (one["path"], one.get("at", one["path"]), one.get("writable", False))
@@ -894,6 +953,16 @@ def command(name):
         arguments += ["--memory", person["memory"], "--memory-swap", person["memory"]]
     arguments += _handed(name)
     return [*arguments, "--entrypoint", "/bin/sh", found["image"], "-c", start(person)]
+
+
+def _password(name):
+    """The file of somebody's password, where there is one."""
+    return ("password",) if text(folder(name) + "/password") else ()
+
+
+def to_offer(name):
+    """What sshd is to let somebody in by, in its own words."""
+    return ",".join(("publickey", *_password(name)))
 
 
 def _handed(name):
@@ -1090,6 +1159,7 @@ def seen(name):
         "tensorboard_port": person.get("tensorboard_port"),
         "ssh_port": person.get("ssh_port"),
         "ssh_address": found["ssh_address"],
+        "ssh_ways": to_offer(name),
         "gpus": data(folder(name) + "/gpus.json"),
     }
 
@@ -1217,13 +1287,14 @@ def _board(name, state):
 
 
 def _ssh(name, state):
-    """Why sshd is not as it should be: it offers keys, and nothing else."""
+    """Why sshd is not as it should be: it offers keys, and a password to who has one."""
     if not state.get("ssh_port"):
         return None
     ways = offered(name, state["ssh_address"], state["ssh_port"])
-    if ways in ("publickey", None):
+    should = to_offer(name)
+    if ways in (should, None):
         return None
-    return "sshd offers {0}, and should offer publickey alone".format(ways or "nothing")
+    return "sshd offers {0}, and should offer {1} alone".format(ways or "nothing", should)
 
 
 def offered(name, address, port):

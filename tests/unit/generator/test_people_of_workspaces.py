@@ -175,6 +175,47 @@ KEY = "ssh-ed25519 " + "A" * 68
 SSH = {"name": "ada", "kind": "ssh", "gpus": [0], "ssh_port": 2201, "ssh_keys": [KEY]}
 
 
+HASHED = "$6$salt$" + "a" * 86
+
+
+def password_refused(text: str, hashed: Any, name: str = "ada") -> InputError:
+    return refused(text, gpu_workspaces=[SSH], gpu_workspace_passwords={name: hashed})
+
+
+@pytest.mark.parametrize("hashed", [VAULTED, "{{ vault_ada }}", HASHED])
+def test_a_passwords_hash_is_ansibles(hashed: Any) -> None:
+    """With the vault's password the export has the hash in clear, and the file does not."""
+    told = {"gpu_workspaces": [SSH], "gpu_workspace_passwords": {"ada": hashed}}
+    fleet("$ANSIBLE_VAULT;1.1;AES256\n", **told)
+
+
+@pytest.mark.parametrize("told", ["in clear text", "$1$salt$" + "a" * 22, "aaBBccDDeeFFg"])
+def test_what_is_no_hash_is_refused_and_not_shown(told: str) -> None:
+    error = password_refused("", told)
+    assert error.message == ("the password of ada is no hash of crypt(3) by SHA-512 or yescrypt")
+    assert "openssl passwd -6" in error.hint
+    assert told not in str(error)
+
+
+def test_a_hash_that_anybody_can_read_is_refused_and_not_shown() -> None:
+    text = f"gpu:\n  vars:\n    gpu_workspace_passwords:\n      ada: {HASHED}\n"
+    error = password_refused(text, HASHED)
+    assert error.message == "the password's hash of ada stands in clear text in lab/hosts.yml:4"
+    assert HASHED not in str(error)
+
+
+def test_a_password_for_who_has_no_ssh_is_refused() -> None:
+    assert "for eve, who has no SSH" in password_refused("", VAULTED, "eve").message
+    told = {"gpu_workspaces": [ADA], "gpu_workspace_passwords": {"ada": VAULTED}}
+    assert "for ada, who has no SSH" in refused(**told).message
+
+
+def test_a_password_beside_a_name_is_sent_where_it_belongs() -> None:
+    error = refused(gpu_workspaces=[{**SSH, "password_hash": HASHED}])
+    assert "its hash in gpu_workspace_passwords: {ada: !vault ...}" in error.message
+    assert HASHED not in str(error)
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -34,7 +34,7 @@ def test_a_host_with_good_workspaces_passes() -> None:
     assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
         RUNS: ("passed", "active: ada, bob"),
         JUPYTER: ("passed", "refused without a token: ada"),
-        SSH: ("passed", "by key alone: bob"),
+        SSH: ("passed", "by key, or by a wished password: bob"),
         BOARD: ("passed", "answers: ada"),
         GPUS: ("passed", "nvidia-smi: ada 1; TensorFlow 1"),
         LIMITS: ("passed", "as wished: ada, bob"),
@@ -217,6 +217,7 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "status": 403,
             "tensorboard": 200,
             "ssh": None,
+            "ssh_ways": None,
             "limits": {"cpu": ["50000", "100000"], "memory": ["536870912"]},
         },
         "bob": {
@@ -225,6 +226,7 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "status": None,
             "tensorboard": None,
             "ssh": None,
+            "ssh_ways": None,
             "limits": {},
         },
         "eve": {
@@ -233,6 +235,7 @@ def test_the_probe_reads_what_the_program_left_for_all(
             "status": None,
             "tensorboard": None,
             "ssh": None,
+            "ssh_ways": None,
             "limits": {},
         },
     }
@@ -270,3 +273,12 @@ def test_a_command_that_fails_is_no_answer_that_is_missing() -> None:
     """As where a GPU is gone, docker hangs, or nothing of the workspaces is there."""
     entry = {"stdout": session.MARK + "{}", "handed": "", "handed_error": "a\nno such file"}
     assert session.seen_of(entry, None).probe["handed"] == {"error": "no such file"}
+
+
+@pytest.mark.parametrize(
+    ("offered", "result"), [("publickey,password", "passed"), ("publickey", "failed")]
+)
+def test_who_has_a_password_is_to_be_offered_one(offered: str, result: str) -> None:
+    data = check_states.shared()
+    data["probe"]["workspaces"]["bob"] |= {"ssh": offered, "ssh_ways": "publickey,password"}
+    assert verdicts(data)[SSH].result == result

@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "270eb79d886fe5a7827da0e8542ab7c3935c1b61eb71e3bb181d28e53d478984",
+        "c5c4d3850fc90914ad3679a6a74594c185bbe2749f175418a60fa5461f9ca5ab",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -136,10 +136,11 @@ def _person(context, name):
         found = json.loads(context.read(place + "workspace.json") or "null")
     except ValueError:
         found = None
-    token = context.read(place + "token")
+    token, password = context.read(place + "token"), context.read(place + "password")
     return {
         "settings": found,
         "token": hashlib.sha256(token.encode("utf-8")).hexdigest() if token else None,
+        "password": hashlib.sha256(password.encode("utf-8")).hexdigest() if password else None,
         "revision": (context.read(place + "revision") or "").strip() or None,
         "enabled": context.lstat(WANTS.format(name)) is not None,
     }
@@ -169,7 +170,7 @@ def look(context):
 # the plan
 
 
-def fault(person, seen, runs, token, options):
+def fault(person, seen, runs, options):
     """(what is there, why that is not as wished) of one person; None where it is."""
     if seen is None or seen["settings"] is None:
         return None, "wished for, and not here"
@@ -177,17 +178,21 @@ def fault(person, seen, runs, token, options):
         return _told(seen["settings"], settings(person, options))
     if seen["token"] is None:
         return "no token", "nobody could log in"
+    name = person["name"]
+    token = (options.get("gpu_workspace_digests") or {}).get(name)
     if token is not None and seen["token"] != token:
         return "another token", "gpu_workspace_tokens has changed"
+    if seen["password"] != (options.get("gpu_workspace_passed") or {}).get(name):
+        return "another password", "gpu_workspace_passwords has changed"
     if seen["revision"] is None:
         return "unfinished", "a run was cut off before it was whole"
     if not seen["enabled"]:
         return "not enabled", "it would not come back after a reboot"
     if runs is None:
         return "unknown", "docker does not answer"
-    if person["name"] not in runs:
+    if name not in runs:
         return "not running", "its container is not there"
-    if runs[person["name"]] != seen["revision"]:
+    if runs[name] != seen["revision"]:
         return "runs as before", "its container was started with other settings"
     return None
 
@@ -219,10 +224,9 @@ def differ(found, options):
             changes.append(
                 change(NAME, path, old, "as shipped", "systemd runs the workspaces by it")
             )
-    tokens = options.get("gpu_workspace_digests") or {}
     for name in sorted(people):
         seen = found["people"].get(name)
-        wrong = fault(people[name], seen, found["running"], tokens.get(name), options)
+        wrong = fault(people[name], seen, found["running"], options)
         if wrong is not None:
             changes.append(change(NAME, "workspace " + name, wrong[0], "as wished", wrong[1]))
     return changes
