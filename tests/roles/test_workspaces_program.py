@@ -931,6 +931,11 @@ def test_a_password_without_ssh_is_refused(keyed: Machine) -> None:
         program.apply(wish(SSH, passwords={"eve": HASHED}))
 
 
+def test_passwords_are_nobodys_where_nobody_is_wished_for(keyed: Machine) -> None:
+    program.apply(wish(SSH))
+    assert program.apply(wish(passwords={"ada": HASHED}))["removed"] == ["ada"]
+
+
 def test_yescrypt_is_a_hash_too() -> None:
     assert program.HASH.fullmatch("$y$j9T$" + "s" * 22 + "$" + "h" * 43)
 

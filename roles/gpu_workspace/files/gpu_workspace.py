@@ -802,7 +802,8 @@ def apply(wish):
             )
     passwords = wish.get("passwords") or {}
     wrong = needless(passwords, checked(wish["workspaces"]))
-    if wrong:
+    # Where nobody is wished for they are nobody's, as tokens are.
+    if wrong and wish["workspaces"]:
         raise RefusedError(wrong)
     digests = {name: digest(tokens[name]) for name in tokens}
     passed = {name: digest(passwords[name]) for name in passwords}

@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "c5c4d3850fc90914ad3679a6a74594c185bbe2749f175418a60fa5461f9ca5ab",
+        "4cdfbdbf1b4ff67d655be6c3e9aae4ac81f371ca6b3fa11a2a9a5d0311c1d8c7",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
