@@ -879,6 +879,21 @@ def test_connections_are_counted_in_the_containers_own_network(machine: Machine)
 HASHED = "$6$rounds=5000$salt$" + "a" * 86
 
 
+def test_what_is_told_of_a_container_ends_with_it(machine: Machine) -> None:
+    machine.put("/run/gpu-workspace/ada.json", json.dumps({"container": "c", "pid": 1}))
+    machine.put("/run/gpu-workspace/bob.json", json.dumps({"container": "c", "pid": 2}))
+    program.stop("ada")
+    program.stop("ada")
+    assert program.data("/run/gpu-workspace/ada.json") is None
+    assert program.data("/run/gpu-workspace/bob.json") == {"container": "c", "pid": 2}
+
+
+def test_why_one_could_not_start_stays_told_while_systemd_tries_again(machine: Machine) -> None:
+    machine.put("/run/gpu-workspace/ada.json", json.dumps({"error": "no such device"}))
+    program.stop("ada")
+    assert program.data("/run/gpu-workspace/ada.json") == {"error": "no such device"}
+
+
 def test_a_password_lies_for_root_and_is_handed_over_as_a_file(keyed: Machine) -> None:
     program.apply(wish(SSH, passwords={"ada": HASHED}))
     path = keyed.root / "etc/gpu-workspace/ada/password"

@@ -15,7 +15,6 @@ it, and no other container is touched.
 Standard library, Python 3.7.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import http.client
@@ -1189,9 +1188,10 @@ def groups(content):
 
 def stop(name):
     """Stops and removes the container of our label, and no other."""
-    # What is told of it ends with it: a proof would read the limits of one that is gone.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(inside("{0}/{1}.json".format(STATE, name)))
+    told = "{0}/{1}.json".format(STATE, name)
+    if "container" in (data(told) or {}):
+        # A proof would read the limits of one that is gone; why one could not start stays told.
+        os.unlink(inside(told))
     form = shape(".Names") + " " + shape('.Label "{0}"'.format(LABEL))
     # `inspect` knows no container that is being removed, and its name is not free yet.
     listed = ("ps", "--all", "--filter", "name=" + container(name), "--format", form)

@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "4cdfbdbf1b4ff67d655be6c3e9aae4ac81f371ca6b3fa11a2a9a5d0311c1d8c7",
+        "c51a12f7f8b7b390bdce7b32c131498c5f674823ed89c690b83ea0434db8d74b",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
