@@ -80,8 +80,11 @@ class Shared(Docked):
                 made, input=EVES, capture_output=True, text=True, check=True
             ).stdout.strip()
             text = "gpu_workspace_tokens:\n" + self.vaulted("ada", TOKEN)
-            text += "gpu_workspace_passwords:\n" + self.vaulted("eve", self.hashed)
             (folder / "vault.yml").write_text(text, "utf-8")
+            self.passwords = "gpu_workspace_passwords:\n" + self.vaulted("eve", self.hashed)
+        # A password of somebody who is not named is refused, as a token is.
+        hers = self.passwords if "eve" in [one["name"] for one in people] else ""
+        (folder / "passwords.yml").write_text(hers or "{}\n", "utf-8")
 
     def vaulted(self, name: str, secret: str) -> str:
         """A line of a mapping, as ansible-vault prints it."""
