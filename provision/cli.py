@@ -28,6 +28,7 @@ from provision import (
     catalog,
     discover,
     doctor,
+    inputs,
     inventory,
     kept,
     locallab,
@@ -147,6 +148,7 @@ def _read_fleet(
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
+    inputs.check_inventory(paths)
     files = inventory.read_sources(paths)
     export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
     words = inventory.Words(all_options(), PREFIXES, JUDGES)
@@ -168,7 +170,7 @@ def _read_discovered(project: Path) -> dict[str, discover.Seen]:
     """What `provision discover` wrote; nothing where it never ran."""
     path = project / discover.FILE
     try:
-        data = path.read_bytes()
+        data = inputs.read(path)
     except FileNotFoundError:
         return {}
     return discover.parse(data, where=str(path))
@@ -202,11 +204,14 @@ def _make_lock(
 
 
 def _lock_before(project: Path, *, anew: bool) -> locks.Lock | None:
-    """The lock that is there; one that can't be read is nothing to keep, if all may move."""
-    if not (project / "lock.yml").exists():
+    """The lock that is there; one that makes no sense is nothing to keep, if all may move."""
+    path = project / "lock.yml"
+    try:
+        data = inputs.read(path)
+    except FileNotFoundError:
         return None
     try:
-        return _read_lock(project)
+        return locks.parse(data, where=str(path))
     except InputError as error:
         if not anew:
             raise
@@ -241,8 +246,8 @@ def _read_twin(
 def _read_lock(project: Path) -> locks.Lock:
     path = project / "lock.yml"
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        data = inputs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             "there is no lock yet", where=str(path), hint=f"`provision lock --project {project}`"
         ) from None
@@ -314,7 +319,7 @@ def discover_hosts(
         seen={},
     )
     path = project / discover.FILE
-    before = path.read_bytes() if path.exists() else b""
+    before = inputs.read(path) if path.exists() else b""
     known = discover.parse(before, where=str(path)) if before else {}
     with err.status(f"asking {len(fleet.hosts)} hosts"):
         seen, failed = discover.ask(
@@ -482,7 +487,7 @@ def lock(
             _say(f"error: {result.problem}", err)
         raise typer.Exit(5)
     data = locks.dump(made)
-    changed = data != (path.read_bytes() if path.exists() else b"")
+    changed = data != (inputs.read(path) if path.exists() else b"")
     if changed and not check:
         try:
             if before is not None and before.digest != made.digest:
@@ -528,7 +533,7 @@ def _keep_lock(project: Path, former: locks.Lock) -> Path:
     folder = rollback.place(project, former.digest)
     files = {"lock.yml": locks.dump(former), **stacks.render(former, folder="")}
     for name, data in files.items():
-        if not (folder / name).exists() or (folder / name).read_bytes() != data:
+        if not (folder / name).exists() or inputs.read(folder / name) != data:
             tree.write_file(folder / name, data)
     return folder
 
@@ -670,7 +675,7 @@ def _check_fresh(project: Path) -> None:
     digests = []
     for path in (project / "lock.yml", project / "stacks" / "gpu_lock.yml"):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = inputs.read(path).decode("utf-8", "replace")
         except OSError:
             return  # no rendered project: the run says so
         digests.append(next((li for li in text.splitlines() if li.startswith("  digest:")), ""))

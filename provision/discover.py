@@ -20,12 +20,12 @@ from typing import Any
 
 import yaml
 
-from provision import run
-from provision.catalog import Catalog, gpus
+from provision import inputs, run
+from provision.catalog import Catalog, gpus, load
 from provision.errors import InputError
 from provision.inventory import MODELS, PLATFORM, Fleet
 from provision.values import HostFacts
-from provision.yaml_c import Dumper, Loader
+from provision.yaml_c import Dumper
 
 FILE = "discovered.yml"
 HEADER = (
@@ -187,21 +187,32 @@ def _plain(seen: Seen) -> dict[str, Any]:
 
 def parse(data: bytes, *, where: str) -> dict[str, Seen]:
     """What `dump` wrote; InputError for anything else."""
+    hint = "remove it, then `provision discover`"
+    document = inputs.load(data, where=where, what=FILE, hint=hint)
     try:
-        document = yaml.load(data, Loader=Loader)  # noqa: S506  a safe loader
-        return {host: _seen(one) for host, one in document["hosts"].items()}
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        mark = getattr(error, "problem_mark", None)
+        found = {host: _seen(one) for host, one in document["hosts"].items()}
+    except (KeyError, TypeError, AttributeError):
         raise InputError(
-            "this is not what `provision discover` writes",
-            where=f"{where}:{mark.line + 1}" if mark else where,
-            hint="remove it, then `provision discover`",
+            "this is not what `provision discover` writes", where=where, hint=hint
         ) from None
+    known = [row.id for row in load().platforms]
+    for host, seen in found.items():
+        if seen.platform is not None and seen.platform not in known:
+            raise InputError(
+                f"this version of provision does not know the platform of {host}",
+                where=where,
+                got=seen.platform,
+                expected=" or ".join(known),
+                hint=hint,
+            )
+    return found
 
 
 def _seen(data: Any) -> Seen:
     found = tuple(SeenGpu(one["id"], one["name"], one["count"]) for one in data["gpus"])
     texts = [data["system"], *(gpu.id for gpu in found)]
+    if not all(type(gpu.count) is int for gpu in found):
+        raise TypeError
     if not all(isinstance(text, str) for text in texts) or not all(
         text is None or isinstance(text, str)
         for text in (data["platform"], *(gpu.name for gpu in found))

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from provision import inputs, lockshape
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
@@ -36,7 +37,7 @@ from provision.packages import (
 )
 from provision.resolve import Choice, ContainerToolkit, Stack
 from provision.values import HostFacts, plain
-from provision.yaml_c import Dumper, Loader
+from provision.yaml_c import Dumper
 
 FORMAT = 1
 HEADER = (
@@ -677,14 +678,7 @@ ANEW = "`provision lock --upgrade` makes it anew"
 def parse(data: bytes, *, where: str) -> Lock:
     """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
     hint = f"{ANEW}; of a merge, take either side and `provision lock`"
-    try:
-        document = yaml.load(data, Loader=Loader)  # noqa: S506  a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f"{where}:{mark.line + 1}" if mark else where
-        raise InputError(
-            "the lock is not YAML", where=at, got=getattr(error, "problem", "") or "", hint=hint
-        ) from None
+    document = inputs.load(data, where=where, what="the lock", hint=hint)
     slim = document.get("gpu_lock") if isinstance(document, dict) else None
     details = document.get("gpu_lock_details") if isinstance(document, dict) else None
     if not isinstance(slim, dict) or not isinstance(details, dict):
@@ -710,6 +704,16 @@ def parse(data: bytes, *, where: str) -> Lock:
             got=str(slim.get("digest")),
             expected=found,
             hint=f"change gpu_stack in lab/ instead; {ANEW}",
+        )
+    strange = next(lockshape.faults(slim, details), "") or next(
+        lockshape.missing_names(slim, details), ""
+    )
+    if strange:
+        raise InputError(
+            "the lock was made by another version of provision",
+            where=where,
+            got=f"{strange} is missing, or not as this version writes it",
+            hint=hint,
         )
     return Lock(slim, details)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from provision import inputs, run
 from provision import lock as locks
-from provision import run
 from provision.errors import InputError
 
 # The folder of former locks in a project, one folder for each, by the beginning of its digest.
@@ -166,7 +166,7 @@ def find(project: Path, digest: str) -> locks.Lock | None:
     """The lock with this digest: the present one, or a former one; None where neither is."""
     for path in (place(project, digest) / "lock.yml", project / "lock.yml"):
         try:
-            data = path.read_bytes()
+            data = inputs.read(path)
         except OSError:
             continue
         found = locks.parse(data, where=str(path))

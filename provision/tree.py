@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from provision import inputs
 from provision.errors import InputError, MachineError
 
 MANIFEST = ".provision-manifest.json"
@@ -45,13 +46,13 @@ def _manifest(root: Path) -> dict[str, str]:
     """Path -> hash of what we wrote last; empty for a directory we never wrote into."""
     path = root / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(inputs.read(path))
         files = data["files"]
         if data["format"] != FORMAT or not isinstance(files, dict):
             raise ValueError("format")
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             "the tree's own manifest cannot be read",
             where=str(path),
@@ -62,17 +63,22 @@ def _manifest(root: Path) -> dict[str, str]:
 
 
 def _inside(path: str) -> bool:
+    """Can it be a file of ours? Not where no file can have the name, or it leaves the tree."""
     pure = PurePosixPath(path)
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    if "\0" in path or any(len(os.fsencode(part)) > 255 for part in pure.parts):
+        return False
     return not pure.is_absolute() and ".." not in pure.parts and bool(pure.parts)
 
 
 def _present(path: Path) -> str | None:
     try:
-        return sha256(path.read_bytes())
+        return sha256(inputs.read(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except IsADirectoryError:
-        raise InputError("a directory is where a file should be", where=str(path)) from None
 
 
 def difference(root: Path, files: Mapping[str, bytes]) -> Difference:

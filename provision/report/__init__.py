@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from provision import inputs
 from provision.errors import DriftError, HostError, InputError, ProofError
 
 FORMAT = 1
@@ -31,13 +32,11 @@ def load(path: Path) -> Report:
     Raises InputError where it is absent, truncated, or of a format that this version can't read.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        data = json.loads(inputs.read(path, limit=None))
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             "there is no report", where=str(path), hint="a run of the playbook writes it"
         ) from None
-    except OSError as error:
-        raise InputError(f"can't be read: {error.strerror}", where=str(path)) from None
     except (ValueError, RecursionError) as error:
         raise InputError(
             "is not a report: not JSON",

@@ -17,10 +17,12 @@ ALLOWED: dict[str, set[str]] = {
     "values": {"errors"},
     # Reading and writing files of some size, for whoever has them.
     "yaml_c": set(),
+    "inputs": {"errors", "yaml_c"},
+    "lockshape": set(),
     "catalog": {"errors", "values", "yaml_c"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
     "inventory": {"errors", "values", "catalog"},
-    "discover": {"errors", "values", "catalog", "inventory", "run", "yaml_c"},
+    "discover": {"errors", "values", "catalog", "inputs", "inventory", "run", "yaml_c"},
     # Some judge several words of an inventory together.
     "roles": {"errors", "values", "catalog", "inventory", "lock", "shipped"},
     "search": set(),
@@ -28,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "matrix": {"values", "catalog", "resolve"},
     "lock": {
         *("errors", "values", "catalog", "inventory", "resolve", "packages"),
-        "yaml_c",
+        *("inputs", "lockshape", "yaml_c"),
     },
     "openpgp": {"errors"},
     "indices": {"errors", "values", "catalog", "packages", "openpgp"},
@@ -42,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
     "lockdiff": {"values", "catalog", "inventory", "lock"},
     # Asks hosts with the Ansible that `run` finds.
-    "rollback": {"errors", "lock", "run"},
+    "rollback": {"errors", "inputs", "lock", "run"},
     # Asks a host with the Ansible that `run` finds.
     "twin": {"errors", "values", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.
@@ -55,8 +57,8 @@ ALLOWED: dict[str, set[str]] = {
     "shipped": {"errors"},
     # A log is judged by the rules that lie among the roles.
     "doctor": {"shipped", "report"},
-    "tree": {"errors"},
-    "report": {"__init__", "errors"},
+    "tree": {"errors", "inputs"},
+    "report": {"__init__", "errors", "inputs"},
     "run": {"errors", "report"},
     "verify": set(),
     "locallab": {"__init__", "errors"},

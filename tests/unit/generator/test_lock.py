@@ -101,7 +101,7 @@ def test_an_edit_of_a_hash_alone_is_refused() -> None:
         (b"gpu_lock: {}\n", "lacks its two parts"),
         (b"gpu_lock: [\n", "is not YAML"),
         (b"gpu_lock: {format: 2}\ngpu_lock_details: {}\n", "format of another provision"),
-        (b"\xff\xfe\x00", "is not YAML"),
+        (b"\xff\xfe\x00", "is not UTF-8"),
     ],
 )
 def test_what_is_not_a_lock_is_refused(data: bytes, words: str) -> None:

@@ -1,0 +1,283 @@
+"""Reads the files that people hand us, so that none of them can stop or crash a command.
+
+A directory or a named pipe in the place of lock.yml, a file of 60 MB, nested brackets that overflow
+libyaml's stack, an alias that unfolds to billions of values, a date where text belongs: each ends
+in an InputError that names the file, the line and what was expected there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from provision.errors import InputError
+from provision.yaml_c import Loader
+
+# A lock has some 100 kB for each of its stacks, and an inventory of 10,000 hosts 2 MB.
+MAX_BYTES = 32 << 20
+# libyaml's composer recurses: some 30,000 levels end the process.
+MAX_DEPTH = 64
+# Of an inventory, with every alias written out.
+MAX_VALUES = 2_000_000
+
+_TEXT = "tag:yaml.org,2002:str"
+_SCALARS = {
+    _TEXT: "text",
+    **{f"tag:yaml.org,2002:{kind}": kind for kind in ("int", "float", "bool", "null")},
+}
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+# Ansible's: what it does not read of a folder.
+_IGNORED = re.compile(r"^\.|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$")
+
+
+def read(path: Path, *, limit: int | None = MAX_BYTES) -> bytes:
+    """The bytes of a regular file; of one that is longer than `limit`, one more than that.
+
+    FileNotFoundError or NotADirectoryError where it is missing, InputError for anything that can't
+    be read as a file.
+    """
+    try:
+        _check_regular(path.stat().st_mode, str(path))
+        # One that became a named pipe since would block an ordinary open.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read() if limit is None else file.read(limit + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise InputError(
+            f"the file can't be read: {error.strerror}", where=str(path), expected="a file"
+        ) from None
+
+
+def _check_regular(mode: int, where: str) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _KINDS if test(mode)), "a device")
+        raise InputError(
+            f"{kind} is where a file should be",
+            where=where,
+            expected="a file",
+            hint="remove it, or move it away",
+        )
+
+
+def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
+    """The plain data of one YAML document that we wrote ourselves.
+
+    Texts, numbers, truth values, null, lists, and mappings whose keys are different texts: all
+    that JSON has and no more, for digests are made of JSON. InputError for anything else.
+    """
+    try:
+        if len(data) > MAX_BYTES:
+            raise _OddError(0, "a larger file", f"at most {MAX_BYTES >> 20} MiB")
+        text = data.decode("utf-8")
+        _check(text, ours=True)
+        return yaml.load(text, Loader=Loader)  # noqa: S506  a safe loader
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{what} is not UTF-8 text", where=f"{where}:{line}", got=str(error.reason), hint=hint
+        ) from None
+    except _OddError as odd:
+        raise InputError(
+            f"{what} holds a value that provision never writes",
+            where=f"{where}:{odd.line}" if odd.line else where,
+            got=odd.got,
+            expected=odd.expected,
+            hint=hint,
+        ) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InputError(
+            f"{what} is not YAML",
+            where=f"{where}:{mark.line + 1}" if mark else where,
+            got=str(getattr(error, "problem", None) or getattr(error, "reason", "")),
+            hint=hint,
+        ) from None
+
+
+class _OddError(Exception):
+    """YAML that is no plain data, or more than anybody writes. `line` 0: the whole file."""
+
+    def __init__(self, line: int, got: str, expected: str) -> None:
+        super().__init__(got)
+        self.line, self.got, self.expected = line, got, expected
+
+
+@dataclass
+class _Open:
+    """A list or mapping that is being read."""
+
+    anchor: str | None
+    is_mapping: bool
+    at_key: bool
+    values: int = 1
+    keys: set[str] = field(default_factory=set)
+
+
+def _check(text: str, *, ours: bool) -> None:
+    """_OddError or YAMLError for what is not to be loaded; reads the events, without recursion.
+
+    `ours`: a file that provision writes; else one of the user's, which may hold what Ansible knows.
+    """
+    opened: list[_Open] = []
+    sizes: dict[str, int] = {}
+    loader = Loader(text)
+    try:
+        while loader.check_event():
+            event: Any = loader.get_event()
+            line = event.start_mark.line + 1
+            if isinstance(event, yaml.CollectionEndEvent):
+                _close(opened, sizes, line)
+            elif isinstance(event, yaml.NodeEvent):
+                if ours:
+                    _check_plain(event, opened, loader, line)
+                _count(event, opened, sizes, line)
+    finally:
+        loader.dispose()
+
+
+def _count(event: yaml.NodeEvent, opened: list[_Open], sizes: dict[str, int], line: int) -> None:
+    """Depth, and the number of values with aliases written out."""
+    if isinstance(event, yaml.CollectionStartEvent):
+        if len(opened) == MAX_DEPTH:
+            raise _OddError(line, "deeper nesting", f"at most {MAX_DEPTH} levels")
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        opened.append(_Open(event.anchor, mapping, at_key=mapping))
+        return
+    size = 1
+    if isinstance(event, yaml.AliasEvent):
+        if any(one.anchor == event.anchor for one in opened):
+            raise _OddError(
+                line, f"*{event.anchor} within &{event.anchor}", "no value within itself"
+            )
+        size = sizes.get(event.anchor or "", 1)
+    elif event.anchor is not None:
+        sizes[event.anchor] = 1
+    _add(opened, size, line)
+
+
+def _close(opened: list[_Open], sizes: dict[str, int], line: int) -> None:
+    done = opened.pop()
+    if done.anchor is not None:
+        sizes[done.anchor] = done.values
+    _add(opened, done.values, line)
+
+
+def _add(opened: list[_Open], size: int, line: int) -> None:
+    if not opened:
+        return
+    parent = opened[-1]
+    parent.values += size
+    parent.at_key = parent.is_mapping and not parent.at_key
+    if parent.values > MAX_VALUES:
+        raise _OddError(
+            line, "aliases that unfold to more values", f"at most {MAX_VALUES:,} values in a file"
+        )
+
+
+def _check_plain(event: yaml.NodeEvent, opened: Sequence[_Open], loader: Any, line: int) -> None:
+    """_OddError for what JSON does not have."""
+    keyed = opened[-1] if opened and opened[-1].at_key else None
+    if isinstance(event, yaml.AliasEvent):
+        raise _OddError(line, f"the alias *{event.anchor}", "values written out")
+    tag = getattr(event, "tag", None)
+    if tag not in (None, "!", _TEXT):
+        raise _OddError(line, f"the tag {tag}", "values without a tag")
+    if not isinstance(event, yaml.ScalarEvent):
+        if keyed is not None:
+            raise _OddError(line, "a list or mapping as a key", "text as a key")
+        return
+    if tag is None:
+        tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+    elif tag == "!":
+        tag = _TEXT
+    kind = _SCALARS.get(tag, tag.rpartition(":")[2])
+    if tag not in _SCALARS or (keyed is not None and tag != _TEXT):
+        as_key = " as a key" if keyed is not None else ""
+        expected = "text as a key" if as_key else "text, a number, true, false or null"
+        raise _OddError(line, f"{event.value} ({kind}){as_key}", expected)
+    if keyed is not None:
+        if event.value in keyed.keys:
+            raise _OddError(line, f"the key {event.value} a second time", "each key once")
+        keyed.keys.add(event.value)
+    elif tag != _TEXT:
+        try:
+            loader.yaml_constructors[tag](loader, yaml.ScalarNode(tag, event.value))
+        except (ValueError, KeyError):
+            raise _OddError(
+                line, f"{event.value[:40]} ({kind})", "a value that can be read"
+            ) from None
+
+
+def check_inventory(paths: Sequence[Path]) -> None:
+    """InputError for an inventory's files that would hang or crash Ansible.
+
+    What is not YAML is Ansible's to judge.
+    """
+    for path in _inventory_files(paths):
+        if path.suffix not in (".yml", ".yaml", ".json") and os.access(path, os.X_OK):
+            continue  # a dynamic inventory's program
+        data = read(path)
+        if len(data) > MAX_BYTES:
+            raise InputError(
+                "the file is too large for an inventory",
+                where=str(path),
+                expected=f"at most {MAX_BYTES >> 20} MiB",
+            )
+        text = data.decode("utf-8", errors="replace")
+        if not _may_unfold(text):
+            continue
+        try:
+            _check(text, ours=False)
+        except yaml.YAMLError:
+            continue
+        except _OddError as odd:
+            raise InputError(
+                "Ansible would not come to an end with this",
+                where=f"{path}:{odd.line}",
+                got=odd.got,
+                expected=odd.expected,
+            ) from None
+
+
+def _may_unfold(text: str) -> bool:
+    """Can these aliases or levels be too many? Most files hold neither, and need no parsing."""
+    return (
+        ("&" in text and "*" in text)
+        or text.count("[") + text.count("{") > MAX_DEPTH
+        or re.search(rf"^[ -]{{{MAX_DEPTH},}}", text, re.MULTILINE) is not None
+    )
+
+
+def _inventory_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files of these sources, and of group_vars and host_vars beside them."""
+    waiting = list(paths)
+    for path in paths:
+        if not path.is_dir():
+            waiting += [path.parent / name for name in ("group_vars", "host_vars")]
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        path = waiting.pop()
+        try:
+            about = path.stat()
+        except OSError:
+            continue  # Ansible says what it needs
+        if (about.st_dev, about.st_ino) in seen:
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        if stat.S_ISDIR(about.st_mode):
+            waiting += [path / name for name in os.listdir(path) if not _IGNORED.search(name)]
+        else:
+            yield path

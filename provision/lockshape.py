@@ -1,0 +1,135 @@
+"""What every reader of a lock relies on, checked once where the lock is read.
+
+A digest says that nobody edited a lock, not that this version of provision knows what is in it:
+without this, a lock of another version would end in a KeyError somewhere behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Faults = Iterator[str]
+Check = Callable[[Any, str], Faults]
+
+
+def faults(slim: Mapping[str, Any], details: Mapping[str, Any]) -> Faults:
+    """The places in a lock that are not as `lock.make` writes them."""
+    yield from _fields(
+        slim,
+        "gpu_lock",
+        rows=_list(_row),
+        stacks=_mapping(_mapping(_is(dict))),
+    )
+    yield from _fields(
+        details,
+        "gpu_lock_details",
+        packages=_mapping(_mapping(_package)),
+        requirements=_mapping(_is(str)),
+        reasons=_mapping(_mapping(_is(str))),
+        sources=_mapping(_list(_source)),
+    )
+
+
+def missing_names(slim: Mapping[str, Any], details: Mapping[str, Any]) -> Faults:
+    """Stacks and packages that are named and missing; for a lock without `faults`."""
+    for number, row in enumerate(slim["rows"]):
+        for name in (row["stack"], *row.get("beside", ())):
+            if name not in slim["stacks"]:
+                yield f"gpu_lock.rows.{number}: {name}"
+    for name, stack in slim["stacks"].items():
+        for part in ("packages", "requirements", "reasons", "sources"):
+            if name not in details[part]:
+                yield f"gpu_lock_details.{part}: {name}"
+                return
+        for component, part in stack.items():
+            packages = part.get("packages", {})
+            wrong = next(_packages(packages, f"gpu_lock.stacks.{name}.{component}.packages"), "")
+            if wrong:
+                yield wrong
+                return
+            for package in {word for group in packages.values() for word in group}:
+                if package not in details["packages"][name]:
+                    yield f"gpu_lock_details.packages.{name}.{package}"
+
+
+def _row(row: Any, where: str) -> Faults:
+    text = _is(str)
+    yield from _fields(row, where, platform=_platform, wish=_is(dict), stack=text)
+    if isinstance(row, dict):
+        optional = {
+            "beside": _list(text),
+            "generations": _list(text),
+            "models": _mapping(_list(text)),
+        }
+        for key in optional.keys() & row.keys():
+            yield from optional[key](row[key], f"{where}.{key}")
+
+
+def _platform(value: Any, where: str) -> Faults:
+    text = _is(str)
+    yield from _fields(value, where, distribution=text, release=text, architecture=text)
+
+
+def _package(value: Any, where: str) -> Faults:
+    text = _is(str)
+    yield from _fields(value, where, version=text, sha256=text, size=_is(int), source=text)
+
+
+def _packages(value: Any, where: str) -> Faults:
+    yield from _mapping(_mapping(_is(str)))(value, where)
+
+
+def _source(value: Any, where: str) -> Faults:
+    text, texts = _is(str), _list(_is(str))
+    yield from _fields(
+        value,
+        where,
+        url=text,
+        suite=text,
+        components=texts,
+        signed_by=texts,
+        date=text,
+        sha256=text,
+    )
+
+
+def _is(kind: type) -> Check:
+    def check(value: Any, where: str) -> Faults:
+        if not isinstance(value, kind):
+            yield where
+
+    return check
+
+
+def _list(of: Check) -> Check:
+    def check(value: Any, where: str) -> Faults:
+        if not isinstance(value, list):
+            yield where
+            return
+        for number, inner in enumerate(value):
+            yield from of(inner, f"{where}.{number}")
+
+    return check
+
+
+def _mapping(of: Check) -> Check:
+    def check(value: Any, where: str) -> Faults:
+        if not isinstance(value, dict):
+            yield where
+            return
+        for key, inner in value.items():
+            yield from of(inner, f"{where}.{key}")
+
+    return check
+
+
+def _fields(value: Any, where: str, **checks: Check) -> Faults:
+    if not isinstance(value, Mapping):
+        yield where
+        return
+    for key, check in checks.items():
+        if key in value:
+            yield from check(value[key], f"{where}.{key}")
+        else:
+            yield f"{where}.{key}"

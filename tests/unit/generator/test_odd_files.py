@@ -1,0 +1,105 @@
+"""Commands over odd files of a project: exit code 2 and the file's name, and `--upgrade` cures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from provision import cli, inventory
+from provision import lock as locks
+from provision.errors import InputError
+from tests.unit.generator import recorded
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command on the project tmp_path, whose gpu01 wishes for TensorFlow 2.9."""
+    export = {
+        "_meta": {"hostvars": {"gpu01": {"gpu_stack": {"tensorflow": "2.9"}}}},
+        "all": {"hosts": ["gpu01"]},
+    }
+    monkeypatch.setattr(inventory, "read_export", lambda *_a, **_k: export)
+    monkeypatch.setattr("provision.indices.read", lambda *_a, **_k: recorded.indices())
+    monkeypatch.setattr("provision.indices.requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "discovered.yml").write_text(
+        "hosts: {gpu01: {platform: debian11, system: debian 11 x86_64, gpus: []}}\n"
+    )
+
+    def run(name: str, *arguments: str) -> Result:
+        place = [str(tmp_path)] if name == "render" else ["--project", str(tmp_path)]
+        return CliRunner().invoke(cli.app, [name, *place, *arguments])
+
+    return run
+
+
+def refused(result: Result) -> InputError:
+    assert isinstance(result.exception, InputError), repr(result.exception)
+    return result.exception
+
+
+def odd(details: str, digest: str = "x") -> str:
+    return f"gpu_lock: {{format: 1, digest: {digest}}}\ngpu_lock_details: {details}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        odd("{a: 2024-01-01}"),
+        odd("{~: 1, a: 2}"),
+        odd("{2024-01-01: 1}"),
+        odd("&a [*a]"),
+        odd("!!int x"),
+        odd("[" * 50_000),
+        odd("{}", locks.digest_of(None, None, {})),
+        "\0",
+    ],
+)
+def test_upgrade_makes_an_odd_lock_anew(command: Command, tmp_path: Path, text: str) -> None:
+    """It is the cure that the refusal names, and ended as "a fault of provision itself" too."""
+    path = tmp_path / "lock.yml"
+    assert command("lock").exit_code == 0
+    before = path.read_bytes()
+    path.write_text(text)
+    for name in ("lock", "render"):
+        error = refused(command(name))
+        assert "`provision lock --upgrade` makes it anew" in error.hint
+        assert error.where.startswith(str(path))
+    done = command("lock", "--upgrade")
+    assert done.exit_code == 0, repr(done.exception)
+    assert "nothing of it is kept" in done.output
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["lock.yml", "discovered.yml", ".provision-manifest.json"])
+@pytest.mark.parametrize("kind", ["a directory", "a named pipe"])
+def test_what_is_no_file_is_refused(command: Command, tmp_path: Path, name: str, kind: str) -> None:
+    """A directory was "a fault of provision itself", a named pipe waited for a writer for ever."""
+    assert command("lock").exit_code == 0
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir() if kind == "a directory" else os.mkfifo(tmp_path / name)
+    calls = [("render",)]
+    if name != ".provision-manifest.json":
+        calls += [("lock", "--upgrade"), ("explain", "gpu01")]
+    for arguments in calls:
+        error = refused(command(*arguments))
+        assert error.message == f"{kind} is where a file should be"
+        assert error.where == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("platform", ["debian99", "2024-01-01", "[]"])
+def test_a_platform_that_this_version_does_not_know_is_refused(
+    command: Command, tmp_path: Path, platform: str
+) -> None:
+    """discovered.yml may come from another version of provision; it was an IndexError."""
+    path = tmp_path / "discovered.yml"
+    path.write_text(f"hosts: {{gpu01: {{platform: {platform}, system: x, gpus: []}}}}\n")
+    error = refused(command("lock"))
+    assert error.where.startswith(str(path))
+    assert error.hint == "remove it, then `provision discover`"
