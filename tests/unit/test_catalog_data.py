@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "provision" / "catalog"
 TESTED = ROOT / "tests" / "unit" / "data" / "tensorflow_tested.yml"
+REQUIRES = TESTED.with_name("tensorflow_requires.yml")
 
 # Pythons of the published table for which the release's newest patch has no wheel.
 WITHOUT_WHEEL = {"2.5": {"3.6"}, "2.6": {"3.6"}, "2.11": {"3.7"}}
@@ -53,6 +56,33 @@ def test_tensorflow_rows_agree_with_themselves() -> None:
         assert Version(row["cudnn_minimum"]).release[:2] == Version(row["cudnn"]).release, release
         assert set(row["ptx"]) <= set(row["capabilities"]), release
         assert bool(row["cuda_wheels"]) == (Version(release) >= Version("2.14")), release
+
+
+def test_no_patch_takes_what_its_newest_refuses() -> None:
+    """2.7.0, 2.8.0 and 2.8.1 locked protobuf 6, 2.14.0 numpy 2: `import tensorflow` failed."""
+    requires = read(REQUIRES)["requires"]
+    newer = [
+        "1.26.4",
+        "1.99",
+        "2.0.2",
+        "2.6.99",
+        "2.99",
+        "3.19.6",
+        "3.20.3",
+        "4.25.9",
+        "6.33.6",
+        "9",
+    ]
+    for row in read(CATALOG / "tensorflow.yml")["tensorflow"]:
+        bounds = [Requirement(one) for one in row["constraints"]]
+        patches = sorted(row["patches"], key=Version)
+        for name, newest in requires[patches[-1]].items():
+            own = [one.specifier for one in bounds if one.name == name]
+            for patch in patches:
+                asked = SpecifierSet(requires[patch][name])
+                for version in newer:
+                    taken = version in asked and all(version in one for one in own)
+                    assert not taken or version in SpecifierSet(newest), (patch, name, version)
 
 
 def test_every_gpu_has_its_generation() -> None:
