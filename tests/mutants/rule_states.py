@@ -39,6 +39,7 @@ def container() -> dict[str, Any]:
     del data["about"]
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
+    data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
     return {**data, "options": {}}
 
 
@@ -333,6 +334,7 @@ def driver_states() -> Iterator[State]:
     yield State(rule, "another version is not held", package(version + "+b1", "install"))
     ours = package(version + "+b1", "hold") | {DRIVER + "pins": "ours"}
     yield State(rule, "we hold it ourselves", ours)
+    yield from removal_states()
     rule = "foreign-driver"
     yield State(
         rule,
@@ -782,6 +784,33 @@ def people_states() -> Iterator[State]:
     nouveau = {**present, **alone, DRIVER + "nouveau_loaded": True}
     yield State(rule, "Ansible's own host is not rebooted", nouveau, also=("nouveau",))
     yield State(rule, "they are refused for", {**present, **loaded}, also=("logged-in",))
+
+
+def removal_states() -> Iterator[State]:
+    rule, apt = "unplanned-removal", PRE + "transaction"
+
+    def answer(*removed: list[Any], held: list[Any] | None = None) -> dict[str, Any]:
+        return {apt: {"removed": list(removed), "held": held or []}}
+
+    solver = ["somebodys-solver", "1.0", ["needs libcublas11"]]
+    words = (
+        "remove packages for the lock's versions: somebodys-solver 1.0 (needs libcublas11)",
+        "`apt-get remove somebodys-solver` if nobody needs them",
+    )
+    yield State(rule, "somebody's package would go", answer(solver), words)
+    many = [[f"tool{number}", "2", []] for number in range(6)]
+    yield State(rule, "many would go", answer(*many), ("tool3 2 and 2 more", "tool4 tool5"))
+    part = ["nvidia-driver", "535.183.01-1~deb11u1", ["needs libcuda1"]]
+    words = ("parts of another NVIDIA driver cannot stay", "nvidia_driver_switch: switch lets")
+    yield State(rule, "parts of another driver would go", answer(part), words)
+    switch = {"options": {"nvidia_driver_switch": "switch"}}
+    yield State(rule, "the wish says to switch: they are in the plan", {**answer(part), **switch})
+    named = {**answer(["cuda-drivers", "1", []]), PRE + "foreign": ["cuda-drivers"]}
+    yield State(rule, "another rule names it", named, also=("foreign-driver",))
+    held = answer(held=[["libxnvctrl0", "460.1-1", "470.2-1"]])
+    words = ("that somebody holds: libxnvctrl0 460.1-1 to 470.2-1", "apt-mark unhold libxnvctrl0")
+    yield State(rule, "a package that somebody holds would change", held, words)
+    yield State(rule, "nothing would go", answer())
 
 
 @functools.cache

@@ -170,6 +170,10 @@ def differences(row, found, options):
             changes.extend(component.differ(found["state"][component.NAME], options))
         elif part is not None:
             changes.extend(component.differ(part, found["state"][component.NAME], options))
+            if component is nvidia_driver and found["preflight"].get("transaction"):
+                from . import transaction
+
+                changes.extend(transaction.differ(found, options))
     for part in () if tensorflow.NAME in gone else row.get("beside") or []:
         seen = found["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
         changes.extend(tensorflow.differ_beside(part, seen, options))
@@ -304,10 +308,11 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
     found = _look(context, lock, wish)
     result = plan(lock, wish, options, found, only, skip)
     if result["components"]:
-        from . import preflight, removal
+        from . import preflight, removal, transaction
 
         gone = wished_away(context.row, context.options)
         found["preflight"] = preflight.look(context, run)
+        found["preflight"]["transaction"] = transaction.look(context, result["changes"], gone)
         found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
         if gpu_workspace.NAME in result["components"]:
             workspaces = gpu_workspace.stands_in_the_way(context, result["changes"])

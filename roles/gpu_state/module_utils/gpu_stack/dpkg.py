@@ -87,6 +87,18 @@ def interrupted(context):
     return any(package["status"] != "installed" for package in context.packages.values())
 
 
+def needs(context, field=r"(?:Pre-)?Depends"):
+    """{package: names that its Depends and Pre-Depends (or another field) hold} of dpkg's."""
+    found = {}
+    for stanza in status(context).split("\n\n"):
+        name = re.search(r"^Package: (\S+)", stanza, re.M)
+        if name is not None:
+            lines = re.findall(r"^" + field + r": (.*)$", stanza, re.M)
+            words = re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9.+-]+)", ",".join(lines))
+            found[name.group(1)] = set(words)
+    return found
+
+
 # versions
 
 

@@ -26,6 +26,7 @@ from . import (
     receipt,
     running,
     tensorflow,
+    transaction,
 )
 from .change import blocker
 
@@ -842,6 +843,10 @@ def foreign_driver(found, changes, _options, row):
     ]
 
 
+def unplanned_removals(found, changes, _options, _row):
+    return transaction.reasons(found, changes)
+
+
 def _way(found):
     state = found["state"]["nvidia_driver"]
     return state.get("method"), state.get("leftovers")
@@ -1314,6 +1319,7 @@ RULES = (
     Rule("dpkg-broken", None, True, dpkg_broken),
     Rule("dpkg-interrupted", None, False, dpkg_interrupted),
     Rule("held", "nvidia_driver", True, held_elsewhere),
+    Rule("unplanned-removal", None, True, unplanned_removals),
     Rule("foreign-driver", "nvidia_driver", True, foreign_driver),
     Rule("signed-by", None, True, signed_by_conflict),
     Rule("runfile-driver", "nvidia_driver", True, runfile_driver),

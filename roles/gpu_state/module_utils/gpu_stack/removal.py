@@ -302,24 +302,12 @@ def dependents(context, names):
     if answer.rc != 0:
         lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
         return [["apt", lines[-3:]]]
-    needs = _needs(context)
+    needs = dpkg.needs(context)
     found = []
     for word in re.findall(r"^(?:Remv|Inst) (\S+)", answer.out, re.M):
         name = word.split(":")[0]
         if name not in names:
             found.append([name, sorted(needs.get(name, set()) & set(names))])
-    return found
-
-
-def _needs(context):
-    """{package: names that its Depends and Pre-Depends hold} of what dpkg knows."""
-    found = {}
-    for stanza in dpkg.status(context).split("\n\n"):
-        name = re.search(r"^Package: (\S+)", stanza, re.M)
-        if name is not None:
-            lines = re.findall(r"^(?:Pre-)?Depends: (.*)$", stanza, re.M)
-            words = re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9.+-]+)", ",".join(lines))
-            found[name.group(1)] = set(words)
     return found
 
 
