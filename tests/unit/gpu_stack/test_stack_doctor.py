@@ -835,6 +835,12 @@ def test_a_fix_is_a_step_or_a_run(
     assert fixed(host) == ({step: value} if step else {})
 
 
+def test_a_half_installed_package_of_the_stack_is_a_runs_to_finish(host: Patient) -> None:
+    """`dpkg --configure -a` can't: libcuda1 460 lacks what it depends on, and --fix failed."""
+    host.installed("libcuda1", "460.91.03-1", "install ok unpacked")
+    assert fixed(host) == {"dpkg": True, "components": ["nvidia_driver"]}
+
+
 def test_a_finding_says_which_fix_is_its_own(host: Patient) -> None:
     cudnn_older(host)
     hand_made_link(host)

@@ -366,3 +366,17 @@ def test_a_rollbacks_report_tells_its_own_lock(
     plugin = callback.CallbackModule.__new__(callback.CallbackModule)
     plugin._tree = Path()
     assert str(plugin._lock_file()) == file
+
+
+def test_a_roles_warning_is_told_with_preflights(record: Any) -> None:
+    """A source that apt can't use is no reason to stop, and a reason to say so."""
+    notice = {"id": "conda", "component": "tensorflow", "message": "conda", "hint": ""}
+    record.looked("gpu01", {**plan(change("cuda")), "notices": [notice]})
+    for _again in range(2):
+        record.warned("gpu01", "cuda", "apt cannot use /etc/apt/sources.list.d/lab.list:2")
+    record.looked("gpu01", plan())
+    told = report(record)["hosts"]["gpu01"]["warnings"]
+    assert [one["message"] for one in told][-1:] == [
+        "apt cannot use /etc/apt/sources.list.d/lab.list:2"
+    ]
+    assert len([one for one in told if one["id"] == "role"]) == 1

@@ -53,6 +53,7 @@ COMPONENTS = (
     "gpu_front_door",
 )
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
+DEBUG = ("debug", "ansible.builtin.debug")
 LOOK = "gpu_state"
 # A message long enough for pip's or apt's last words, short enough for a terminal.
 MESSAGE_LIMIT = 2000
@@ -135,6 +136,8 @@ class Host:
         # The component whose tasks have begun last, and what a cut-off run leaves to dpkg.
         self.at: str | None = None
         self.finishing: str | None = None
+        # What a role warned of: {"id", "component", "message", "hint"}, as preflight's are.
+        self.notes: list[dict[str, Any]] = []
 
 
 class Record:
@@ -168,6 +171,17 @@ class Record:
         entry = self.host(name).components.setdefault(component, {"seconds": 0.0, "changed": False})
         entry["seconds"] = round(entry["seconds"] + seconds, 3)
         entry["changed"] = entry["changed"] or changed
+
+    def warned(self, name: str, component: str | None, message: str) -> None:
+        """A role's own warning, from a task "step | Warn ...": told with preflight's."""
+        note = {
+            "id": "role",
+            "component": component,
+            "message": message[:MESSAGE_LIMIT],
+            "hint": "",
+        }
+        if note not in self.host(name).notes:
+            self.host(name).notes.append(note)
 
     def interruption(self, name: str) -> str:
         """What state an interrupted run has left a host in, and what to do."""
@@ -295,7 +309,7 @@ class Record:
             "not_selected": plan.get("not_selected") or [],
             "blockers": plan.get("blockers") or [],
             # Preflight's; the key "warnings" of a result is Ansible's own.
-            "warnings": plan.get("notices") or [],
+            "warnings": (plan.get("notices") or []) + host.notes,
             "reboot": now.get("reboot"),
             "checks": (checked or {}).get("checks") or [],
             "checks_summary": summary,
@@ -708,6 +722,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             )
         if "component" in about and status != "skipped":
             self._record.worked(name, about["component"], seconds, status == "changed")
+        if status == "ok" and task.action in DEBUG and "| Warn " in about["task"]:
+            self._record.warned(name, about.get("component"), str(data.get("msg") or ""))
         extra: dict[str, Any] = {}
         if status in ("failed", "unreachable"):
             extra["message"] = message_of(data)

@@ -10,10 +10,12 @@ import re
 
 from . import (
     cdi,
+    cuda,
     doctor_keys,
     doctor_look,
     dpkg,
     nvidia_container_toolkit,
+    nvidia_driver,
     preflight,
     running,
     tensorflow,
@@ -575,6 +577,18 @@ def _libraries(facts, clues):
     return _run("nvidia_driver")(facts, clues) if back else {}
 
 
+def _finish_dpkg(facts, _clues):
+    """dpkg can't finish a package that lacks what it depends on; a run brings that for ours."""
+    row = facts["row"] or {}
+    left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}
+    ours = {
+        "nvidia_driver": set(nvidia_driver.all_packages(row.get("nvidia_driver") or {})),
+        "cuda": set(cuda.wanted(row.get("cuda") or {}, facts["options"])),
+    }
+    broken = [name for name in sorted(ours, reverse=True) if ours[name] & left]
+    return {"dpkg": True, "components": broken} if broken else {"dpkg": True}
+
+
 FIXES = {
     "driver-mismatch": _libraries,
     "unattended-upgrades": _run("nvidia_driver"),
@@ -588,7 +602,7 @@ FIXES = {
     "signed-by-conflict": lambda facts, _clues: (
         {"files": facts["settled"]} if facts["settled"] else {}
     ),
-    "dpkg-interrupted": lambda _facts, _clues: {"dpkg": True},
+    "dpkg-interrupted": _finish_dpkg,
     "cuda-repo-pin": _run("nvidia_driver"),
     "cuda-libraries": _run("cuda", "cudnn", "gpu_env", "tensorflow"),
     "hand-made-link": lambda facts, _clues: {"aside": [one["path"] for one in facts["disguised"]]},
