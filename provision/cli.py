@@ -53,6 +53,8 @@ from provision.report import load as load_report
 from provision.roles import JUDGES, PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
+from provision.sources import VARIABLES
+from provision.sources import read as read_sources
 from provision.values import HostFacts, plain
 
 app = typer.Typer(
@@ -134,11 +136,12 @@ def _read_fleet(
     paths = []
     where = []
     for source in sources or [str(project / "lab")]:
-        if "," in source:
-            where.append(source)
-        elif Path(source).exists():
+        # A folder may have a comma in its name; what is no file is a list of hosts.
+        if Path(source).exists():
             paths.append(Path(source))
-            where.append(str(Path(source).resolve()))
+            where.append(_absolute(source))
+        elif "," in source:
+            where.append(source)
         else:
             raise InputError(
                 "no such inventory",
@@ -148,8 +151,10 @@ def _read_fleet(
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
+    # Ansible reads these for a playbook of the project, whichever inventory it is given.
+    paths += [path for name in VARIABLES if (path := project / name).is_dir()]
     inputs.check_inventory(paths)
-    files = inventory.read_sources(paths)
+    files = read_sources(paths)
     export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
     words = inventory.Words(all_options(), PREFIXES, JUDGES)
     fleet = inventory.parse(export, words, files)
@@ -164,6 +169,11 @@ def _read_fleet(
             expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
         )
     return fleet
+
+
+def _absolute(source: str) -> str:
+    """The path without its links resolved: Ansible reads group_vars beside the link."""
+    return os.path.abspath(source)
 
 
 def _read_discovered(project: Path) -> dict[str, discover.Seen]:
@@ -235,7 +245,10 @@ def _read_twin(
             expected=", ".join(list(fleet.hosts)[:3]),
             hint=inventory.did_you_mean(host, list(fleet.hosts)),
         )
-    where = [s if "," in s else str(Path(s).resolve()) for s in sources or [str(project / "lab")]]
+    where = [
+        _absolute(source) if Path(source).exists() else source
+        for source in sources or [str(project / "lab")]
+    ]
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )

@@ -30,6 +30,7 @@ from packaging.utils import canonicalize_name
 from provision import catalog
 from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError
+from provision.sources import Sources
 from provision.values import CudnnWish, HostFacts, Wish
 
 WISH = "gpu_stack"
@@ -171,85 +172,6 @@ class Fleet:
         return [(wish, list(kinds.items())) for wish, kinds in found.values()]
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The text files an inventory came from, to say in which line a word stands.
-
-    A place is asked for where something is wrong, so the files are searched only then, and once
-    per word: a word can be wrong on every one of 10,000 hosts.
-    """
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    _hits: dict[str, list[tuple[str, str]]] = field(default_factory=dict, repr=False, compare=False)
-
-    def where(self, word: str, *, near: str = "") -> str:
-        """`lab/group_vars/gpu.yml:7` of the first line that sets `word`, or "".
-
-        A file with `near` in its name comes before the others.
-        """
-        hits = self._hits.get(word)
-        if hits is None:
-            hits = self._hits[word] = list(self._search(word))
-        if near:
-            for file, place in hits:
-                if near in file:
-                    return place
-        return hits[0][1] if hits else ""
-
-    def written(self, text: str) -> str:
-        """The place of the first line that has `text` in it, whatever it means there, or ""."""
-        for name, content in self.texts.items():
-            if text in content:
-                return f"{name}:{content[: content.index(text)].count(chr(10)) + 1}"
-        return ""
-
-    def _search(self, word: str) -> Iterator[tuple[str, str]]:
-        """(file's own name, place) of the first line that sets `word` in each file."""
-        pattern = re.compile(rf"(^|[\s\"'{{,]){re.escape(word)}[\"']?\s*[:=]")
-        for name, text in self.texts.items():
-            if word not in text:
-                continue
-            for number, line in enumerate(text.splitlines(), 1):
-                if word not in line or line.lstrip().startswith("#"):
-                    continue
-                if pattern.search(line.split(" #")[0]):
-                    yield Path(name).name, f"{name}:{number}"
-                    break
-
-
-class _Files(Mapping[str, str]):
-    """Small text files by their names, read when somebody asks for the first of them."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
-
-    @functools.cached_property
-    def _texts(self) -> dict[str, str]:
-        texts: dict[str, str] = {}
-        for path in self._paths:
-            found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-            if path.is_file():
-                for folder in ("group_vars", "host_vars"):
-                    found += sorted(p for p in (path.parent / folder).rglob("*") if p.is_file())
-            for file in found:
-                if file.name.startswith(".") or file.stat().st_size > 1_000_000:
-                    continue
-                try:
-                    texts[str(file)] = file.read_text(encoding="utf-8")
-                except (OSError, UnicodeDecodeError):
-                    continue
-        return texts
-
-    def __getitem__(self, name: str) -> str:
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-
 def read_export(
     sources: Sequence[str],
     *,
@@ -266,7 +188,8 @@ def read_export(
     command = [str(program) if program.exists() else "ansible-inventory"]
     for source in sources:
         command += ["-i", source]
-    command += ["--list", "--export", *extra]
+    # As in a run of the project's own playbook: group_vars and host_vars beside it count.
+    command += ["--list", "--export", "--playbook-dir", str(cwd.absolute()), *extra]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
     environment.setdefault("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "1")
     try:
@@ -299,15 +222,6 @@ def _ansible_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line or "WARNING" in line]
     return " ".join(errors or lines)[:600]
-
-
-def read_sources(paths: Sequence[Path]) -> Sources:
-    """Small text files of the inventory, and of group_vars and host_vars beside it.
-
-    They serve to say where a word stands, nothing is taken from them; so they are read when a
-    place is asked for.
-    """
-    return Sources(_Files(paths))
 
 
 def _check_yaml(sources: Sources) -> None:

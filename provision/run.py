@@ -212,13 +212,13 @@ def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
         return [str(tree / "lab")]
     found = []
     for source in sources:
-        if "," in source:
-            found.append(source)
-            continue
         path = Path(source).expanduser()
         # What is not where the user is may be in the project: `-i lab` from anywhere.
         candidates = [path] if path.is_absolute() else [Path.cwd() / path, tree / path]
         there = [candidate for candidate in candidates if candidate.exists()]
+        if not there and "," in source:
+            found.append(source)
+            continue
         if not there:
             raise InputError(
                 "there is no such inventory",
@@ -265,7 +265,7 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
     """
     try:
         return subprocess.run(
-            [find_program("ansible"), *arguments],
+            [find_program("ansible"), "--playbook-dir", str(folder.absolute()), *arguments],
             cwd=folder,
             env={
                 **environment(folder.resolve()),
