@@ -250,8 +250,12 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
     groups = _Groups(export)
     warnings: list[str] = []
     slips = _Slips([WISH, *words.options])
+    concerned = groups.concerned(WISH)
     for owner, variables in groups.definitions():
-        warnings += _check_words(owner, variables, words, slips, sources)
+        if owner in concerned:
+            warnings += _check_words(owner, variables, words, slips, sources)
+        else:
+            _check_wish_spelt(owner, variables, slips, sources)
     hosts: dict[str, Wish] = {}
     owners: dict[str, str] = {}
     facts: dict[str, HostFacts] = {}
@@ -357,6 +361,26 @@ class _Groups:
             yield f"group {name}", body.get("vars", {})
         for host, variables in self.hostvars.items():
             yield f"host {host}", variables
+
+    def concerned(self, word: str) -> set[str]:
+        """The owners, as `definitions` names them, whose variables reach a host that has `word`.
+
+        An inventory is shared with other programs, and what their groups call as we do is theirs.
+        """
+        owners: set[str] = set()
+        reached: dict[tuple[str, ...], list[str]] = {}
+        for host in self.hosts:
+            direct = self._direct.get(host, ())
+            if direct not in reached:
+                reached[direct] = self._ancestors(direct)
+            groups = reached[direct]
+            said = word in self.hostvars.get(host, {}) or any(
+                word in self.groups[name].get("vars", {}) for name in groups
+            )
+            if said:
+                owners.add(f"host {host}")
+                owners.update(f"group {name}" for name in groups)
+        return owners
 
     @functools.cached_property
     def _direct(self) -> dict[str, tuple[str, ...]]:
@@ -785,6 +809,20 @@ class _Slips(dict[str, str]):
         return found
 
 
+def _check_wish_spelt(
+    owner: str, variables: Mapping[str, Any], slips: _Slips, sources: Sources
+) -> None:
+    """InputError for a slip of `gpu_stack` where it leaves hosts without a wish."""
+    for name in variables:
+        if not name.startswith("ansible_") and name != WISH and slips[name] == WISH:
+            raise _no_variable(name, f"did you mean {WISH}?", owner, sources)
+
+
+def _no_variable(name: str, hint: str, owner: str, sources: Sources) -> InputError:
+    where = sources.where(name, near=owner.split(" ", 1)[1]) or owner
+    return InputError(f"no variable {name!r}", where=where, hint=hint)
+
+
 def _check_words(
     owner: str, variables: Mapping[str, Any], words: Words, slips: _Slips, sources: Sources
 ) -> list[str]:
@@ -798,7 +836,8 @@ def _check_words(
                 raise InputError(
                     f"{name} is decided by the lock, not by the inventory",
                     where=sources.where(name, near=near) or owner,
-                    hint=f"wish it: {rule.wish}" if rule.wish else "wish it in gpu_stack",
+                    hint=(f"wish it: {rule.wish}" if rule.wish else "wish it in gpu_stack")
+                    + "; if it is another program's, keep it in a group without hosts of ours",
                 )
             if rule.run_only:
                 raise InputError(
@@ -822,11 +861,7 @@ def _check_words(
             real = words.options.get(meant)
             if real is not None and real.identity:
                 hint += " That one is the lock's; " + (real.wish and f"wish it: {real.wish}")
-            raise InputError(
-                f"no variable {name!r}",
-                where=sources.where(name, near=near) or owner,
-                hint=hint.removesuffix("; "),
-            )
+            raise _no_variable(name, hint.removesuffix("; "), owner, sources)
         if name.startswith(words.prefixes):
             at = sources.where(name, near=near) or owner
             warnings.append(f"{at}: {name} is none of ours, though it looks like it")

@@ -226,6 +226,44 @@ def test_the_file_of_the_right_group_comes_first() -> None:
     assert sources.where("gpu_stack", near="b") == "lab/b.yml:1"
 
 
+FOREIGN: dict[str, Any] = {"nvidia_driver_branch": "535", "cuda_version": 12.2, "cuda_hold": "?"}
+
+
+def test_words_like_ours_in_groups_without_our_hosts_are_somebody_elses() -> None:
+    """DeepOps' `nvidia_driver_branch` in a group of its own stopped every command."""
+    groups = {
+        "all": {"children": ["gpu", "slurm"]},
+        "gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+        "slurm": {"hosts": ["login"], "vars": FOREIGN},
+    }
+    found = fleet(groups, {"login": {"cuda_reinstall": 1}})
+    assert list(found.hosts) == ["a"]
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("owner", ["all", "gpu", "a"])
+def test_words_of_ours_that_reach_our_hosts_are_checked(owner: str) -> None:
+    variables: dict[str, dict[str, Any]] = {"all": {}, "gpu": {"gpu_stack": TF}, "a": {}}
+    variables[owner] |= {"cuda_version": "12.2"}
+    groups = {
+        "all": {"children": ["gpu"], "vars": variables["all"]},
+        "gpu": {"hosts": ["a"], "vars": variables["gpu"]},
+    }
+    with pytest.raises(InputError, match="cuda_version is decided by the lock") as caught:
+        fleet(groups, {"a": variables["a"]})
+    assert "another program's" in caught.value.hint
+
+
+def test_a_misspelt_gpu_stack_is_refused_though_its_hosts_have_no_wish_then() -> None:
+    groups = {
+        "gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
+        "new": {"hosts": ["b"], "vars": {"gpu_stak": TF}},
+    }
+    with pytest.raises(InputError, match="no variable 'gpu_stak'") as caught:
+        fleet(groups)
+    assert caught.value.hint == "did you mean gpu_stack?"
+
+
 class Unread(Mapping[str, str]):
     """Files that nobody may look into."""
 
