@@ -77,7 +77,13 @@ def _size(value: object) -> str | None:
 
 def _root(value: object) -> str | None:
     fit = isinstance(value, str) and re.fullmatch(r"(/[A-Za-z0-9._-]+)+", value)
-    return None if fit else f"{value!r} is no absolute path of plain names"
+    if not fit or {".", ".."} & set(str(value).split("/")):
+        return f"{value!r} is no absolute path of plain names"
+    if value in _program()["SHARED_PLACES"]:
+        return (
+            f"{value!r} holds more than homes; expected a directory that nobody else has to enter"
+        )
+    return None
 
 
 def address_fault(value: object) -> str | None:
@@ -180,7 +186,8 @@ class GpuWorkspaceOptions(Options):
     )
     gpu_workspace_root: str = option(
         "/srv/gpu-workspaces",
-        "Directory of the homes, one for each person; no run removes one.",
+        "Directory of the homes, one for each person, which root alone can enter (mode 0700); it "
+        "holds nothing else. No run removes a home.",
         looked_at=True,
         reads=_root,
     )

@@ -98,16 +98,26 @@ def shared() -> dict[str, Any]:
     """The machine, on which ada and bob are to have workspaces; made up."""
     data = machine()
     data["found"]["gpus"] = [{"index": n, "device": "0x1eb8"} for n in range(2)]
-    data["found"]["state"]["gpu_workspace"]["files"] = {}
+    uids: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": None}
+    data["found"]["state"]["gpu_workspace"].update(files={}, uids=uids)
     data["found"]["preflight"]["workspaces"] = {
         "docker": True,
         "ports": [],
         "memory": 4 * GIB,
         "in_use": {},
+        "users": {},
+        "root": None,
     }
     data["options"]["gpu_workspaces"] = [
         {"name": "ada", "gpus": [1], "port": 8801, "ssh_port": 2200, "memory": "3g"},
-        {"name": "bob", "gpus": 2, "port": 8802, "memory": "1024m", "shared": True},
+        {
+            "name": "bob",
+            "gpus": 2,
+            "port": 8802,
+            "memory": "1024m",
+            "shared": True,
+            "user": "1000:1000",
+        },
     ]
     return data
 
@@ -651,6 +661,14 @@ def workspace_states() -> Iterator[State]:
     sshd = {"options/gpu_workspaces/0/ssh_port": 2201, seen + "ports": [2201]}
     words = ("port 2201 of ada is in use by something else",)
     yield State(rule, "something listens at sshd's", sshd, words, **here)
+    rule, why = "workspace-user", "is alice, an account of this host"
+    words = (f"user 1000:1000 of bob {why}", "leave `user` of bob out")
+    yield State(rule, "somebody's uid is an account", {seen + "users": {"bob": why}}, words, **here)
+    yield State(rule, "nobody's is", {seen + "users": {}}, **here)
+    rule, why = "workspace-root", "/srv holds more than homes, and nobody else could use it"
+    words = (why, "name a directory in gpu_workspace_root")
+    yield State(rule, "the homes' root is shared", {seen + "root": why}, words, **here)
+    yield State(rule, "it is theirs alone", {seen + "root": None}, **here)
     rule, people = "workspace-gpu", "options/gpu_workspaces/"
     words = ("ada is to get GPU 2, and this host has 2", "indices count from 0")
     yield State(rule, "an index that is not there", {people + "0/gpus": [2, 3]}, words, **here)

@@ -101,6 +101,10 @@ def person(name: str = "ada", **more: Any) -> dict[str, Any]:
         ([person(volumes=[{"path": "/a", "writeable": True}])], "ada: volumes is"),
         ([person(volumes=[{"path": "/a", "writable": "no"}])], "ada: volumes is"),
         ([person(), person(port=2)], "name ada is said twice"),
+        (
+            [person(user="5001:5000"), person("bob", port=2, user="5001")],
+            "user 5001 is said twice (ada and bob)",
+        ),
         ([person(), person("bob")], "port 8801 is said twice (ada and bob)"),
     ],
 )
@@ -130,7 +134,7 @@ def test_what_is_not_said_has_its_default() -> None:
         "cpus": 0,
         "memory": "2g",
         "shm_size": "1g",
-        "user": "1000:1000",
+        "user": "",
         "volumes": [],
     }
 
@@ -473,7 +477,7 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
     words = " ".join(told)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
-        "--security-opt no-new-privileges --network gpu-workspaces --user 1000:1000",
+        "--security-opt no-new-privileges --network gpu-workspaces --user 70000:70000",
         "--workdir /home/ada --shm-size 1g",
         "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
         "--publish 127.0.0.1:8801:8888",
@@ -517,7 +521,7 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "init": True,
         "networks": ["gpu-workspaces"],
         "image": IMAGE,
-        "user": "1000:1000",
+        "user": "70000:70000",
         "working_dir": "/home/ada",
         "shm_size": "1g",
         "cpus": 0.5,
@@ -1012,7 +1016,7 @@ def test_tensorboard_of_the_ssh_kind_is_the_persons(keyed: Machine) -> None:
     words = {"kind": "ssh", "ssh_port": 2201, "ssh_keys": [KEY], "tensorboard_port": 8901}
     program.apply(wish({"name": "ada", "gpus": "none", **words}))
     script = program.command("ada")[-1]
-    given_up = "setpriv --reuid=1000 --regid=1000 --clear-groups "
+    given_up = "setpriv --reuid=70000 --regid=70000 --clear-groups "
     assert f"    {given_up}tensorboard --logdir={HOME}/logs" in script
     assert script.rstrip().endswith('exec "$(command -v sshd || echo /usr/sbin/sshd)" "$@"')
 

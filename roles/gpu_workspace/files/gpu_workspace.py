@@ -21,8 +21,10 @@ import http.client
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,22 @@ import time
 ROOT = "/"
 PLACE = "/etc/gpu-workspace"
 STATE = "/run/gpu-workspace"
+# {name: uid} of everybody who ever had a workspace here: a uid is never another person's.
+USERS = "/var/lib/gpu-workspace/users.json"
+# Above the uids of accounts and of systemd's own, below those that useradd hands out for user
+# namespaces: https://systemd.io/UIDS-GIDS/
+FIRST_USER, LAST_USER = 70000, 99999
+# Whom everybody was before each had a uid of their own.
+FORMER_USER = "1000:1000"
+# Directories that hold more than homes: nobody else may enter the homes' root.
+SHARED_PLACES = {
+    "/" + one
+    for one in (
+        *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc"),
+        *("root", "run", "sbin", "srv", "sys", "tmp", "usr", "usr/local", "var", "var/lib"),
+        *("var/tmp", "var/lib/docker", "var/lib/gpu-workspace"),
+    )
+}
 UNIT = "gpu-workspace@{0}.service"
 WANTS = "/etc/systemd/system/multi-user.target.wants/"
 SOCKET = "unix:///var/run/docker.sock"
@@ -212,7 +230,7 @@ DEFAULTS = {
     "cpus": 0,
     "memory": "",
     "shm_size": "1g",
-    "user": "1000:1000",
+    "user": "",
     "volumes": [],
 }
 _FORMS = {
@@ -226,7 +244,7 @@ _FORMS = {
     "ssh_port": "a number from 1 to 65535",
     "tensorboard_port": "a number from 1 to 65535",
     "ssh_keys": "a list of public keys, each as a line of ~/.ssh/id_ed25519.pub",
-    "user": 'numbers of a user and a group inside the container, like "1000:1000"',
+    "user": 'numbers of a user and a group, like "5001:5001"; empty: the host chooses',
     "volumes": "a list of {path: /data, at: /data, writable: false}, absolute, without , and :",
 }
 
@@ -279,7 +297,9 @@ _CHECKS = {
         and bool(value)
         and all(isinstance(one, str) and KEY.fullmatch(one.strip()) for one in value)
     ),
-    "user": lambda value: isinstance(value, str) and USER.fullmatch(value) is not None,
+    "user": lambda value: (
+        isinstance(value, str) and (value == "" or USER.fullmatch(value) is not None)
+    ),
     "volumes": _volumes,
 }
 
@@ -297,6 +317,9 @@ def _apart(people):
     seen = {}
     for one in people:
         said = [("name", one["name"])] + [("port", port) for port in ports(one)]
+        if one["user"] and _owner(one["user"])[0]:
+            # Two people with one uid could end and read each other's programs and files.
+            said.append(("user", _owner(one["user"])[0]))
         for what in said:
             if what in seen:
                 raise ValueError(
@@ -515,8 +538,9 @@ def gpus():
 
 def settings(wish, person):
     """What stands in workspace.json: the person as wished, and what all have."""
-    shared = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
-    return dict(shared, base="/{0}/".format(person["name"]), network=NETWORK, workspace=person)
+    found = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
+    found.update(base="/{0}/".format(person["name"]), network=NETWORK, workspace=person)
+    return dict(found, user=wish["users"].get(person["name"]))
 
 
 def digest(token):
@@ -533,7 +557,7 @@ def needless(passwords, people):
         hashed = passwords[name]
         if name not in kinds or "ssh" not in _parts(kinds[name]["kind"]):
             return "gpu_workspace_passwords names {0}, who has no SSH".format(name)
-        if _owner(kinds[name])[0] == 0:
+        if kinds[name]["user"] and _owner(kinds[name]["user"])[0] == 0:
             return "{0} is root in the container, whom sshd lets in by keys alone".format(name)
         if not isinstance(hashed, str) or HASH.fullmatch(hashed) is None:
             return (
@@ -562,11 +586,301 @@ def fault_of(name, wish, person, runs, digests):
     revision = (text(place + "/revision") or "").strip()
     if not revision:
         return "unfinished"
+    if owner_of(_home(wish["root"], name)) != found["user"]:
+        return "the home is another user's"
     if not os.path.lexists(inside(WANTS + UNIT.format(name))):
         return "not enabled"
     if runs.get(name) != revision:
         return "runs as before" if name in runs else "does not run"
     return None
+
+
+# whose uid is whose
+
+
+def _home(root, name):
+    return "{0}/{1}".format(root, name)
+
+
+def owner_of(path):
+    """ "uid:gid" of a directory; None where there is none, or it is a link or something else."""
+    try:
+        found = os.lstat(inside(path))
+    except OSError:
+        return None
+    return "{0.st_uid}:{0.st_gid}".format(found) if stat.S_ISDIR(found.st_mode) else None
+
+
+def recorded():
+    """{name: uid} that people were given here, whoever is gone among them."""
+    found = data(USERS)
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {name: uid for name, uid in pairs if _whole(uid)}
+
+
+def accounts(kind, numbers):
+    """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
+
+    getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
+    time it is the host's own file.
+    """
+    lines = (text("/etc/" + kind) or "").splitlines()
+    lines += call(["getent", kind, *sorted(map(str, numbers))])[1].splitlines() if numbers else []
+    rows = [line.split(":") for line in lines]
+    known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
+    return {number: known[number] for number in numbers if number in known}
+
+
+def delegated(number):
+    """Whose user namespaces a uid or gid is for (/etc/subuid, /etc/subgid); None: nobody's."""
+    for path in ("/etc/subuid", "/etc/subgid"):
+        for line in (text(path) or "").splitlines():
+            name, _, rest = line.partition(":")
+            start, _, count = rest.partition(":")
+            if not start.isdigit() or not count.isdigit():
+                continue
+            if int(start) <= number < int(start) + int(count):
+                return "{0} ({1})".format(name, path)
+    return None
+
+
+def taken(person):
+    """Why the `user` that somebody is wished for is not theirs to have; None where it is.
+
+    Who is that account on the host could run programs of theirs outside the container, and read
+    the home. Root is root inside as well, and who writes "0:0" says so.
+    """
+    if not person["user"] or _owner(person["user"])[0] == 0:
+        return None
+    uid, gid = _owner(person["user"])
+    said = "user {0} of {1}".format(person["user"], person["name"])
+    owner = accounts("passwd", [uid]).get(uid)
+    if owner:
+        return "{0} is {1}, an account of this host".format(said, owner)
+    if delegated(uid) or delegated(gid):
+        holder = delegated(uid) or delegated(gid)
+        return "{0} is among the numbers that {1} has for containers".format(said, holder)
+    rows = [line.split(":") for line in (text("/etc/passwd") or "").splitlines()]
+    owner = next((row[0] for row in rows if len(row) > 3 and row[3] == str(gid)), None)
+    if owner:
+        return "{0} has the group of {1}, an account of this host".format(said, owner)
+    # 100 is `users`, which gives no rights; the others of the system (docker, sudo, disk) do.
+    if gid < 1000 and gid != 100:
+        return "{0} has a group of the system".format(said)
+    return None
+
+
+def own_users(people):
+    """{name: "uid:gid"} of those who have one by now; a recorded uid that an account got is none.
+
+    RefusedError where somebody is wished for as an account of the host.
+    """
+    for one in people:
+        why = taken(one)
+        if why:
+            raise RefusedError(
+                "{0}; leave `user` out, then the host gives {1} a number of their own".format(
+                    why, one["name"]
+                )
+            )
+    known = recorded()
+    lost = accounts("passwd", set(known.values()))
+    found = {}
+    for one in people:
+        uid = known.get(one["name"])
+        if one["user"]:
+            found[one["name"]] = "{0}:{1}".format(*_owner(one["user"]))
+        elif uid is not None and uid not in lost and not delegated(uid):
+            found[one["name"]] = "{0}:{0}".format(uid)
+    return found
+
+
+def assign(people, root):
+    """{name: "uid:gid"} of all; who has none yet gets one, which is recorded before it is used."""
+    found, known = own_users(people), recorded()
+    lacking = [one["name"] for one in people if one["name"] not in found]
+    homes = os.listdir(inside(root)) if os.path.isdir(inside(root)) else []
+    owners = {name: int((owner_of(_home(root, name)) or "0").split(":")[0]) for name in homes}
+    used = set(known.values()) | {int(one.split(":")[0]) for one in found.values()}
+    for name in lacking:
+        # Where the record was lost a home still tells whose it is.
+        mine = owners.get(name, 0)
+        others = used | {owners[one] for one in owners if one != name}
+        if not (FIRST_USER <= mine <= LAST_USER and mine not in others and _free([mine])):
+            mine = _next(others | {mine})
+        known[name] = mine
+        used.add(mine)
+        found[name] = "{0}:{0}".format(mine)
+    if lacking:
+        os.makedirs(os.path.dirname(inside(USERS)), mode=0o700, exist_ok=True)
+        put(USERS, json.dumps(known, sort_keys=True) + "\n")
+    return found
+
+
+def _free(numbers):
+    """Those that no account and no group has, and nobody's user namespaces."""
+    there = set(accounts("passwd", numbers)) | set(accounts("group", numbers))
+    return [one for one in numbers if one not in there and not delegated(one)]
+
+
+def _next(used):
+    """The first number of the range that is nobody's."""
+    for start in range(FIRST_USER, LAST_USER + 1, 64):
+        block = [one for one in range(start, min(start + 64, LAST_USER + 1)) if one not in used]
+        free = _free(block) if block else []
+        if free:
+            return free[0]
+    raise RefusedError(
+        "no uid from {0} to {1} is left on this host; say `user` of who is new".format(
+            FIRST_USER, LAST_USER
+        )
+    )
+
+
+# the homes
+
+
+def unfit(root):
+    """Why a directory can't be the homes' root, which root alone enters; None where it can.
+
+    Who could rename one of its parents could put another directory in its place.
+    """
+    real = os.path.realpath(inside(root))
+    within = "/" + os.path.relpath(real, inside("/")) if ROOT != "/" else real
+    for path in (root, within):
+        if path.rstrip("/") in SHARED_PLACES or path == "/":
+            return "{0} holds more than homes, and nobody else could use it".format(path)
+        for line in (text("/etc/passwd") or "").splitlines():
+            home = line.split(":")[5] if line.count(":") == 6 else ""
+            if (home.rstrip("/") + "/").startswith(path.rstrip("/") + "/"):
+                return "{0} is in it, the home of {1}".format(home, line.split(":")[0])
+        parent = os.path.dirname(path.rstrip("/"))
+        while True:
+            why = _writable(parent)
+            if why:
+                return why
+            if parent == "/":
+                break
+            parent = os.path.dirname(parent)
+    return None
+
+
+def _writable(path):
+    """Who else than root can rename what is in a directory; None: nobody, or it is not there."""
+    try:
+        found = os.lstat(inside(path))
+    except OSError:
+        return None
+    if found.st_uid not in (0, os.geteuid()):
+        return "{0} belongs to uid {1}, who could replace what is in it".format(path, found.st_uid)
+    if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
+        return None
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and found.st_gid):
+        mode = stat.S_IMODE(found.st_mode)
+        return "{0} has mode {1:04o}: others can replace what is in it".format(path, mode)
+    return None
+
+
+def open_to_others(root):
+    """Is the homes' root there, and not of root alone?"""
+    try:
+        found = os.stat(inside(root))
+    except OSError:
+        return False
+    return found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700
+
+
+def close_root(root):
+    """The homes' root is root's alone. What a container puts into a home can run programs outside
+    it as whoever that uid is on the host: nobody of the host gets there."""
+    real = inside(root)
+    os.makedirs(os.path.dirname(real), mode=0o755, exist_ok=True)
+    if not os.path.isdir(real):
+        os.mkdir(real, 0o700)
+    handle = os.open(real, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(handle, 0, 0)
+        os.fchmod(handle, 0o700)
+    finally:
+        os.close(handle)
+
+
+def mounted_in(home):
+    """What is mounted below a home: its files may be somebody else's."""
+    found = []
+    for line in (text("/proc/self/mountinfo") or "").splitlines():
+        place = re.sub(r"\\([0-7]{3})", lambda one: chr(int(one.group(1), 8)), line.split()[4])
+        if place.startswith(home + "/"):
+            found.append(place)
+    return found
+
+
+def _refuse_homes(wish, people):
+    """RefusedError for a root or a home that can't be made safe."""
+    why = unfit(wish["root"]) if people else None
+    if why:
+        raise RefusedError("gpu_workspace_root can't be {0}: {1}".format(wish["root"], why))
+    for one in people:
+        home = _home(wish["root"], one["name"])
+        if os.path.lexists(inside(home)) and owner_of(home) is None:
+            raise RefusedError(
+                "{0} is no directory; where homes are on another disk, mount it there or name it "
+                "in gpu_workspace_root".format(home)
+            )
+        mounted = mounted_in(home)
+        if mounted and owner_of(home) != wish["users"].get(one["name"]):
+            raise RefusedError(
+                "{0} is mounted in the home of {1}, which is to get another owner; unmount it "
+                "first, or bring it by `volumes`".format(mounted[0], one["name"])
+            )
+
+
+def hand_over(home, new):
+    """Gives a home to the uid and gid `new`, with all in it that was its former owner's.
+
+    No link is followed: each name is changed in the directory that was opened for it. The home
+    itself comes last, so that a run that is cut off is seen, and done again. The kernel takes set-
+    user-id and set-group-id bits from what is given away.
+    """
+    top = os.open(inside(home), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    former = os.fstat(top)
+
+    def changed(found):
+        uid = new[0] if found.st_uid == former.st_uid else -1
+        return uid, new[1] if found.st_gid == former.st_gid else -1
+
+    # Directories are open while something in them is not done: their number is that of the levels.
+    levels = [(top, iter(os.listdir(top)))]
+    try:
+        while levels:
+            here, names = levels[-1]
+            name = next(names, None)
+            if name is None:
+                os.fchown(here, *changed(os.fstat(here)))
+                os.fsync(here)
+                os.close(levels.pop()[0])
+                continue
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                inner = os.open(name, flags, dir_fd=here)
+                levels.append((inner, iter(os.listdir(inner))))
+            else:
+                os.chown(name, *changed(found), dir_fd=here, follow_symlinks=False)
+    finally:
+        for handle, _names in levels:
+            os.close(handle)
+
+
+def _give_home(home, user):
+    """The home is there, and its person's."""
+    if owner_of(home) is None:
+        os.mkdir(inside(home), 0o700)
+    if owner_of(home) != user and os.geteuid() == 0:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        hand_over(home, _owner(user))
 
 
 def kept():
@@ -604,13 +918,17 @@ def look(wish):
     people = checked(wish["workspaces"])
     raw = {one["name"]: one for one in wish["workspaces"]}
     gone = [name for name in there() if name not in raw]
-    found = {"changes": {}, "gone": gone, "image": True, "tried": True}
+    found = {"changes": {}, "gone": gone, "image": True, "tried": True, "open": False}
     found["reference"] = wish["image"]
     if not people and not gone:
         return found
     # Without docker nobody's container runs, and who is gone can be forgotten all the same.
     runs = running() if people or docker("version")[0] == 0 else {}
     digests = wish.get("digests") or {}
+    wish = dict(wish, users=own_users(people))
+    _refuse_homes(wish, people)
+    # Nobody's container is stopped for it.
+    found["open"] = bool(people) and open_to_others(wish["root"])
     for one in people:
         fault = fault_of(one["name"], wish, raw[one["name"]], runs, digests)
         if fault is not None:
@@ -814,6 +1132,11 @@ def apply(wish):
     raw = {one["name"]: one for one in wish["workspaces"]}
     every = list(people.values())
     given = allocated(every, gpus() if _asks(every) else [], kept())
+    # Who is gone leaves a home, and what it holds must be out of reach as well.
+    if every or (os.path.isdir(inside(wish["root"])) and unfit(wish["root"]) is None):
+        close_root(wish["root"])
+    if every:
+        wish["users"] = assign(every, wish["root"])
     for name in found["gone"]:
         _remove(name)
     if found["gone"] and not there() and network():
@@ -827,6 +1150,10 @@ def apply(wish):
         must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
         # All are stopped before one is started: they may have changed ports or GPUs among them.
         must(call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
+        for name in names:
+            _give_home(_home(wish["root"], name), wish["users"][name])
+            if not text(folder(name) + "/revision"):
+                put(folder(name) + "/revision", secrets.token_hex(8) + "\n")
         must(call(["systemctl", "enable", *units]), "systemctl enable")
         must(call(["systemctl", "start", *units], timeout=300), "systemctl start")
     return {"changed": names, "removed": found["gone"], "tokens": folder("NAME/token")}
@@ -849,13 +1176,14 @@ def _write(name, wanted, person, indices, secret):
         and text(place + "/token") in ((token,) if token else (text(place + "/token") or 0,))
         and text(place + "/password") == password
         and text(place + "/revision")
+        and owner_of(_home(wanted["root"], name)) == wanted["user"]
     )
     if unchanged:
         return
     # Without it nothing of what is there is taken for what was wished.
     if os.path.lexists(inside(place + "/revision")):
         os.unlink(inside(place + "/revision"))
-    owner = _owner(person)
+    owner = _owner(wanted["user"])
     put(place + "/token", token or text(place + "/token") or secrets.token_hex(24), 0o400, owner)
     put(place + "/gpus.json", json.dumps(indices) + "\n")
     if "ssh" in _parts(person["kind"]):
@@ -867,13 +1195,6 @@ def _write(name, wanted, person, indices, secret):
     elif os.path.lexists(inside(place + "/password")):
         os.unlink(inside(place + "/password"))
     put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
-    home = inside("{0}/{1}".format(wanted["root"], name))
-    if not os.path.isdir(home):
-        os.makedirs(os.path.dirname(home), mode=0o755, exist_ok=True)
-        os.mkdir(home, 0o700)
-        if os.geteuid() == 0:
-            os.chown(home, *owner)
-    put(place + "/revision", secrets.token_hex(8) + "\n")
 
 
 def _host_key(place):
@@ -890,9 +1211,16 @@ def _host_key(place):
         os.replace(making, path)
 
 
-def _owner(person):
-    user, _, group = person["user"].partition(":")
-    return int(user), int(group or user)
+def _owner(user):
+    """(uid, gid) of "uid:gid"; without a gid it is the same number."""
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)
+
+
+def _wished(found):
+    """The person of a workspace.json, with the uid and gid that were given."""
+    person = checked([found["workspace"]])[0]
+    return dict(person, user=found.get("user") or person["user"] or FORMER_USER)
 
 
 # what the units call
@@ -903,10 +1231,10 @@ def command(name):
     found = data(folder(name) + "/workspace.json")
     if found is None:
         raise RefusedError("{0} has no workspace here".format(name))
-    person = checked([found["workspace"]])[0]
+    person = _wished(found)
     revision = (text(folder(name) + "/revision") or "").strip()
     home, parts = "/home/" + name, _parts(person["kind"])
-    mounts = [("{0}/{1}".format(found["root"], name), home, True)]
+    mounts = [(_home(found["root"], name), home, True)]
     if "jupyter" in parts:
         mounts.append((folder(name) + "/token", INSIDE, False))
     if "ssh" in parts:
@@ -927,6 +1255,8 @@ def command(name):
         *("--network", NETWORK),
         # sshd lets people in as root alone; what else runs there is given up to them.
         *("--user", "0:0" if "ssh" in parts else person["user"]),
+        # The image has no name for that number.
+        *("--env", "USER=" + name, "--env", "LOGNAME=" + name),
         *("--workdir", home, "--shm-size", person["shm_size"]),
         *("--env", "HOME=" + home, "--env", "SHELL=/bin/bash"),
     ]
@@ -977,7 +1307,7 @@ def _handed(name):
 def start(person):
     """What runs in the container: Jupyter, sshd, or sshd with Jupyter beside it."""
     parts = _parts(person["kind"])
-    uid, gid = _owner(person)
+    uid, gid = _owner(person["user"])
     others = "ssh" in parts and uid
     words = "setpriv --reuid={0} --regid={1} --clear-groups ".format(uid, gid) if others else ""
     served = [
@@ -1146,7 +1476,7 @@ def seen(name):
     form = shape(".State.Pid", ".Id")
     pid, identity = must(docker("inspect", "--format", form, container(name)), name).split()
     found = data(folder(name) + "/workspace.json")
-    person = checked([found["workspace"]])[0]
+    person = _wished(found)
     return {
         "container": identity,
         "pid": int(pid),
@@ -1410,6 +1740,7 @@ def listed():
         shown = given if isinstance(given, str) else ",".join(map(str, given or [])) or "none"
         mine = found.get("workspace") or {}
         words = [name, "runs" if name in runs else "does not run", "GPUs " + shown]
+        words.append("user {0}".format(found.get("user") or FORMER_USER))
         if "port" in mine:
             place = (found.get("address"), mine["port"], found.get("base", "/"))
             words.append("http://{0}:{1}{2}".format(*place))

@@ -295,6 +295,18 @@ CASES.update(
             {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "ports": [8801]}},
             {**PEOPLE, "preflight.workspaces": WORKSPACES},
         ),
+        "workspace-user": (
+            {
+                "options": {"gpu_workspaces": [{**ADA, "user": "1000:1000"}]},
+                "gpus": PEOPLE["gpus"],
+                "preflight.workspaces": {**WORKSPACES, "users": {"ada": "is alice"}},
+            },
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "users": {}}},
+        ),
+        "workspace-root": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "root": "/srv holds more"}},
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "root": None}},
+        ),
         "workspace-gpu": ({**PEOPLE, "gpus": [{"device": "0x20b0"}]}, PEOPLE),
         "workspace-memory": (
             {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "memory": (2 << 30) - 1}},

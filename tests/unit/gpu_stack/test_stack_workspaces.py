@@ -14,7 +14,9 @@ import pytest
 import yaml
 from converged_host import Host
 from gpu_stack import gpu_workspace as workspaces
+from gpu_stack import workspace_users
 from gpu_stack.context import Context, Result
+from gpu_stack.workspace_users import USERS
 
 from provision.roles.gpu_workspace import variables as generated
 
@@ -36,8 +38,14 @@ class Docked(Host):
     """A host whose docker answers with these containers; None: it does not answer."""
 
     runs: dict[str, str] | None
+    # Lines as getent prints them.
+    accounts: tuple[str, ...] = ()
 
     def run(self, argv: Sequence[str]) -> Result:
+        if "getent" in argv:
+            asked = {int(one) for one in argv[4:]}
+            rows = [one for one in self.accounts if int(one.split(":")[2]) in asked]
+            return Result(0 if rows else 2, "".join(one + "\n" for one in rows), "")
         if list(argv[:3]) != ["timeout", workspaces.PATIENCE, "docker"]:
             return super().run(argv)
         assert "ps" in argv
@@ -50,7 +58,14 @@ class Docked(Host):
         """What the role leaves of a person."""
         name = person["name"]
         place = f"/etc/gpu-workspace/{name}/"
-        wanted = workspaces.settings(person, OPTIONS)
+        users = {"ada": 70000, "bob": 70001}
+        self.write(USERS, json.dumps(users))
+        self.path("/srv/gpu-workspaces").mkdir(parents=True, exist_ok=True)
+        self.path("/srv/gpu-workspaces").chmod(0o700)
+        given = {one: "{0}:{0}".format(users[one]) for one in users}
+        if person.get("user"):
+            given[name] = person["user"]
+        wanted = workspaces.settings(person, OPTIONS, given)
         self.write(place + "workspace.json", json.dumps(wanted))
         self.write(place + "token", TOKEN + name)
         self.write(place + "revision", f"r-{name}\n")
@@ -227,7 +242,7 @@ def test_a_docker_that_does_not_answer_is_a_blocker(host: Docked) -> None:
 def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
     options = {**OPTIONS, "gpu_workspaces": list(people)}
     context = Context(root=str(host.root), options=options, runner=host.run)
-    found = {"people": workspaces.look(context)["people"], "running": host.runs, "files": {}}
+    found = {**workspaces.look(context), "running": host.runs, "files": {}}
     return workspaces.stands_in_the_way(context, workspaces.differ(found, options))  # type: ignore[no-any-return]
 
 
@@ -257,7 +272,14 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
     monkeypatch.setattr(workspaces, "opened", opened)
     host.write("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n")
     found = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
-    assert found == {"docker": True, "ports": [], "memory": 2 << 20, "in_use": {"ada": 2}}
+    assert found == {
+        "docker": True,
+        "ports": [],
+        "memory": 2 << 20,
+        "in_use": {"ada": 2},
+        "users": {},
+        "root": None,
+    }
     assert asked == [("127.0.0.1", 8801, TOKEN + "ada", "/ada/")]
     assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
     host.runs = {}
@@ -346,3 +368,105 @@ def test_without_a_base_the_image_is_the_one_that_is_said() -> None:
 
 def test_tensorboards_port_is_one_of_the_hosts(host: Docked) -> None:
     assert workspaces.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]
+
+
+# whose uid is whose
+
+HOMES = "/srv/gpu-workspaces"
+
+
+def at_home(monkeypatch: pytest.MonkeyPatch, **owners: str | None) -> None:
+    """Homes with these owners, as a test that is not root cannot make them."""
+    monkeypatch.setattr(workspace_users, "_owner", lambda _context, name: owners.get(name))
+
+
+def test_homes_of_the_former_default_are_named_with_their_root(
+    host: Docked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody was uid 1000, usually the sudo admin, below a root that all could enter (H3)."""
+    for name, more in (("ada", {}), ("bob", {"volumes": [{"path": "/data", "writable": True}]})):
+        person = {**(ADA if name == "ada" else BOB), **more}
+        old = {k: v for k, v in workspaces.settings(person, OPTIONS, {}).items() if k != "user"}
+        host.write(f"/etc/gpu-workspace/{name}/workspace.json", json.dumps(old))
+    host.path(USERS).unlink()
+    host.path(HOMES).chmod(0o755)
+    host.accounts = ("alice:x:1000:1000::/home/alice:/bin/bash",)
+    at_home(monkeypatch, ada="1000:1000", bob="1000:1000")
+    bob = {**BOB, "volumes": [{"path": "/data", "writable": True}]}
+    found = changes(host, gpu_workspaces=[ADA, bob])
+    told = "all in it that is of 1000:1000 gets its person's own; on the host that is alice"
+    assert [(one[0], one[1], one[2]) for one in found] == [
+        (HOMES, f"mode 0755 of uid {host.path(HOMES).stat().st_uid}", "mode 0700 of root"),
+        ("workspace ada", "other settings", "as wished"),
+        (f"home {HOMES}/ada", "1000:1000", "a uid of its own"),
+        ("workspace bob", "other settings", "as wished"),
+        (f"home {HOMES}/bob", "1000:1000", "a uid of its own"),
+    ]
+    assert found[1][3] == "changed: user"
+    assert [found[2][3], found[4][3]] == [
+        told, told + "; writable volumes keep their owner: /data",
+    ]  # fmt: skip
+
+
+def test_a_home_of_another_is_given_back(host: Docked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was cut off while it changed the owner is seen: the home itself comes last."""
+    at_home(monkeypatch, ada="1000:1000", bob="70001:70001")
+    assert [one[:3] for one in changes(host)] == [
+        ("workspace ada", "home of another", "as wished"),
+        (f"home {HOMES}/ada", "1000:1000", "70000:70000"),
+    ]
+
+
+def test_an_account_that_got_somebodys_uid_is_seen(host: Docked) -> None:
+    host.accounts = ("new:x:70000:70000::/home/new:/bin/bash",)
+    assert [(one[0], one[3]) for one in changes(host)] == [("workspace ada", "changed: user")]
+
+
+@pytest.mark.parametrize(
+    ("user", "files", "why"),
+    [
+        ("1000:1000", {}, "is alice, an account of this host"),
+        ("5000:1000", {"/etc/passwd": "alice:x:1000:1000::/:/bin/sh\n"}, "has the group of alice"),
+        ("5000:27", {}, "has a group of the system"),
+        ("165000", {"/etc/subuid": "alice:100000:65536\n"}, "that alice (/etc/subuid) has"),
+        ("5000:165000", {"/etc/subgid": "alice:100000:65536\n"}, "that alice (/etc/subgid) has"),
+        ("5000:100", {}, None),
+        ("0:0", {}, None),
+    ],
+)
+def test_a_uid_of_the_hosts_is_refused(
+    host: Docked, user: str, files: dict[str, str], why: str | None
+) -> None:
+    host.accounts = ("alice:x:1000:1000::/home/alice:/bin/bash",)
+    for path in files:
+        host.write(path, files[path])
+    ada = {**ADA, "user": user}
+    result = host.plan(options={**OPTIONS, "gpu_workspaces": [ada, BOB]})
+    told = [one["message"] for one in result["blockers"] if one["id"] == "workspace-user"]
+    assert told == [] if why is None else why in told[0]
+    # It is seen without any other change, too.
+    host.give(ada)
+    found = changes(host, gpu_workspaces=[ada, BOB])
+    assert [one[0] for one in found] == ([] if why is None else ["workspace ada"])
+
+
+@pytest.mark.parametrize(
+    ("root", "mode", "why"),
+    [
+        ("/srv", None, "/srv holds more than homes"),
+        ("/data/homes", 0o777, "/data has mode 0777: others can replace what is in it"),
+        ("/data/homes", 0o1777, None),
+        ("/data", 0o755, "/data/alice is in it, the home of alice"),
+        ("/data/homes", 0o755, None),
+    ],
+)
+def test_a_root_that_cant_be_closed_is_refused(
+    host: Docked, root: str, mode: int | None, why: str | None
+) -> None:
+    host.write("/etc/passwd", "alice:x:1001:1001::/data/alice:/bin/bash\n")
+    host.path("/data").mkdir()
+    if mode is not None:
+        host.path("/data").chmod(mode)
+    result = host.plan(options={**OPTIONS, "gpu_workspace_root": root})
+    told = [one["message"] for one in result["blockers"] if one["id"] == "workspace-root"]
+    assert told == [] if why is None else why in told[0]

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 
-from . import written
+from . import workspace_users, written
 from .change import change
 
 NAME = "gpu_workspace"
@@ -27,7 +27,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "c51a12f7f8b7b390bdce7b32c131498c5f674823ed89c690b83ea0434db8d74b",
+        "36ebc90c0c9f5948c9b2f163083e6c43d36e165c677cdd17b9bea0e0c6fa8e88",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -94,15 +94,16 @@ def image(options):
     return "gpu-workspace:" + sha256[:16] if sha256 else options.get("gpu_workspace_image") or ""
 
 
-def settings(person, options):
-    """What should stand in a person's workspace.json."""
+def settings(person, options, users):
+    """What should stand in a person's workspace.json; `users` are those who have a uid by now."""
     return {
         "image": image(options),
-        "root": options.get("gpu_workspace_root") or "/srv/gpu-workspaces",
+        "root": workspace_users.root_of(options),
         "address": options.get("gpu_workspace_address") or "127.0.0.1",
         "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
         "base": "/{0}/".format(person["name"]),
         "network": "gpu-workspaces",
+        "user": users.get(person["name"]),
         "workspace": person,
     }
 
@@ -147,7 +148,7 @@ def _person(context, name):
 
 
 def look(context):
-    """{version, people, running, files}; `running` is asked only where somebody is wished for.
+    """{version, people, running, files, uids}; the last three only where somebody is wished for.
 
     The version is how many there are, for receipts and reports.
     """
@@ -157,6 +158,7 @@ def look(context):
     if not wanted(context.options):
         return found
     found["running"] = running(context) if names else {}
+    found["uids"] = workspace_users.look(context, wanted(context.options))
     found["files"] = {}
     for path in FILES:
         data = context.read_bytes(path)
@@ -170,12 +172,15 @@ def look(context):
 # the plan
 
 
-def fault(person, seen, runs, options):
+def fault(person, seen, found, options):
     """(what is there, why that is not as wished) of one person; None where it is."""
+    runs, users = found["running"], found["uids"]["users"]
+    if person["name"] in found["uids"]["taken"]:
+        return "user " + users[person["name"]], found["uids"]["taken"][person["name"]]
     if seen is None or seen["settings"] is None:
         return None, "wished for, and not here"
-    if seen["settings"] != settings(person, options):
-        return _told(seen["settings"], settings(person, options))
+    if seen["settings"] != settings(person, options, users):
+        return _told(seen["settings"], settings(person, options, users))
     if seen["token"] is None:
         return "no token", "nobody could log in"
     name = person["name"]
@@ -201,8 +206,8 @@ def _told(old, new):
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
-    shared = ("image", "root", "address", "ssh_address", "base", "network")
-    names += [key for key in shared if old.get(key) != new[key]]
+    shared = ("image", "root", "address", "ssh_address", "base", "network", "user")
+    names += [key for key in shared if key not in old or old[key] != new[key]]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
@@ -215,6 +220,7 @@ def differ(found, options):
             changes.append(
                 change(NAME, "workspace " + name, "here", None, "no longer wished; the home stays")
             )
+    changes += _root(found, options)
     for path in sorted(found.get("files") or {}):
         seen = found["files"][path]
         old = seen["fault"]
@@ -226,10 +232,40 @@ def differ(found, options):
             )
     for name in sorted(people):
         seen = found["people"].get(name)
-        wrong = fault(people[name], seen, found["running"], options)
+        wrong = fault(people[name], seen, found, options)
+        home = _home(people[name], found["uids"], options)
+        if wrong is None and home is not None:
+            wrong = ("home of another", "its container is stopped while the home changes its owner")
         if wrong is not None:
             changes.append(change(NAME, "workspace " + name, wrong[0], "as wished", wrong[1]))
+        if home is not None:
+            changes.append(home)
     return changes
+
+
+def _root(found, options):
+    """The change of a homes' root that the host's accounts can enter, in a list."""
+    seen = found.get("uids") and found["uids"]["root"]
+    if not seen:
+        return []
+    why = "an account of the host with a person's uid could read homes and run what they hold"
+    return [change(NAME, workspace_users.root_of(options), seen, "mode 0700 of root", why)]
+
+
+def _home(person, uids, options):
+    """The change of a home that is there and is to have another owner; None where it is not."""
+    name = person["name"]
+    seen, wished = uids["homes"].get(name), uids["users"].get(name)
+    if seen is None or seen["owner"] == wished or name in uids["taken"]:
+        return None
+    why = "all in it that is of {0} gets its person's own".format(seen["owner"])
+    if seen["account"]:
+        why += "; on the host that is " + seen["account"]
+    volumes = workspace_users.scratch(person)
+    if volumes:
+        why += "; writable volumes keep their owner: " + ", ".join(volumes)
+    path = "{0}/{1}".format(workspace_users.root_of(options), name)
+    return change(NAME, "home " + path, seen["owner"], wished or "a uid of its own", why)
 
 
 # what could forbid it
@@ -243,7 +279,7 @@ def touched(changes):
 
 
 def stands_in_the_way(context, changes):
-    """{docker, ports, memory, in_use} of the host, for those who are concerned.
+    """{docker, ports, memory, in_use, users, root} of the host, for those who are concerned.
 
     `ports` are wished for and used by something else, `in_use` is who has how many kernels,
     terminals and SSH connections open.
@@ -255,7 +291,7 @@ def stands_in_the_way(context, changes):
         seen = _person(context, name)["settings"]
         if seen is None and name in people:
             # Whoever lost the file has the container as it was wished, most likely.
-            seen = settings(people[name], told(context.options, context.row))
+            seen = settings(people[name], told(context.options, context.row), {})
         seen = seen or {}
         # One that was made before there were paths has none.
         place = (seen.get("address"), seen.get("base", "/"))
@@ -267,6 +303,8 @@ def stands_in_the_way(context, changes):
         "ports": [port for port in wished if port not in held and listening(context, port)],
         "memory": memory(context),
         "in_use": {},
+        "users": workspace_users.look(context, people)["taken"],
+        "root": workspace_users.unfit(context) if people else None,
     }
     for name in names:
         if name in ours:

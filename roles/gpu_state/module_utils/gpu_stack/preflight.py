@@ -1162,6 +1162,33 @@ def workspace_port(found, _changes, options, _row):
     ]
 
 
+def workspace_user(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    users = seen.get("users") or {}
+    return [
+        (
+            "user {0} of {1} {2}".format(people[name]["user"], name, users[name]),
+            "leave `user` of {0} out: the host gives each person a number of their own".format(
+                name
+            ),
+        )
+        for name in sorted(users)
+    ]
+
+
+def workspace_root(found, _changes, options, _row):
+    seen, _people = _workspaces(found, options)
+    if not seen.get("root"):
+        return []
+    return [
+        (
+            "the homes' root can't be root's alone: {0}".format(seen["root"]),
+            "name a directory in gpu_workspace_root that holds homes of workspaces and nothing "
+            "else, below directories that only root can write to",
+        )
+    ]
+
+
 def workspace_gpu(found, _changes, options, _row):
     _seen, people = _workspaces(found, options)
     there = len(found["gpus"])
@@ -1339,6 +1366,8 @@ RULES = (
     Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
     Rule("workspace-docker", gpu_workspace.NAME, True, workspace_docker),
     Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),
+    Rule("workspace-user", gpu_workspace.NAME, True, workspace_user),
+    Rule("workspace-root", gpu_workspace.NAME, True, workspace_root),
     Rule("workspace-gpu", gpu_workspace.NAME, True, workspace_gpu),
     Rule("workspace-memory", gpu_workspace.NAME, True, workspace_memory),
     Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),

@@ -1,0 +1,168 @@
+"""Whose uid is whose among the workspaces, and whether the host's accounts can get at the homes.
+
+A program that a container leaves in a home can run outside it as the account that has its uid on
+the host. So each person has a uid that no account has, and the homes' root is root's alone. The
+role's program gives the uids and records them; here no more than what differs is seen.
+"""
+
+import json
+import os
+import re
+import stat
+
+USERS = "/var/lib/gpu-workspace/users.json"
+ROOT = "/srv/gpu-workspaces"
+# Whom everybody was before each had a uid of their own.
+FORMER_USER = "1000:1000"
+PATIENCE = "20"
+# As the role's program has them: no directory for homes alone.
+SHARED_PLACES = frozenset(
+    "/" + one
+    for one in (
+        *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc"),
+        *("root", "run", "sbin", "srv", "sys", "tmp", "usr", "usr/local", "var", "var/lib"),
+        *("var/tmp", "var/lib/docker", "var/lib/gpu-workspace"),
+    )
+)
+
+
+def root_of(options):
+    return options.get("gpu_workspace_root") or ROOT
+
+
+def numbers(user):
+    """(uid, gid) of "uid:gid"; without a gid it is the same number."""
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)
+
+
+def accounts(context, wanted):
+    """{uid: name} of the host's accounts among these; its own file where getent does not answer."""
+    lines = (context.read("/etc/passwd") or "").splitlines()
+    if wanted:
+        command = ["timeout", PATIENCE, "getent", "passwd"]
+        lines += context.run([*command, *sorted(map(str, wanted))]).out.splitlines()
+    rows = [line.split(":") for line in lines]
+    known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
+    return {uid: known[uid] for uid in wanted if uid in known}
+
+
+def delegated(context, number):
+    """Whose user namespaces a uid or gid is for (/etc/subuid, /etc/subgid); None: nobody's."""
+    for path in ("/etc/subuid", "/etc/subgid"):
+        for line in (context.read(path) or "").splitlines():
+            match = re.match(r"([^:]+):(\d+):(\d+)$", line)
+            if match and 0 <= number - int(match.group(2)) < int(match.group(3)):
+                return "{0} ({1})".format(match.group(1), path)
+    return None
+
+
+def look(context, people):
+    """{users: {name: "uid:gid"}, taken: {name: why}, homes: {name: "uid:gid"}, root: mode}.
+
+    `users` has who has a uid of their own by now, `taken` whose wished one is not theirs to have;
+    `root` is None where the homes' root is root's alone, or not there.
+    """
+    found = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
+    recorded = _recorded(context)
+    said = {name: people[name].get("user") or "" for name in people}
+    asked = set(recorded.values()) | {numbers(said[name])[0] for name in said if said[name]}
+    homes = {name: _owner(context, name) for name in people}
+    asked |= {int(homes[name].split(":")[0]) for name in homes if homes[name]}
+    known = accounts(context, asked)
+    for name in people:
+        if homes[name]:
+            uid = int(homes[name].split(":")[0])
+            found["homes"][name] = {"owner": homes[name], "account": known.get(uid)}
+        uid = recorded.get(name)
+        if said[name]:
+            found["users"][name] = "{0}:{1}".format(*numbers(said[name]))
+            why = taken(context, said[name], known)
+            if why:
+                found["taken"][name] = why
+        elif uid is not None and uid not in known and not delegated(context, uid):
+            found["users"][name] = "{0}:{0}".format(uid)
+    return found
+
+
+def _recorded(context):
+    try:
+        found = json.loads(context.read(USERS) or "{}")
+    except ValueError:
+        return {}
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {name: uid for name, uid in pairs if isinstance(uid, int)}
+
+
+def _owner(context, name):
+    """ "uid:gid" of a home; None where there is none, or it is something else."""
+    seen = context.lstat("{0}/{1}".format(root_of(context.options), name))
+    if seen is None or not stat.S_ISDIR(seen.st_mode):
+        return None
+    return "{0.st_uid}:{0.st_gid}".format(seen)
+
+
+def _root(context):
+    """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
+    seen = context.stat(root_of(context.options))
+    mode = seen and stat.S_IMODE(seen.st_mode)
+    if seen is None or (mode == 0o700 and seen.st_uid == os.geteuid()):
+        return None
+    return "mode {0:04o} of uid {1}".format(mode, seen.st_uid)
+
+
+def taken(context, user, known):
+    """Why nobody may work as `user`, or None. Root says of itself what it is: "0:0"."""
+    uid, gid = numbers(user)
+    if uid == 0:
+        return None
+    if uid in known:
+        return "is {0}, an account of this host".format(known[uid])
+    holder = delegated(context, uid) or delegated(context, gid)
+    if holder:
+        return "is among the numbers that {0} has for containers".format(holder)
+    for line in (context.read("/etc/passwd") or "").splitlines():
+        row = line.split(":")
+        if len(row) > 3 and row[3] == str(gid):
+            return "has the group of {0}, an account of this host".format(row[0])
+    # 100 is `users`, which gives no rights; the others of the system (docker, sudo, disk) do.
+    return "has a group of the system" if gid < 1000 and gid != 100 else None
+
+
+def unfit(context):
+    """Why a directory can't be the homes' root, which root alone enters; None where it can."""
+    root = root_of(context.options)
+    for path in (root, context.resolve(root) or root):
+        if path.rstrip("/") in SHARED_PLACES or path == "/":
+            return "{0} holds more than homes, and nobody else could use it".format(path)
+        for line in (context.read("/etc/passwd") or "").splitlines():
+            home = line.split(":")[5] if line.count(":") == 6 else ""
+            if (home.rstrip("/") + "/").startswith(path.rstrip("/") + "/"):
+                return "{0} is in it, the home of {1}".format(home, line.split(":")[0])
+        parent = path.rstrip("/")
+        while parent != "/":
+            parent = os.path.dirname(parent)
+            why = _writable(context, parent)
+            if why:
+                return why
+    return None
+
+
+def _writable(context, path):
+    """Who else than root can rename what is in a directory; None: nobody, or it is not there."""
+    seen = context.lstat(path)
+    if seen is None:
+        return None
+    if seen.st_uid not in (0, os.geteuid()):
+        return "{0} belongs to uid {1}, who could replace what is in it".format(path, seen.st_uid)
+    if stat.S_ISLNK(seen.st_mode) or seen.st_mode & stat.S_ISVTX:
+        return None
+    if seen.st_mode & stat.S_IWOTH or (seen.st_mode & stat.S_IWGRP and seen.st_gid):
+        mode = stat.S_IMODE(seen.st_mode)
+        return "{0} has mode {1:04o}: others can replace what is in it".format(path, mode)
+    return None
+
+
+def scratch(person):
+    """The volumes that somebody can write to: their owners stay who they are."""
+    return [one["path"] for one in person.get("volumes") or [] if one.get("writable")]
