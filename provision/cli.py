@@ -36,6 +36,7 @@ from provision import (
     locking,
     matrix,
     mirrors,
+    nvidia,
     resolve,
     rollback,
     run,
@@ -570,6 +571,7 @@ def render(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
     locks.check_fits(made, fleet, where=str(project / "lock.yml"))
+    nvidia.check_locked_keys(made.stacks, where=str(project / "lock.yml"))
     files = render_tree(made, shipped.read())
     if check:
         what = tree.difference(project, files)

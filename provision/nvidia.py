@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from debian.arfile import ArError
 from debian.debfile import DebError, DebFile
@@ -22,7 +23,7 @@ from provision import downloads, indices, openpgp
 from provision.catalog import Catalog, ContainerToolkitRow, DriverRow, NvidiaSourceRow
 from provision.errors import InputError
 from provision.indices import Fetch, GoneError
-from provision.mirrors import Mirrors, key_fingerprints
+from provision.mirrors import Mirrors
 from provision.packages import Package, Repository, Runfile, Source, parse
 
 _DEB = b"!<arch>\n"
@@ -139,9 +140,8 @@ class Reader:
                 where=url,
                 expected="InRelease, or Release and Release.gpg, in /var/cuda-repo-*",
             )
-        signed_by = [one for text in keys.values() for one in key_fingerprints(text)]
         text, signers = indices.verified(
-            files, keys, signed_by, where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
+            files, keys, list(keys), where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
         )
         until = indices.release_field(text, "Valid-Until")
         if until and parsedate_to_datetime(until) < datetime.now(timezone.utc):
@@ -179,10 +179,9 @@ class Reader:
         for name, data in inside.items():
             if not name.endswith((".pub", ".gpg", ".asc")) or name == "Release.gpg":
                 continue
-            text = openpgp.as_armored(data, where=f"{url} {name}")
-            for fingerprint in key_fingerprints(text):
-                if row.signed_by is None or fingerprint in row.signed_by:
-                    found[fingerprint] = text
+            for key in openpgp.read(data, where=f"{url} {name}"):
+                if row.signed_by is None or key.fingerprint in row.signed_by:
+                    found[key.fingerprint] = key.armored
         if not found:
             raise InputError(
                 "the installer has not the key that should sign it",
@@ -195,7 +194,30 @@ class Reader:
 
     def _own_key(self) -> dict[str, str]:
         text = self.mirrors.nvidia_key
-        return dict.fromkeys(key_fingerprints(text), text)
+        found = openpgp.read(text.encode(), where="--nvidia-key") if text else []
+        return {key.fingerprint: key.armored for key in found}
+
+
+def check_locked_keys(stacks: Mapping[str, Mapping[str, Any]], *, where: str) -> None:
+    """A repository's key in a lock is its pinned key alone. InputError names the repository.
+
+    An older lock can hold a key file as it was served, with another key behind the pinned one.
+    """
+    for parts in stacks.values():
+        for part in parts.values():
+            for word in ("repository", "installer"):
+                one = part.get(word) or {}
+                if "key" not in one:
+                    continue
+                found = openpgp.read(one["key"].encode(), where=f"{where}, key of {one['url']}")
+                if not {key.fingerprint for key in found} <= set(one["fingerprints"]):
+                    raise InputError(
+                        "a repository's key in the lock is not the pinned one alone",
+                        where=f"{where}, {one['url']}",
+                        got=", ".join(key.fingerprint for key in found),
+                        expected=" and ".join(one["fingerprints"]),
+                        hint="`provision lock` reads it again",
+                    )
 
 
 def _repository(
@@ -212,26 +234,24 @@ def _repository(
     first = next(iter(files.values()))
     date = indices.release_field(text, "Date")
     source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(first).hexdigest())
-    # The key that signed: a file with others besides would let those sign for the hosts too.
+    # The key that signed, alone: any other in the hosts' file could sign for them too.
     key = keys[signers[0]]
-    mine = tuple(one for one in signers if keys[one] == key)
-    return Repository(url, "/", key, mine, tuple(packages), source, sha256, directory)
+    return Repository(url, "/", key, (signers[0],), tuple(packages), source, sha256, directory)
 
 
 def _pinned(data: bytes, fingerprint: str, where: str) -> str:
     """A key file, armored, of just the key with this fingerprint. InputError for another."""
     _check_no_page(data, where)
-    text = openpgp.as_armored(data, where=where)
-    found = key_fingerprints(text)
-    if found != [fingerprint]:
+    found = openpgp.read(data, where=where)
+    if [key.fingerprint for key in found] != [fingerprint]:
         raise InputError(
             "the key is not the one that is known as NVIDIA's",
             where=where,
-            got=f"fingerprint {' and '.join(found)}",
+            got=f"fingerprint {' and '.join(key.fingerprint for key in found)}",
             expected=f"fingerprint {fingerprint}",
             hint=MIRROR_HINT,
         )
-    return text
+    return found[0].armored
 
 
 def _check_no_page(data: bytes, where: str) -> None:
