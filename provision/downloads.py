@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from provision.errors import InputError, MachineError
@@ -32,9 +33,12 @@ def file_of(
 ) -> tuple[Path, str]:
     """The file at a URL and its SHA-256, from the cache or the network.
 
-    With `sha256` just that file, else what comes; `begins` is what it must begin with, so that a
-    login page is not taken for a package. InputError for another file, MachineError without one.
+    With `sha256` just that file, else what comes, by HTTPS alone: the hash of what came is what
+    hosts will believe. `begins` is what it must begin with, so that a login page is not taken for a
+    package. InputError for another file, MachineError without one.
     """
+    if not sha256:
+        _check_secure(url, url)
     name = Path(urlsplit(url).path).name
     folder = cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
     file = folder / name
@@ -45,7 +49,7 @@ def file_of(
     part = folder / f".{name}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _fetch(url, part, name, progress)
+        _fetch(url, part, name, progress, secure=not sha256)
         found = digest(part)
         _check(part, url, begins, sha256, found)
         part.replace(file)
@@ -66,6 +70,29 @@ def digest(file: Path) -> str:
         while chunk := stream.read(_CHUNK):
             sha.update(chunk)
     return sha.hexdigest()
+
+
+class _SecureRedirections(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection that leaves HTTPS, be it one of several."""
+
+    def redirect_request(self, req: urllib.request.Request, *args: Any) -> Any:
+        """The request that goes on, as the base class has it; the new address comes last."""
+        _check_secure(args[-1], req.full_url)
+        return super().redirect_request(req, *args)
+
+
+def _check_secure(url: str, asked: str) -> None:
+    """InputError for an address that anybody on the way can answer; this machine's own is none."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return
+    raise InputError(
+        "a file whose hash is not known yet can't be taken over plain HTTP",
+        where=asked,
+        got=f"a redirection to {url}" if url != asked else url,
+        expected="https://, or the file's hash (driver_sha256 in gpu_stack for a driver's .run)",
+        hint="whoever is in between could send another file, and the lock would have hosts run it",
+    )
 
 
 def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None:
@@ -95,12 +122,14 @@ def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None
         )
 
 
-def _fetch(url: str, part: Path, name: str, progress: Callable[[str], None]) -> None:
+def _fetch(
+    url: str, part: Path, name: str, progress: Callable[[str], None], *, secure: bool
+) -> None:
     """Brings `part` to its full length; what a broken connection left is gone on with."""
     mark = part.with_suffix(".mark")
     for left in reversed(range(_TRIES)):
         try:
-            if _go_on(url, part, mark, name, progress):
+            if _go_on(url, part, mark, name, progress, secure=secure):
                 mark.unlink(missing_ok=True)
                 return
         except urllib.error.HTTPError as error:
@@ -128,8 +157,16 @@ def _fetch(url: str, part: Path, name: str, progress: Callable[[str], None]) -> 
     )
 
 
-def _go_on(url: str, part: Path, mark: Path, name: str, progress: Callable[[str], None]) -> bool:
-    """Reads on from what is there; is it whole now?
+def _go_on(
+    url: str,
+    part: Path,
+    mark: Path,
+    name: str,
+    progress: Callable[[str], None],
+    *,
+    secure: bool,
+) -> bool:
+    """Reads on from what is there; is it whole now? With `secure` no redirection leaves HTTPS.
 
     `mark` names the file that was begun (its ETag or date), for two files must not become one.
     """
@@ -138,7 +175,8 @@ def _go_on(url: str, part: Path, mark: Path, name: str, progress: Callable[[str]
     if there:
         request.add_header("Range", f"bytes={there}-")
         request.add_header("If-Range", mark.read_text(encoding="utf-8"))
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+    opener = urllib.request.build_opener(*([_SecureRedirections] if secure else []))
+    with opener.open(request, timeout=_TIMEOUT) as answer:
         if answer.status != 206:
             there = 0
         length = answer.headers.get("Content-Length")
