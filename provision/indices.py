@@ -18,6 +18,8 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from provision.catalog import Archive, PlatformRow
@@ -136,6 +138,41 @@ def verified(
     return text, pinned
 
 
+# A copy of an archive as it was on one day, which its address names, and archives of releases that
+# get no updates: what lies there has expired, and is what was asked for.
+_SNAPSHOT = re.compile(
+    r"/\d{8}T\d{6}Z(/|$)|^https?://(archive\.debian\.org|old-releases\.ubuntu\.com)/"
+)
+SNAPSHOTS = "a snapshot is known by the time in its address (.../20261121T000000Z)"
+
+
+def is_snapshot(url: str) -> bool:
+    """Is this the address of an archive that stands still on purpose?"""
+    return bool(_SNAPSHOT.search(url))
+
+
+def check_valid(text: str, *, where: str, hint: str) -> None:
+    """InputError for a Release whose `Valid-Until` has passed.
+
+    The signature of an old index holds for ever: without its date, whoever answers a plain HTTP
+    request could keep a lock at packages with known holes. Debian's suites without updates have no
+    such field.
+    """
+    until = release_field(text, "Valid-Until")
+    try:
+        expired = bool(until) and parsedate_to_datetime(until) < datetime.now(timezone.utc)
+    except (ValueError, TypeError):
+        expired = True
+    if expired:
+        raise InputError(
+            "the index has expired",
+            where=where,
+            got=f"Valid-Until: {until}",
+            expected="one that is still valid",
+            hint=hint,
+        )
+
+
 def release_field(text: str, name: str) -> str:
     """One single-line field of a Release file."""
     found = re.search(rf"^{re.escape(name)}: *(.*)$", text, re.MULTILINE)
@@ -241,6 +278,12 @@ def _read_suite(
     progress(f"{archive.label}: InRelease")
     raw = get(f"{base}/InRelease")
     text, pinned = verify(raw, archive.model_copy(update={"url": url}), keys)
+    if not is_snapshot(url):
+        check_valid(
+            text,
+            where=f"{base}/InRelease",
+            hint=f"a mirror that no longer follows, or a proxy that keeps old files? {SNAPSHOTS}",
+        )
     known = checksums(text)
     for component in archive.components:
         folder = f"{component}/binary-{platform.package_architecture}"

@@ -11,8 +11,6 @@ import hashlib
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -143,15 +141,7 @@ class Reader:
         text, signers = indices.verified(
             files, keys, list(keys), where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
         )
-        until = indices.release_field(text, "Valid-Until")
-        if until and parsedate_to_datetime(until) < datetime.now(timezone.utc):
-            raise InputError(
-                "the index has expired",
-                where=url,
-                got=f"Valid-Until: {until}",
-                expected="one that is still valid",
-                hint="a mirror that no longer follows?",
-            )
+        indices.check_valid(text, where=url, hint="a mirror that no longer follows?")
         return text, signers
 
     def _index(self, text: str, url: str) -> str:

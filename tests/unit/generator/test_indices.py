@@ -254,6 +254,66 @@ def test_a_suite_that_cannot_be_reached_is_not_gone(platform: PlatformRow, tmp_p
     assert gone == []
 
 
+def signed(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    """What is signed says this too."""
+    before = indices.verify
+
+    def verify(*arguments: Any) -> tuple[str, list[str]]:
+        text, pinned = before(*arguments)
+        return f"{field}\n{text}", pinned
+
+    monkeypatch.setattr(indices, "verify", verify)
+
+
+@pytest.mark.parametrize("until", ["Sat, 08 Aug 2026 09:16:30 UTC", "some day"])
+def test_an_index_that_has_expired_is_refused(
+    platform: PlatformRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: str
+) -> None:
+    """An old InRelease of an archive that is plain HTTP was taken, with the holes of its time."""
+    signed(monkeypatch, f"Valid-Until: {until}")
+    with pytest.raises(InputError, match="the index has expired") as caught:
+        indices.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
+    assert caught.value.where == f"{BASE}/InRelease"
+    assert caught.value.got == f"Valid-Until: {until}"
+
+
+@pytest.mark.parametrize(
+    "field", ["Valid-Until: Thu, 28 Nov 2999 00:53:02 UTC", "Suite: oldstable"]
+)
+def test_an_index_that_is_valid_or_never_expires_is_read(
+    platform: PlatformRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """Debian's main suites, and all of a release that gets no updates, have no such field."""
+    signed(monkeypatch, field)
+    found = indices.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
+    assert [p.name for p in found.packages] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("url", "taken"),
+    [
+        ("https://snapshot.debian.org/archive/debian/20260801T000000Z", True),
+        ("http://snapshot.test/archive/debian/20260801T000000Z", True),
+        ("https://snapshot.ubuntu.com/ubuntu/20260801T000000Z", True),
+        ("http://archive.debian.org/debian", True),
+        ("http://old-releases.ubuntu.com/ubuntu", True),
+        ("http://archive.debian.org.mirror.test/debian", False),
+        ("http://mirror.test/20260801", False),
+    ],
+)
+def test_a_snapshot_that_the_user_names_has_expired_on_purpose(
+    platform: PlatformRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, taken: bool
+) -> None:
+    signed(monkeypatch, "Valid-Until: Sat, 08 Aug 2026 09:16:30 UTC")
+    archive = platform.archives[0].model_copy(update={"url": url})
+    row = platform.model_copy(update={"archives": [archive]})
+    if taken:
+        assert indices.read(row, {}, cache=tmp_path, get=Places(files(url))).packages
+    else:
+        with pytest.raises(InputError, match="expired"):
+            indices.read(row, {}, cache=tmp_path, get=Places(files(url)))
+
+
 @pytest.mark.parametrize(("code", "gone"), [(404, True), (410, True), (503, False)])
 def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, gone: bool) -> None:
     def answer(url: str, **_k: Any) -> None:
