@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -660,6 +661,9 @@ def _same_place() -> bool:
 
 def _no_report(outcome: run.Outcome, words: str) -> ProvisionError:
     """Ansible ended before it saw a host."""
+    unmatched = re.search(r"--limit matches no host of the inventory: (.*)\. No host", words)
+    if unmatched is not None:
+        return discover.unmatched_limit(unmatched[1])
     lines = [line for line in words.splitlines() if line.strip()]
     error = InputError(
         "Ansible ended before it reached a host",

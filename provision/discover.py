@@ -81,11 +81,14 @@ def ask(
 ) -> tuple[dict[str, Seen], dict[str, str]]:
     """What the hosts answered, and why the others did not; in the order of `hosts`.
 
-    InputError where Ansible can't even begin, and where `limit` leaves no host.
+    InputError where Ansible can't even begin, and where `limit` or a part of it has no host.
     """
     if limit:
         arguments = run.sourced(sources, vault_password_file)
         done = run.ansible(project, ["all", *arguments, "--limit", limit, "--list-hosts"])
+        ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", done.stderr)
+        if ignored:
+            raise unmatched_limit(", ".join(ignored))
         meant = {line.strip() for line in done.stdout.splitlines() if line.startswith("    ")}
         hosts = [host for host in hosts if host in meant]
         if not hosts:
@@ -110,6 +113,16 @@ def ask(
         else:
             failed[host] = fault or f"it did not answer what it was asked: {_words(text)}"
     return seen, failed
+
+
+def unmatched_limit(names: str) -> InputError:
+    """The refusal of a --limit of which parts match nothing; Ansible would go on without them."""
+    return InputError(
+        "--limit names what the inventory does not have; no host was touched",
+        got=names,
+        expected="hosts, groups or patterns that match a host",
+        hint="`ansible-inventory -i lab --graph` lists the hosts and groups",
+    )
 
 
 def _said(result: Mapping[str, Any] | None) -> tuple[str, str]:

@@ -8,8 +8,10 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
 from stub_tree import Tree, change, plan
 
+from provision.cli import _no_report
 from provision.run import Options, find_program, run_playbook
 
 
@@ -31,6 +33,26 @@ def test_a_plan_is_drift_and_changes_nothing(tree: Tree) -> None:
     assert host["status"] == "drift"
     assert host["components"] == {}
     assert tree.report()["mode"] == "check"
+
+
+@pytest.mark.parametrize("limit", ["gpu01,gpu09", "gpu01:!gpu09", "gpu01,rack*", "gpu01,gpu09[0]"])
+def test_a_limit_of_which_a_part_matches_nothing_is_refused(tree: Tree, limit: str) -> None:
+    """A nightly job with a renamed host in its --limit exited 0 without a word."""
+    tree.answers("gpu01", plan())
+    run_playbook(tree.path)
+    before = (tree.path / "report" / "report.json").read_bytes()
+    outcome = run_playbook(tree.path, Options(limit=limit))
+    assert (outcome.ansible_exit, outcome.exit_code, outcome.report) == (5, 2, None)
+    error = _no_report(outcome, outcome.log.read_text(encoding="utf-8"))
+    assert error.exit_code == 2
+    assert error.got == limit.replace(":", ",").split(",")[1]
+    assert (tree.path / "report" / "report.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("limit", ["gpu01", "gpu", "all,!gpu01", "gpu0*", "~gpu\\d+", "gpu[0]"])
+def test_a_limit_that_matches_is_taken(tree: Tree, limit: str) -> None:
+    tree.answers("gpu01", plan())
+    assert run_playbook(tree.path, Options(limit=limit)).ansible_exit != 5
 
 
 def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tree) -> None:
