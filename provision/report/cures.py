@@ -7,17 +7,19 @@ reason; "log in by hand" would leave a person with ssh's page of warnings.
 from __future__ import annotations
 
 import re
+import shlex
 
 # (what ssh says, what to do). ssh(1)'s own words, the same since OpenSSH 6; the first that fits.
 RULES = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|host key for .* has changed",
-        "if the host was reinstalled, forget its old key: ssh-keygen -R {address}; then log in "
-        "once by hand and compare the new one",
+        "if the host was reinstalled, forget its old key: ssh-keygen{file} -R {address}; then log "
+        "in once by hand{option} and compare the new one",
     ),
     (
         r"Host key verification failed|No \S+ host key is known",
-        "log in once by hand (ssh {address}), compare the host's key and say yes; then run again",
+        "log in once by hand (ssh {address}), compare the host's key and say yes; then run again. "
+        "Where ansible_ssh_common_args names a UserKnownHostsFile, log in with that option too",
     ),
     (
         r"Permission denied",
@@ -40,7 +42,13 @@ RULES = (
 FALLBACK = "log in by hand, as the inventory says; then run again"
 
 # Ansible quotes the address it tried; ssh itself names it in other words.
-_ADDRESS = re.compile(r'remote host "([^"]+)"|connect to host (\S+) port|via ssh: (\S+)@')
+_ADDRESS = re.compile(
+    r'[Hh]ost key for (\S+) has changed|remote host "([^"]+)"|connect to host (\S+) port|'
+    r"via ssh: (\S+)@"
+)
+# The line of the file with the old key: the inventory may have a known_hosts of its own, and
+# without its name ssh-keygen would look into the user's.
+_KNOWN_HOSTS = re.compile(r"Offending \S+ key in (.+?):\d+")
 
 
 def unreachable(message: str) -> str:
@@ -49,5 +57,19 @@ def unreachable(message: str) -> str:
         if re.search(words, message):
             found = _ADDRESS.search(message)
             address = next((part for part in found.groups() if part), "") if found else ""
-            return cure.format(address=address or "HOST")
+            return cure.format(address=_quoted(address or "HOST"), **_known_hosts(message))
     return FALLBACK
+
+
+def _known_hosts(message: str) -> dict[str, str]:
+    """The options that name the file of known hosts which ssh has read; "" for the user's own."""
+    match = _KNOWN_HOSTS.search(message)
+    if match is None or match[1].endswith("/.ssh/known_hosts"):  # the user's own, ssh's default
+        return {"file": "", "option": ""}
+    path = _quoted(match[1].strip())
+    return {"file": f" -f {path}", "option": f" (ssh -o UserKnownHostsFile={path})"}
+
+
+def _quoted(word: str) -> str:
+    """For a shell; `[192.0.2.1]:2222` is a pattern there."""
+    return word if word == "HOST" else shlex.quote(word)

@@ -123,6 +123,18 @@ def test_an_unreachable_host_has_sshs_words_and_no_gpus() -> None:
     assert "gpu_state" not in text
 
 
+# What OpenSSH 9.2 says, behind Ansible's words, of a host whose key is not the one in the file.
+CHANGED = """\
+Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+Add correct host key in {file} to get rid of this message.
+Offending ED25519 key in {file}:1
+  remove with:
+  ssh-keygen -f "{file}" -R "[192.0.2.1]:2222"
+Host key for [192.0.2.1]:2222 has changed and you have requested strict checking.
+Host key verification failed."""
+
+
 @pytest.mark.parametrize(
     ("said", "cure"),
     [
@@ -136,6 +148,15 @@ def test_an_unreachable_host_has_sshs_words_and_no_gpus() -> None:
             "over ssh: @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification "
             "failed.",
             "forget its old key: ssh-keygen -R 10.0.0.9;",
+        ),
+        (
+            CHANGED.format(file="/srv/my lab/known_hosts"),
+            "forget its old key: ssh-keygen -f '/srv/my lab/known_hosts' -R '[192.0.2.1]:2222'; "
+            "then log in once by hand (ssh -o UserKnownHostsFile='/srv/my lab/known_hosts') and",
+        ),
+        (
+            CHANGED.format(file="/home/ada/.ssh/known_hosts"),
+            "forget its old key: ssh-keygen -R '[192.0.2.1]:2222'; then log in once by hand and",
         ),
         ("lab@10.0.0.9: Permission denied (publickey).", "ssh-copy-id HOST"),
         ("ssh: connect to host 192.0.2.11 port 22: No route to host", "nothing answers"),
