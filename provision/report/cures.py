@@ -42,9 +42,11 @@ RULES = (
 FALLBACK = "log in by hand, as the inventory says; then run again"
 
 # Ansible quotes the address it tried; ssh itself names it in other words.
-_ADDRESS = re.compile(
-    r'[Hh]ost key for (\S+) has changed|remote host "([^"]+)"|connect to host (\S+) port|'
-    r"via ssh: (\S+)@"
+_ADDRESSES = (
+    r"[Hh]ost key for (\S+) has changed",
+    r'remote host "([^"]+)"',
+    r"connect to host (\S+) port",
+    r"via ssh: [^\s@]+@([^\s:]+)",
 )
 # The line of the file with the old key: the inventory may have a known_hosts of its own, and
 # without its name ssh-keygen would look into the user's.
@@ -55,8 +57,8 @@ def unreachable(message: str) -> str:
     """The cure for a host that was unreachable with this message of Ansible's or ssh's."""
     for words, cure in RULES:
         if re.search(words, message):
-            found = _ADDRESS.search(message)
-            address = next((part for part in found.groups() if part), "") if found else ""
+            matches = (re.search(pattern, message) for pattern in _ADDRESSES)
+            address = next((match[1] for match in matches if match), "")
             return cure.format(address=_quoted(address or "HOST"), **_known_hosts(message))
     return FALLBACK
 
