@@ -27,7 +27,7 @@ import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from provision import catalog
+from provision import catalog, locales
 from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError
 from provision.sources import Sources
@@ -88,7 +88,7 @@ _TENSORFLOW = re.compile(
     r"^(tensorflow|tf-nightly|intel-tensorflow)(-(cpu|gpu|intel|rocm|macos))?$"
 )
 _LITERAL = re.compile(r"\{\{|\{%|\{#")
-_VERSION = re.compile(r"^\d+(\.\d+){0,3}$")
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
 
 
 class OptionRule(Protocol):
@@ -194,7 +194,13 @@ def read_export(
     environment.setdefault("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "1")
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=cwd,
+            env=locales.with_utf8(environment),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
     except FileNotFoundError:
         raise MachineError(
@@ -206,6 +212,9 @@ def read_export(
             "Ansible cannot read this inventory",
             where=", ".join(sources),
             got=_ansible_words(done.stderr),
+            hint="--vault-password-file FILE opens what Ansible Vault keeps"
+            if "vault" in done.stderr.lower()
+            else "",
         )
     try:
         data = json.loads(done.stdout)
@@ -519,6 +528,7 @@ def _platform(value: Any, where: str) -> str:
     """The id of a platform of the catalog; "" and null take back what a group says."""
     if value is None or value == "":
         return ""
+    _refuse_vaulted(value, PLATFORM, where)
     if _is_ansibles(value):
         raise _no_template(where, PLATFORM, "debian12")
     ids = [row.id for row in catalog.load().platforms]
@@ -537,6 +547,7 @@ def _models(value: Any, where: str) -> tuple[str, ...]:
     """Names or PCI ids of GPUs that the catalog knows; an empty list takes back a group's."""
     if value is None or value == []:
         return ()
+    _refuse_vaulted(value, MODELS, where)
     if _is_ansibles(value):
         raise _no_template(where, MODELS, '["Tesla T4"]')
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
@@ -555,6 +566,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
     """The literal mapping `gpu_stack`, checked."""
     if isinstance(value, str) and _LITERAL.search(value):
         raise _no_template(where, WISH)
+    _refuse_vaulted(value, WISH, where)
     if not isinstance(value, Mapping):
         raise InputError(
             "gpu_stack is a mapping",
@@ -778,7 +790,7 @@ def _text(value: Any, key: str, where: str) -> str:
         )
     if _LITERAL.search(value):
         raise _no_template(where, key)
-    if not _VERSION.match(value):
+    if not _VERSION.fullmatch(value):
         raise InputError(
             f"{key} is not a version", where=where, got=repr(value), expected='digits as in "2.9"'
         )
@@ -795,6 +807,24 @@ def _no_template(where: str, key: str, example: str = "") -> InputError:
         if example
         else "write the version itself, in the group or host that should have it",
     )
+
+
+def _refuse_vaulted(value: Any, key: str, where: str) -> None:
+    """InputError where a value, or one within it, is kept by Ansible Vault."""
+    if isinstance(value, list):
+        for one in value:
+            _refuse_vaulted(one, key, where)
+    elif isinstance(value, Mapping):
+        if "__ansible_vault" in value:
+            raise InputError(
+                f"{key} is vaulted; it stands in the clear, since lock.yml and each host's receipt "
+                "show it",
+                where=where,
+                expected='a literal, like "2.9"',
+                hint="write it without the vault: it is no secret",
+            )
+        for inner, one in value.items():
+            _refuse_vaulted(one, str(inner), where)
 
 
 class _Slips(dict[str, str]):

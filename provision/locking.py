@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from provision import indices, kept
+from provision import indices, inventory, kept
 from provision import lock as locks
 from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
@@ -25,6 +25,7 @@ from provision.nvidia import Reader
 from provision.packages import Indices, upstream
 from provision.resolve import Choice, Stack, explain, resolve_fleet
 from provision.twin import Twin
+from provision.values import Wish
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _made(
     texts: dict[str, str] = {}
     lost: list[str] = []
     locked = kept.by_stack(chosen, before)
-    for stack in (one for choice in chosen for one in locks.stacks_of(choice)):
+    for choice, stack in ((c, one) for c in chosen for one in locks.stacks_of(c)):
         if stack.id in texts:
             continue
         reader.progress(f"wheels of TensorFlow {stack.tensorflow}")
@@ -178,6 +179,7 @@ def _made(
             text = indices.requirements(locks.wanted(stack), constraints, prefer=wanted, **asked)
         except UnsatisfiableError as error:
             if twin is None or stack.id != pinned:
+                error.where = f"{_place(fleet, choice.wish)}{error.where}"
                 raise
             raise _unavailable(twin, _absent(wanted, asked), error) from None
         texts[stack.id] = kept.same_hashes(text, locked.get(stack.id), where=stack.platform.title)
@@ -195,6 +197,14 @@ def _made(
     elif not upgrade.everything:
         notes += _newer(made, chosen, found, texts)
     return Made(made, tuple(notes), (*gone, *dict.fromkeys(lost)))
+
+
+def _place(fleet: Fleet, wish: Wish) -> str:
+    """`lab/group_vars/gpu.yml:7: ` of the first host's wish, or ""."""
+    owners = (fleet.owners.get(host, "") for host, one in fleet.hosts.items() if one == wish)
+    owner = next(owners, "")
+    place = fleet.sources.where(inventory.WISH, near=owner)
+    return f"{place}: " if place else ""
 
 
 def _newer(

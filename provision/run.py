@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from provision import locales
 from provision.errors import DriftError, HostError, InputError, MachineError, ProvisionError
 from provision.report import Report, exit_code, load
 
@@ -255,7 +256,7 @@ def environment(tree: Path) -> dict[str, str]:
     found.pop("PROVISION_REPORT_DIR", None)
     # The callback's own table is for people who run ansible-playbook themselves.
     found["PROVISION_LIVE"] = "1"
-    return found
+    return locales.with_utf8(found)
 
 
 def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -274,7 +275,8 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
             },
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     except OSError as error:

@@ -19,9 +19,11 @@ ALLOWED: dict[str, set[str]] = {
     "yaml_c": set(),
     "inputs": {"errors", "yaml_c"},
     "lockshape": set(),
+    "locales": {"errors"},
+    "ending": {"errors"},
     "catalog": {"errors", "values", "yaml_c"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
-    "inventory": {"errors", "values", "catalog", "sources"},
+    "inventory": {"errors", "values", "catalog", "locales", "sources"},
     # Where a word stands in the inventory's files.
     "sources": set(),
     "discover": {"errors", "values", "catalog", "inputs", "inventory", "run", "yaml_c"},
@@ -51,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "twin": {"errors", "values", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.
     "locking": {
-        *("errors", "catalog", "inventory", "resolve", "packages"),
+        *("errors", "values", "catalog", "inventory", "resolve", "packages"),
         *("indices", "lock", "kept", "twin", "mirrors", "nvidia"),
     },
     "packages": {"errors", "values", "catalog"},
@@ -61,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "doctor": {"shipped", "report"},
     "tree": {"errors", "inputs"},
     "report": {"__init__", "errors", "inputs"},
-    "run": {"errors", "report"},
+    "run": {"errors", "locales", "report"},
     "verify": set(),
     "locallab": {"__init__", "errors"},
 }

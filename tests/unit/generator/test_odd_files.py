@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from provision import cli, inventory
 from provision import lock as locks
-from provision.errors import InputError
+from provision.errors import InputError, UnsatisfiableError
 from tests.unit.generator import recorded
 
 Command = Callable[..., Result]
@@ -103,3 +104,53 @@ def test_a_platform_that_this_version_does_not_know_is_refused(
     error = refused(command("lock"))
     assert error.where.startswith(str(path))
     assert error.hint == "remove it, then `provision discover`"
+
+
+def test_wheels_that_clash_are_refused_with_the_place_of_the_wish(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`packages: ["numpy>=2"]` with TensorFlow 2.9 was refused without file and line."""
+    (tmp_path / "lab" / "hosts.yml").write_text(
+        "all:\n  hosts:\n    gpu01:\n      gpu_stack: {tensorflow: '2.9'}\n"
+    )
+
+    def clash(*_a: object, **_k: object) -> str:
+        raise UnsatisfiableError("the index has no set of wheels that fits", where="numpy>=2")
+
+    monkeypatch.setattr("provision.indices.requirements", clash)
+    error = command("lock").exception
+    assert isinstance(error, UnsatisfiableError)
+    assert error.where == f"{tmp_path}/lab/hosts.yml:4: numpy>=2"
+
+
+VAULTED = {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n6234\n"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "word"),
+    [
+        ({"tensorflow": VAULTED}, "tensorflow"),
+        (VAULTED, "gpu_stack"),
+        ({"cudnn": {"version": "8.1", "sha256": VAULTED}}, "sha256"),
+        ({"tensorflow": "2.9", "packages": ["x", VAULTED]}, "packages"),
+        ({"tensorflow": "2.9", "beside": [{"tensorflow": VAULTED}]}, "tensorflow"),
+    ],
+)
+def test_a_vaulted_version_is_called_that(wish: Any, word: str) -> None:
+    """It "is not a version", and the cipher text was shown."""
+    with pytest.raises(InputError, match=f"^lab: {word} is vaulted") as caught:
+        inventory.parse_wish(wish, where="lab")
+    assert "ANSIBLE_VAULT" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["2.9\n", "2.9 ", "\n2.9", "2.\u0669", "\uff12.9", ""])
+def test_a_version_is_digits_and_dots_and_nothing_else(version: str) -> None:
+    with pytest.raises(InputError, match="is not a version"):
+        inventory.parse_wish({"tensorflow": version}, where="lab")
+
+
+def test_a_vaulted_file_is_refused_with_the_option_that_opens_it(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n6234\n")
+    with pytest.raises(InputError) as caught:
+        inventory.read_export([str(tmp_path / "hosts.yml")], cwd=tmp_path)
+    assert "--vault-password-file FILE" in caught.value.hint
