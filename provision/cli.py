@@ -15,13 +15,14 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from provision import (
@@ -29,6 +30,7 @@ from provision import (
     catalog,
     discover,
     doctor,
+    ending,
     inputs,
     inventory,
     kept,
@@ -1421,14 +1423,26 @@ def show_catalog(
     for line in found:
         cells = [f"[{styles[c.how]}]{escape(matrix.shown(c))}[/]" for c in line.cells]
         table.add_row(line.patch, line.pythons, line.cuda, line.cudnn, line.driver, *cells)
-    # A table that is cut is of no use: a pipe gets all of it.
+    # A table that is cut is of no use: a pipe gets all of it, a narrow terminal a list.
     wide = out if out.is_terminal else Console(width=240, highlight=False)
-    wide.print(table)
+    if Measurement.get(wide, wide.options.update(max_width=999), table).minimum <= wide.width:
+        wide.print(table)
+    else:
+        _tell_catalog(found, list(titles.values()))
     for one in words:
         last = f" to {one.driver_last}" if one.driver_last else " or newer"
         _say(f"{one.name}: {one.generation}, compute capability {one.capability}, driver branches "
              f"{one.driver_first}{last}")  # fmt: skip
     _say("(in brackets): known, and not installed by this version; no: what is in the way")
+
+
+def _tell_catalog(found: Sequence[matrix.Line], titles: Sequence[str]) -> None:
+    """The catalog's table as a list, for a terminal that is too narrow for it."""
+    for line in found:
+        _say(f"TensorFlow {line.patch}: Python {line.pythons}, CUDA {line.cuda}, "
+             f"cuDNN {line.cudnn}, driver {line.driver}")  # fmt: skip
+        for title, cell in zip(titles, line.cells, strict=True):
+            _say(f"  {title.partition(' (')[0]}: {matrix.shown(cell)}")
 
 
 def _described(option: Option) -> dict[str, Any]:
@@ -1589,44 +1603,60 @@ def roles_sync(
 
 def main() -> None:
     """The program: one message and the documented exit code for every failure."""
+    ending.prepare()
+    ending.leave(_run_app())
+
+
+def _run_app() -> int:
+    """The exit code; what is to be said about it is said."""
     arguments = [a for a in sys.argv[1:] if a != "--traceback"]
     try:
         code = app(args=arguments, prog_name="provision", standalone_mode=False)
     except ProvisionError as error:
-        _say(f"error: {error}", err)
-        sys.exit(error.exit_code)
+        return _refuse(error)
     except KeyboardInterrupt:
         err.print("interrupted", markup=False)
-        sys.exit(130)
+        return ending.INTERRUPTED
     except Exception as error:
-        _bug(error, shown="--traceback" in sys.argv)
-    sys.exit(code if isinstance(code, int) else 0)
+        known = ending.cause(error)
+        if known is not None and "--traceback" not in sys.argv:
+            return _refuse(known)
+        return _bug(error, shown="--traceback" in sys.argv)
+    return code if isinstance(code, int) else 0
 
 
-def _bug(error: Exception, *, shown: bool) -> None:
+def _refuse(error: ProvisionError) -> int:
+    _say(f"error: {error}", err)
+    return error.exit_code
+
+
+def _bug(error: Exception, *, shown: bool) -> int:
     """Usage errors exit 2; anything else is ours and exits 1."""
     if type(error).__name__ == "Abort":
         err.print("interrupted", markup=False)
-        sys.exit(130)
+        return ending.INTERRUPTED
     # Errors of typer are click's or, in newer versions, copies: known by what they can do.
     show = getattr(error, "show", None)
     if callable(show):
         show()
-        sys.exit(2)
+        return 2
     text = "".join(traceback.format_exception(error))
     if shown:
         err.print(text, markup=False)
-        sys.exit(1)
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="provision-", suffix=".traceback", delete=False, encoding="utf-8"
-    ) as handle:
-        handle.write(text)
+        return 1
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="provision-", suffix=".traceback", delete=False, encoding="utf-8"
+        ) as handle:
+            handle.write(text)
+        place = f"the traceback is in {handle.name}"
+    except OSError:
+        place = f"the traceback can't be written to a file:\n{text}"
     err.print(
-        f"error: a fault of provision itself ({type(error).__name__}: {error}); "
-        f"the traceback is in {handle.name}",
+        f"error: a fault of provision itself ({type(error).__name__}: {error}); {place}",
         markup=False,
     )
-    sys.exit(1)
+    return 1
 
 
 if __name__ == "__main__":

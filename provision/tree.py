@@ -8,9 +8,11 @@ Every write is a temporary file and a rename, so an interrupted render leaves ea
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -132,7 +134,11 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Atomically: a reader sees the old file or the new one."""
+    """Atomically: a reader sees the old file or the new one. A link stays one: its target changes.
+
+    A file that is there keeps its permissions.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -140,6 +146,8 @@ def write_file(path: Path, data: bytes) -> None:
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

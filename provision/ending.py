@@ -1,0 +1,121 @@
+"""How the program ends when something outside ends it.
+
+`provision explain | head` is no error, and keeps the exit code of the command. SIGTERM and a closed
+terminal end it as Ctrl-C does, so that nothing half written stays behind. A disk that is full is
+said as such, and not as a fault of ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import signal
+import sys
+from typing import Any, TextIO
+
+from provision.errors import InputError, MachineError, ProvisionError
+
+INTERRUPTED = 130
+_MACHINE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+}
+_INPUT = {
+    *(errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+}
+
+
+class _Output(io.RawIOBase):
+    """Writes to a descriptor; once nobody reads it any more, to nowhere."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.closed_early = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, data: Any) -> int:
+        if not self.closed_early:
+            try:
+                return os.write(self._descriptor, data)
+            except OSError as error:
+                # A reader that left, or a terminal that was closed.
+                if error.errno not in (errno.EPIPE, errno.EIO):
+                    raise
+                self.closed_early = True
+        return len(data)
+
+
+def _patient(stream: TextIO) -> TextIO:
+    """The stream, with `_Output` at its end; the same one where it is no file."""
+    try:
+        raw = _Output(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        # A host's name may have letters that the terminal's encoding lacks.
+        errors="backslashreplace",
+        line_buffering=getattr(stream, "line_buffering", False),
+    )
+
+
+def prepare() -> None:
+    """Called once, before anything is printed."""
+    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup's stays
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
+    """As Ctrl-C; a second one does not break off the tidying up."""
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def leave(code: int) -> None:
+    """Exits; 7 where the output can't be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+        if isinstance(raw, _Output):
+            raw.closed_early = True
+        sys.stderr.write(f"error: the output can't be written: {error.strerror}\n")
+        code = MachineError.exit_code
+    sys.exit(code)
+
+
+def cause(error: BaseException) -> ProvisionError | None:
+    """What an error of the system means to a person; None where it may be a fault of ours."""
+    if not isinstance(error, OSError):
+        return None
+    where = str(error.filename or "")
+    if error.errno in _MACHINE:
+        return MachineError(
+            f"this machine refuses: {error.strerror}",
+            where=where,
+            hint="is a disk full? TMPDIR names another folder for temporary files",
+        )
+    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+        return MachineError(
+            "this machine has no folder for temporary files",
+            got=str(error.strerror),
+            hint="is a disk full? TMPDIR names another folder",
+        )
+    if error.errno in _INPUT and where:
+        return InputError(f"it can't be used: {error.strerror}", where=where)
+    return None
