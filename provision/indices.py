@@ -30,6 +30,8 @@ from provision.packages import Indices, Package, Source, parse
 Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
+# A slow index that is asked for the first time, by several uv at once.
+_UV_TIMEOUT = 1800
 
 
 class GoneError(MachineError):
@@ -107,10 +109,14 @@ def verified(
             signed_text = folder / "Release"
             command += [str(folder / "Release.gpg"), str(signed_text)]
         try:
-            done = subprocess.run(command, capture_output=True, check=False)
+            done = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
         except FileNotFoundError:
             raise MachineError(
                 "gpgv is not here, so no index can be believed", hint="apt install gpgv"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise MachineError(
+                "gpgv did not end", where=where, got=f"nothing after {_TIMEOUT} s"
             ) from None
         status = done.stdout.decode(errors="replace")
         text = signed_text.read_text(encoding="utf-8") if signed_text.exists() else ""
@@ -425,9 +431,23 @@ def _compile(
         # What the output file holds already is what uv would rather keep.
         command += ["--constraint", "constraints.txt", "--output-file", "locked.txt", "wanted.in"]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_UV_TIMEOUT,
+            )
         except FileNotFoundError:
             raise MachineError("uv is not here", hint="pip install uv") from None
+        except subprocess.TimeoutExpired:
+            raise MachineError(
+                "uv did not end",
+                where=", ".join(wanted),
+                got=f"nothing after {_UV_TIMEOUT // 60} minutes",
+                hint="is the index there? UV_DEFAULT_INDEX and proxies are honoured",
+            ) from None
         if not done.returncode:
             return (folder / "locked.txt").read_text(encoding="utf-8")
     words = " ".join(done.stderr.split())[:600]

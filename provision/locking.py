@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from provision import indices, inventory, kept
+from provision import indices, inventory, kept, wheels
 from provision import lock as locks
 from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
@@ -92,7 +91,7 @@ def make(
     if suites:
         return Made(None, gone=tuple(gone))
     try:
-        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, reader)
+        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, reader, anew=check)
     except UnsatisfiableError as error:
         if not check or not gone:
             raise
@@ -147,11 +146,14 @@ def _made(
     twin: Twin | None,
     gone: Sequence[str],
     reader: Reader,
+    *,
+    anew: bool,
 ) -> Made:
+    """`anew`: the index of wheels is asked of what has not changed, too."""
     chosen, notes = kept.choose(facts, fleet, choices, found, before, upgrade)
     found = _with_runfiles(found, chosen, reader)
     prefer = kept.packages(chosen, found, before, upgrade)
-    wheels = kept.wheel_versions(chosen, before, upgrade)
+    versions = kept.wheel_versions(chosen, before, upgrade)
     pinned = ""
     if twin is not None:
         index, pin = _pinned(facts, fleet, choices, twin, found)
@@ -159,38 +161,17 @@ def _made(
         pinned = pin.stack.id
         for stack in locks.stacks_of(pin):  # one host, one driver
             prefer[stack.id] = {**prefer.get(stack.id, {}), **twin.packages}
-        wheels[pinned] = dict(twin.wheels)
-    texts: dict[str, str] = {}
-    lost: list[str] = []
-    locked = kept.by_stack(chosen, before)
-    for choice, stack in ((c, one) for c in chosen for one in locks.stacks_of(c)):
-        if stack.id in texts:
-            continue
-        reader.progress(f"wheels of TensorFlow {stack.tensorflow}")
-        asked: dict[str, Any] = {
-            "python": stack.python,
-            "wheel_platform": stack.platform.wheel_platform,
-        }
-        constraints = list(stack.constraints)
-        wanted = wheels.get(stack.id, {})
-        if twin is not None and stack.id == pinned:
-            constraints += [f"{name}=={version}" for name, version in wanted.items()]
-        try:
-            text = indices.requirements(locks.wanted(stack), constraints, prefer=wanted, **asked)
-        except UnsatisfiableError as error:
-            if twin is None or stack.id != pinned:
-                error.where = f"{_place(fleet, choice.wish)}{error.where}"
-                raise
-            raise _unavailable(twin, _absent(wanted, asked), error) from None
-        texts[stack.id] = kept.same_hashes(text, locked.get(stack.id), where=stack.platform.title)
-        if stack.id != pinned:
-            now = locks.wheels(text)
-            moved = {n: v for n, v in wanted.items() if n in now and now[n] != v}
-            lost += [
-                f"{stack.platform.title}: the index has the wheel {one} no longer; "
-                "keep wheels of your own beside it (UV_FIND_LINKS)"
-                for one in _absent(moved, asked)
-            ]
+        versions[pinned] = dict(twin.wheels)
+    texts, lost = _wheels(
+        fleet,
+        chosen,
+        before,
+        prefer=versions,
+        twin=twin,
+        pinned=pinned,
+        anew=anew,
+        progress=reader.progress,
+    )
     made = locks.make(chosen, found, texts, prefer=prefer, before=before)
     if twin is not None:
         _check_twin(made, pinned, twin)
@@ -205,6 +186,54 @@ def _place(fleet: Fleet, wish: Wish) -> str:
     owner = next(owners, "")
     place = fleet.sources.where(inventory.WISH, near=owner)
     return f"{place}: " if place else ""
+
+
+def _wheels(
+    fleet: Fleet,
+    chosen: Sequence[Choice],
+    before: Lock | None,
+    *,
+    prefer: Mapping[str, Mapping[str, str]],
+    twin: Twin | None,
+    pinned: str,
+    anew: bool,
+    progress: Callable[[str], None],
+) -> tuple[dict[str, str], list[str]]:
+    """(stack id -> requirements, what is to be told of wheels that the index has no longer).
+
+    `pinned` is the stack that has just the wheels of the twin.
+    """
+    stacks = {stack.id: stack for choice in chosen for stack in locks.stacks_of(choice)}
+    locked = kept.by_stack(chosen, before)
+    texts: dict[str, str] = {}
+    asked: dict[str, wheels.Question] = {}
+    for name, stack in stacks.items():
+        question = wheels.Question.of(stack, prefer.get(name, {}), exactly=name == pinned)
+        same = None if anew else wheels.unchanged(question, stack, locked.get(name), before)
+        if same is None or name == pinned:
+            asked[name] = question
+        else:
+            texts[name] = same
+    answers = wheels.ask(asked.values(), progress)
+    lost: list[str] = []
+    for name, question in asked.items():
+        stack, answer = stacks[name], answers[question]
+        if isinstance(answer, UnsatisfiableError):
+            if twin is None or name != pinned:
+                wish = next(c.wish for c in chosen if stack in locks.stacks_of(c))
+                answer.where = f"{_place(fleet, wish)}{answer.where}"
+                raise answer
+            raise _unavailable(twin, _absent(dict(question.prefer), stack), answer)
+        title = stack.platform.title
+        texts[name] = kept.same_hashes(answer, locked.get(name), where=title)
+        now = locks.wheels(answer)
+        moved = {n: v for n, v in question.prefer if n in now and now[n] != v}
+        lost += [
+            f"{title}: the index has the wheel {one} no longer; `provision lock --upgrade "
+            f"{one.split()[0]}` moves it, or keep wheels of your own beside it (UV_FIND_LINKS)"
+            for one in _absent(moved, stack)
+        ]
+    return texts, lost
 
 
 def _newer(
@@ -230,7 +259,8 @@ def _newer(
     return [f"kept: {', '.join(list(moved)[:3])}{more}; `provision lock --upgrade` moves them"]
 
 
-def _absent(pins: Mapping[str, str], asked: Mapping[str, Any]) -> list[str]:
+def _absent(pins: Mapping[str, str], stack: Stack) -> list[str]:
+    asked = {"python": stack.python, "wheel_platform": stack.platform.wheel_platform}
     return [f"{n} {v}" for n, v in pins.items() if not indices.has_wheel(n, v, **asked)]
 
 

@@ -135,7 +135,7 @@ def test_a_twin_is_locked_as_it_is(upstream: Upstream) -> None:
     assert made.stacks == first.stacks
     assert test_kept.lock().stacks != first.stacks
     (asked,) = [a for a in upstream.asked if "numpy==1.26.4" in a["constraints"]]
-    assert asked["wanted"] == ["tensorflow==2.9.3"]
+    assert asked["wanted"] == ("tensorflow==2.9.3",)
 
 
 def test_the_driver_and_tensorflow_are_the_hosts(upstream: Upstream) -> None:
