@@ -51,6 +51,12 @@ class GpuEnvOptions(Options):
     gpu_env_bashrc_users: list[str] = option(
         [], "Users who get a block in their ~/.bashrc as well.", looked_at=True, example="[alice]"
     )
+    gpu_env_modes: list[str] = option(
+        [],
+        "Directories of these files, and the loader's cache, whose mode or owner is wrong, each "
+        "with its mode (`/etc/profile.d 0755`).",
+        repair=True,
+    )
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

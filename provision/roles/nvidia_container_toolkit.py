@@ -114,6 +114,12 @@ class ContainerToolkitOptions(Options):
         "Only a deep look asks for it.",
         repair=True,
     )
+    nvidia_container_toolkit_modes: list[str] = option(
+        [],
+        "Directories and configuration files of these packages whose mode or owner is wrong, each "
+        "with its mode (`/usr/include 0755`); installing a package again leaves both as they are.",
+        repair=True,
+    )
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

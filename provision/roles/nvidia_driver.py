@@ -163,6 +163,12 @@ class NvidiaDriverOptions(Options):
         "Only a deep look asks for it.",
         repair=True,
     )
+    nvidia_driver_modes: list[str] = option(
+        [],
+        "Directories and configuration files of these packages whose mode or owner is wrong, each "
+        "with its mode (`/usr/include 0755`); installing a package again leaves both as they are.",
+        repair=True,
+    )
     nvidia_driver_alternatives: list[str] = option(
         [],
         "Groups of update-alternatives whose links are to be made anew; the plan fills it where "

@@ -156,6 +156,68 @@ ROWS: tuple[Row, ...] = (
         "truncate -s 20 /var/lib/provision/receipt.json",
         ("proof",), "first",
     ),
+    # --- modes and owners, which dpkg records nowhere
+    Row(
+        "driver-program-not-executable", "nvidia_driver", "nvidia-smi is not executable any more",
+        "chmod a-x /usr/lib/nvidia/current/nvidia-smi",
+        ("/usr/lib/nvidia/current/nvidia-smi",), "modes", touches=packages("nvidia-smi"),
+    ),
+    Row(
+        "driver-library-writable", "nvidia_driver", "Everybody may write the driver's libcuda",
+        "chmod 666 $LIB/nvidia/current/libcuda.so.470.256.02",
+        (f"{LIB}/nvidia/current/libcuda.so.470.256.02",), "modes", touches=packages("libcuda1"),
+    ),
+    Row(
+        "cuda-nvcc-not-executable", "cuda", "nvcc is not executable any more",
+        "chmod a-x /usr/bin/nvcc",
+        ("/usr/bin/nvcc",), "modes", touches=packages("nvidia-cuda-toolkit"),
+    ),
+    Row(
+        "cuda-ptxas-not-executable", "cuda", "ptxas is not executable for users",
+        "chmod 754 /usr/bin/ptxas",
+        ("/usr/bin/ptxas",), "modes", touches=packages("nvidia-cuda-toolkit"),
+    ),
+    Row(
+        "cuda-program-setuid", "cuda", "A program of CUDA runs as root for everybody",
+        "chmod u+s /usr/bin/cuobjdump",
+        ("/usr/bin/cuobjdump",), "modes", touches=packages("nvidia-cuda-toolkit"),
+    ),
+    Row(
+        "cuda-conffile-closed", "cuda", "nvcc's configuration file is closed to users",
+        "chmod 600 /etc/nvcc.profile",
+        ("/etc/nvcc.profile",), "modes", touches=("/etc/nvcc.profile",),
+    ),
+    Row(
+        "cuda-directory-closed", "cuda", "A directory of headers can't be entered",
+        "chmod a-x /usr/include/crt",
+        ("/usr/include/crt",), "modes", touches=("/usr/include/crt",),
+    ),
+    Row(
+        "cuda-directory-owned", "cuda", "A user owns the directory of nvcc's own programs",
+        "chown lab /usr/lib/nvidia-cuda-toolkit/bin",
+        ("/usr/lib/nvidia-cuda-toolkit/bin",), "modes",
+        touches=("/usr/lib/nvidia-cuda-toolkit/bin",),
+    ),
+    Row(
+        "cudnn-directory-writable", "cudnn", "Everybody may write where cuDNN's libraries lie",
+        "chmod 777 $CUDNN/lib64",
+        ("/opt/nvidia/cudnn/8.5.0.96-cuda11.2/lib64",), "modes", touches=CUDNN_TREE,
+    ),
+    Row(
+        "env-profiles-closed", "gpu_env", "The directory of login shells' profiles is closed",
+        "chmod 700 /etc/profile.d",
+        ("/etc/profile.d",), "modes", touches=("/etc/profile.d",),
+    ),
+    Row(
+        "env-cache-closed", "gpu_env", "The loader's cache is closed to users",
+        "chmod 600 /etc/ld.so.cache",
+        ("/etc/ld.so.cache",), "modes",
+    ),
+    Row(
+        "receipt-closed", "receipt", "The receipt is closed to users",
+        "chmod 600 /var/lib/provision/receipt.json",
+        ("/var/lib/provision/receipt.json",), "modes",
+    ),
     # --- dpkg's states, and dpkg's own records
     Row(
         "driver-package-removed", "nvidia_driver", "nvidia-smi's package is removed",

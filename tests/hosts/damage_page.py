@@ -32,6 +32,12 @@ of files and the venv's mark are written last. So a file that is newer than its 
 after it was installed, and that file alone is read and hashed. The ordinary look sees most damage
 in a few hundredths of a second, and `touch` alone raises no alarm.
 
+Modes and owners are judged by rule, for dpkg records neither: what a package brings belongs to
+root, all may read it, nobody else may write it, nothing runs with its owner's rights (but
+nvidia-modprobe), and programs and directories are executable for all. What `dpkg-statoverride`
+names is the administrator's, and a mode as old as the package's installation is the package's own.
+The one `lstat` that each file gets tells it all: a look took 19.7 ms of CPU, and 18.9 ms before.
+
 `--deep` (of `provision plan`, `apply` and `verify`; with plain Ansible `-e gpu_deep=true`) reads
 and hashes every file of the locked packages against dpkg's checksums, cuDNN against the hashes
 taken when its archive was unpacked, and the locked wheels against their RECORDs.

@@ -340,7 +340,7 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
     (
         "environment directory closed",
         lambda host: host.path("/etc/provision").chmod(0o700),
-        [("gpu_env", "/etc/provision", "closed")],
+        [("gpu_env", "/etc/provision", "mode 0700, closed")],
     ),
     (
         "environment block closed",

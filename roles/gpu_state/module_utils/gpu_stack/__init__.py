@@ -126,6 +126,7 @@ def _look(context, lock, wish):
         "simulated_gpu": platform.simulated_gpu(context),
         "gpus": gpus,
         "receipt": receipt.look(context),
+        "receipt_fault": receipt.fault(context),
         "unfinished": receipt.unfinished(context),
         "state": states,
         "preflight": {},
@@ -238,7 +239,11 @@ def plan(lock, wish, options, found, only=None, skip=None):
     gone = wished_away(row, options)
     if row is not None:
         changes += receipt.differ(
-            lock.get("digest"), found["receipt"], found.get("unfinished"), gone
+            lock.get("digest"),
+            found["receipt"],
+            found.get("unfinished"),
+            gone,
+            found.get("receipt_fault"),
         )
     for one in changes:
         one["selected"] = tagged(one["component"], only, skip)

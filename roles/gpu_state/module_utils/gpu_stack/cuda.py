@@ -7,7 +7,7 @@ and a lost file names the soname and the package whose reinstallation brings it 
 
 import re
 
-from . import dpkg, loader, nvidia_cuda, written
+from . import dpkg, loader, modes, nvidia_cuda, written
 from .change import change
 
 NAME = "cuda"
@@ -74,7 +74,10 @@ def _same_place(context, one, other):
 
 def _file(context, path):
     info = context.stat(path)
-    return None if info is None else {"path": path, "size": info.st_size}
+    if info is None:
+        return None
+    ways = modes.ways(context, [context.resolve(path)])
+    return {"path": path, "size": info.st_size, "modes": sorted(ways.items())}
 
 
 def _files(context, row):
@@ -160,6 +163,11 @@ def _file_changes(row, found, options):
         if package in packages and package not in found["packages"]:
             continue  # its package is a change already
         if seen is not None and seen["size"] > 0:
+            # A package's own files are looked at with all of its others.
+            for real, (fault, mode) in () if package in packages else seen.get("modes") or ():
+                repair = {"cuda_modes": ["{0} {1}".format(real, mode)]}
+                reason = "XLA of every user needs {0}".format(seen["path"])
+                changes.append(change(NAME, name, fault, "mode " + mode, reason, repair=repair))
             continue
         version = ((row.get("packages") or {}).get("toolkit") or {}).get(package, "")
         path = seen["path"] if seen is not None else spec["path"]
@@ -191,6 +199,8 @@ def differ(row, found, options):
     for one in found.get("keys") or []:
         reason = "apt trusts the archive by it"
         repair = {"cuda_keys": [one["path"]]}
+        if "mode" in one:
+            repair = {"cuda_modes": ["{0} {1}".format(one["path"], one["mode"])]}
         changes.append(
             change(NAME, one["path"], one["fault"], one["package"], reason, repair=repair)
         )
@@ -251,7 +261,9 @@ def _content_changes(row, found, options):
         if one["path"] not in named
         and one["path"].rsplit("/", 1)[-1].split(".so")[0] + ".so" not in known
         # the link that XLA follows, when libdevice is missing behind it
-        and not any(path and path.startswith(one["path"] + "/") for path in named)
+        and (
+            "mode" in one or not any(path and path.startswith(one["path"] + "/") for path in named)
+        )
     ]
     changes.extend(dpkg.flaw_changes(NAME, flawed))
     return changes

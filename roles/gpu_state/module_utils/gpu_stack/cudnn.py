@@ -8,7 +8,7 @@ import json
 import re
 import stat
 
-from . import dpkg, loader, written
+from . import dpkg, loader, modes, written
 from .change import change
 
 NAME = "cudnn"
@@ -90,24 +90,27 @@ def _entry(context, path, since, owner):
     return seen
 
 
-def _unreadable(context, top, files):
-    """Directories on the way to the files that not everybody may enter, or list."""
+def _ways(context, root, top, files):
+    """{directory on the way to the files: why not everybody may enter it, or others may write}.
+
+    Whose the directories above `root` are is the administrator's to say.
+    """
     paths = set()
     for path in files:
         parts = path.split("/")[:-1]
         paths.update("/".join([top, *parts[:end]]) for end in range(len(parts) + 1))
     parts = [part for part in top.split("/") if part]
     paths.update("/" + "/".join(parts[: end + 1]) for end in range(len(parts)))
-    found = []
-    for path in sorted(paths):
-        info = context.stat(path)
-        if info is not None and not info.st_mode & stat.S_IXOTH:
-            found.append(path)
+    found = {}
+    for path, (fault, _mode) in modes.ways(context, sorted(paths)).items():
+        closed = fault.endswith(", closed")
+        if closed or path == root or path.startswith(root + "/"):
+            found[path] = "closed" if closed else fault
     return found
 
 
 def look(context):
-    """{version, current, manifest, files, header, loader_file, written, library, unreadable}.
+    """{version, current, manifest, files, header, loader_file, written, library, ways}.
 
     `version` is what cudnn_version.h under `current` says, which is what a compiler would see;
     `files` says of each file in the manifest what is there now.
@@ -141,7 +144,8 @@ def look(context):
         "cache": loader.cache(context),
         "library": None if path is None else loader.inspect(context, path),
         "loader_path": path,
-        "unreadable": _unreadable(context, top, names) if top else [],
+        "ways": _ways(context, root, top, names) if top else {},
+        "manifest_mode": modes.ways(context, [place]).get(place) if top else None,
     }
 
 
@@ -214,8 +218,15 @@ def differ(row, found, options):
     elif not changes and not row["version"].startswith((found["header"] or "none") + "."):
         reason = "cudnn_version.h says what is really there"
         changes.append(change(NAME, "cudnn_version.h", found["header"], row["version"], reason))
-    for path in found["unreadable"]:
-        changes.append(change(NAME, path, "closed", "readable by all", "users could not load it"))
+    for path, fault in sorted(found["ways"].items()):
+        reason = "users could not load it" if fault == "closed" else "others could change cuDNN"
+        changes.append(change(NAME, path, fault, "root's, readable by all", reason))
+    fault = found.get("manifest_mode")
+    if fault is not None:
+        reason = "it tells whether cuDNN's files are whole"
+        repair = {"cudnn_reinstall": True}
+        item = "{0}/{1}/{2}".format(root, directory(row), MANIFEST)
+        changes.append(change(NAME, item, fault[0], "mode " + fault[1], reason, repair=repair))
     for path in sorted(found.get("links") or {}):
         reason = "cudnn_layout is cuda"
         to = "link into {0}/{1}".format(root, directory(row))

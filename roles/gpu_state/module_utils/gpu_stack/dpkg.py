@@ -9,7 +9,9 @@ import fnmatch
 import hashlib
 import re
 import stat
+import time
 
+from . import modes
 from .change import change
 
 STATUS = "/var/lib/dpkg/status"
@@ -443,19 +445,34 @@ def flaws(context, names):
     root = context.stat("/")
     owner = root.st_uid if root is not None else 0
     theirs = overrides(context)
-    found = []
+    found, ways = [], {}
     for name in names:
-        flawed = _package_flaws(context, name, diverted, configuration, excluded, owner)
+        flawed = _package_flaws(context, name, diverted, configuration, excluded, owner, ways)
         found.extend(
             one
             for one in flawed
             if one["path"] not in theirs or not one["fault"].startswith(("mode ", "owned "))
         )
+    found.extend(one for one in _way_flaws(context, ways, owner) if one["path"] not in theirs)
     return found
 
 
-def _flaw(name, path, fault, conffile=False):
-    return {"package": name, "path": path, "fault": fault, "conffile": conffile}
+def _way_flaws(context, ways, owner):
+    """Flaws of directories on the way to the packages' files; `ways`: {path: package}."""
+    for path in sorted(ways):
+        info = context.lstat(path)
+        fault = modes.of_directory(context, info, owner) if info is not None else None
+        if fault is not None:
+            yield _flaw(ways[path], path, fault, mode=modes.wish(context, info))
+
+
+def _flaw(name, path, fault, conffile=False, mode=None):
+    """`mode` is what cures it, where installing the package again does not.
+
+    dpkg leaves the modes and owners of directories and configuration files that are there.
+    """
+    found = {"package": name, "path": path, "fault": fault, "conffile": conffile}
+    return found if mode is None else dict(found, mode=mode)
 
 
 def _shipped(context, name, diverted):
@@ -467,7 +484,7 @@ def _shipped(context, name, diverted):
     return sums
 
 
-def _package_flaws(context, name, diverted, configuration, excluded, owner):
+def _package_flaws(context, name, diverted, configuration, excluded, owner, ways):
     place, sums_place = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
     text = context.read(place) if place is not None else None
     listed = [line for line in (text or "").splitlines() if line]
@@ -477,6 +494,9 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
     sums_time = context.lstat(sums_place).st_mtime if sums_place else unpacked
     # Where the clock was wrong on that day, the package's own time is the later one.
     since = max(unpacked, sums_time)
+    changed_since = since if since <= time.time() else 0
+    for path in modes.directories(listed):
+        ways.setdefault(path, name)
     sums = None
     found, times = [], []
     for path in _leaves(listed):
@@ -493,8 +513,13 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
         times.append(info.st_mtime)
         touched = info.st_mtime > since
         fault = None
-        if conffile and not context.deep:
-            continue
+        if conffile:
+            fault = modes.of_file(context, path, info, owner, changed_since)
+            if fault is not None:
+                found.append(_flaw(name, path, fault, True, modes.wish(context, info)))
+            if not context.deep:
+                continue
+            fault = None
         if context.deep or touched or info.st_size == 0:
             if sums is None:
                 sums = _shipped(context, name, diverted)
@@ -503,8 +528,13 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
             # A link that leads nowhere is no flaw of its own: its target is, or the other package.
             if fault is None and touched and stat.S_ISLNK(info.st_mode):
                 fault = "relinked"
-        if fault is None:
-            fault = _closed(path, info, owner)
+        # Most files by far are such, and a call for each would be a tenth of the look.
+        plain = info.st_uid == owner and (
+            info.st_mode == 0o100755
+            or (info.st_mode == 0o100644 and info.st_ctime <= changed_since)
+        )
+        if fault is None and not conffile and not plain:
+            fault = modes.of_file(context, path, info, owner, changed_since)
         if fault is not None:
             found.append(_flaw(name, path, fault, conffile))
     if sums_place is None:
@@ -516,13 +546,19 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner):
     return found
 
 
-def _closed(path, info, owner):
-    """Why other users can't have a package's file, or one of them could change it; else None."""
-    if stat.S_ISLNK(info.st_mode) or not path.startswith("/usr/"):
-        return None
-    if not info.st_mode & stat.S_IROTH:
-        return "mode {0:04o}".format(stat.S_IMODE(info.st_mode))
-    return "owned by user {0}".format(info.st_uid) if info.st_uid != owner else None
+def _repair(component, name, ours):
+    """Role variables that cure these flaws of one package."""
+    repair = {}
+    again = [one for one in ours if "mode" not in one]
+    if again:
+        repair[component + "_reinstall"] = [name]
+    edited = [one["path"] for one in again if one["conffile"] and one["fault"] != "missing"]
+    if edited:
+        repair[component + "_conffiles"] = edited
+    if len(again) < len(ours):
+        closed = ["{0} {1}".format(one["path"], one["mode"]) for one in ours if "mode" in one]
+        repair[component + "_modes"] = closed
+    return repair
 
 
 def flaw_changes(component, flawed):
@@ -533,10 +569,7 @@ def flaw_changes(component, flawed):
     changes = []
     for name in sorted({one["package"] for one in flawed}):
         ours = [one for one in flawed if one["package"] == name]
-        repair = {component + "_reinstall": [name]}
-        edited = [one["path"] for one in ours if one["conffile"] and one["fault"] != "missing"]
-        if edited:
-            repair[component + "_conffiles"] = edited
+        repair = _repair(component, name, ours)
         if len(ours) > MANY:
             faults = sorted({one["fault"] for one in ours})
             old = "{0} files: {1}".format(len(ours), ", ".join(faults))

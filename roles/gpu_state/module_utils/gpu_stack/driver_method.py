@@ -7,7 +7,7 @@ says which way is there and what is left of another, and a plan never mixes two.
 
 import re
 
-from . import dpkg
+from . import dpkg, modes
 
 DISTRIBUTION = "distribution"
 NETWORK = "network"
@@ -115,6 +115,9 @@ def runfile(context):
             faults[path] = "missing"
         elif version is not None and seen != version:
             faults[path] = seen
+    there = [PROGRAM, *(_library(context, name)[0] for name in SONAMES)]
+    for path, (fault, _mode) in modes.ways(context, there).items():
+        faults.setdefault(path, fault)
     return {"version": version, "faults": faults}
 
 

@@ -7,7 +7,7 @@ test renders both and compares them byte for byte.
 
 import os
 
-from . import written
+from . import loader, modes, written
 from .change import change
 
 NAME = "gpu_env"
@@ -141,7 +141,7 @@ def _home(context, user):
 
 
 def look(context):
-    """{version, files, written, closed, block, bashrc, manager}; it has no version of its own."""
+    """{version, files, written, ways, block, bashrc, manager}; it has no version of its own."""
     row = context.part(NAME)
     bashrc = {}
     for user in context.options.get("gpu_env_bashrc_users") or []:
@@ -152,7 +152,7 @@ def look(context):
         result = context.run(["systemctl", "show", "--property=Environment", "--value"])
         manager = result.out.strip() if result.rc == 0 else None
     paths = sorted(files(context.options, row))
-    directory = context.stat(os.path.dirname(UNITS))
+    ways = sorted({os.path.dirname(path) for path in paths} | {loader.CACHE})
     faults = written.faults(context, [*paths, PAM])
     if faults.get(PAM, "").startswith("a link"):
         del faults[PAM]  # the administrator's own; the block is looked for behind it
@@ -160,7 +160,7 @@ def look(context):
         "version": None,
         "files": {path: context.read(path) for path in paths},
         "written": faults,
-        "closed": directory is not None and directory.st_mode & 0o5 != 0o5,
+        "ways": modes.ways(context, ways) if row else {},
         "block": between_markers(context.read(PAM)),
         "bashrc": bashrc,
         "manager": manager,
@@ -180,9 +180,10 @@ def differ(row, found, options):
             changes.append(change(NAME, path, old, None, "no directory is wished any more"))
         else:
             changes.append(change(NAME, path, old, "as wished", "programs read it"))
-    if found.get("closed"):
-        reason = "users could not read what is in it"
-        changes.append(change(NAME, os.path.dirname(UNITS), "closed", "readable by all", reason))
+    for path, (fault, mode) in sorted((found.get("ways") or {}).items()):
+        reason = "every user's programs read it, and only root may write it"
+        repair = {"gpu_env_modes": ["{0} {1}".format(path, mode)]}
+        changes.append(change(NAME, path, fault, "mode " + mode, reason, repair=repair))
     fault = (found.get("written") or {}).get(PAM)
     lines = block(options, row)
     # Where there is no line to write, no block is as good as an empty one.

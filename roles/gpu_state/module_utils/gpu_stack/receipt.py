@@ -6,7 +6,9 @@ the mark of an unfinished run, and the digest in the receipt, the next run would
 """
 
 import json
+import os
 
+from . import modes
 from .change import change
 
 NAME = "receipt"
@@ -19,9 +21,15 @@ def unfinished(context):
     return context.exists(UNFINISHED)
 
 
-def differ(digest, found, begun, gone=()):
+def fault(context):
+    """What keeps the receipt from being root's and readable for all; None where nothing does."""
+    found = modes.ways(context, [os.path.dirname(PATH), PATH])
+    return min(found.items())[1][0] if found else None
+
+
+def differ(digest, found, begun, gone=(), closed=None):
     """Why this host owes a proof: the last run did not finish, or it was for another lock, or for
-    other components than those without the ones that are wished away.
+    other components than those without the ones that are wished away. `closed` is its `fault`.
     """
     if begun:
         return [change(NAME, "proof", "unfinished", "proven", "the last run did not finish")]
@@ -29,7 +37,10 @@ def differ(digest, found, begun, gone=()):
     if told == digest:
         before = sorted((found or {}).get("absent") or [])
         if before == sorted(gone):
-            return []
+            if closed is None:
+                return []
+            reason = "rollback believes it, and verify reads it as an ordinary user"
+            return [change(NAME, PATH, closed, "root's, readable by all", reason)]
         reason = "other components are wished away than in the last run"
         old, new = (", ".join(names) or "none" for names in (before, sorted(gone)))
         return [change(NAME, "absent components", old, new, reason)]
