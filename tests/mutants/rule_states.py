@@ -18,7 +18,7 @@ from typing import Any
 
 import gpu_stack
 from check_states import fresh, mutated
-from gpu_stack import preflight
+from gpu_stack import gpu_env, preflight
 
 HERE = Path(__file__).resolve().parent
 KERNEL = "5.10.0-32-amd64"
@@ -40,6 +40,7 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
+    data["found"]["state"]["gpu_env"]["left"] = {}
     return {**data, "options": {}}
 
 
@@ -527,6 +528,20 @@ def other_states() -> Iterator[State]:
     yield State(rule, "conda is not there", {PRE + "conda": []})
     yield State(rule, "TensorFlow is not changed", {PRE + "conda": ["/root/.bashrc"]},
                 only=("cuda",))  # fmt: skip
+    yield from bashrc_states()
+
+
+def bashrc_states() -> Iterator[State]:
+    left, rule = "found/state/gpu_env/left", "bashrc-user"
+    words = ("gpu_env_bashrc_users names ada: this host has no such user", "make the account")
+    yield State(rule, "a user who is not there", {left: {"ada": gpu_env.NO_USER}}, words)
+    yield State(rule, "everybody's is as it should be", {left: {}})
+    yield State(rule, "the environment is not changed", {left: {"ada": gpu_env.NO_USER}},
+                only=("cuda",))  # fmt: skip
+    rule, why = "bashrc-left", "it is not a regular file"
+    words = ("~ada/.bashrc is left alone: it is not a regular file", "let ada see to it")
+    yield State(rule, "a named pipe in its place", {left: {"ada": why}}, words)
+    yield State(rule, "a file", {left: {}})
 
 
 def docker_states() -> Iterator[State]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import nvidia_driver, preflight
+from gpu_stack import gpu_env, nvidia_driver, preflight
 from gpu_stack.change import change
 from gpu_stack.context import Result
 
@@ -84,6 +84,7 @@ CHANGES = [
     change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
+    change("gpu_env", "~ada/.bashrc", None, "as wished", "it was asked for"),
     change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
     change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here"),
     change("gpu_front_door", "front door gpu01", None, "as wished", "wished for, and not here"),
@@ -217,6 +218,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
     ),
     "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+    "bashrc-user": (
+        {"state.gpu_env": {"left": {"ada": gpu_env.NO_USER}}},
+        {"state.gpu_env": {"left": {"ada": "it is not a regular file"}}},
+    ),
+    "bashrc-left": (
+        {"state.gpu_env": {"left": {"ada": "it is not a regular file"}}},
+        {"state.gpu_env": {"left": {"ada": gpu_env.NO_USER}}},
+    ),
     "docker-config": (
         {"state.nvidia_container_toolkit.docker": {**DOCKER, "fault": "not JSON: line 3"}},
         {
@@ -705,7 +714,7 @@ def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
 def test_a_dpkg_at_work_is_seen(tmp_path: Path) -> None:
     tree(tmp_path, {"/proc/7/comm": "dpkg-deb\n", "/proc/8/comm": "apt-get\n"})
     assert preflight.look(context(tmp_path))["dpkg_at_work"] is False
-    tree(tmp_path, {"/proc/9/comm": "dpkg\n"})
+    tree(tmp_path, {"/proc/9/comm": "dpkg\n", "/proc/9/status": "Uid:\t0\t0\t0\t0\n"})
     assert preflight.look(context(tmp_path))["dpkg_at_work"] is True
 
 

@@ -355,10 +355,12 @@ def test_unfinished_packages_are_told_in_order(tmp_path: Path) -> None:
     assert [name for name, _state in found] == sorted(names)
 
 
-def test_a_dpkg_at_work_is_a_process_of_that_name(tmp_path: Path) -> None:
+def test_a_dpkg_at_work_is_a_process_of_roots_of_that_name(tmp_path: Path) -> None:
+    """Anybody could keep a half-installed package out of the plan by a process named dpkg."""
     tree(tmp_path, process(7, "dpkg-query") | process(8, "bash") | {"/proc/5/comm/x": ""})
+    tree(tmp_path, process(6, "dpkg") | {"/proc/6/status": "Uid:\t1000\t0\t0\t0\n"})
     assert preflight.dpkg_at_work(context(tmp_path)) is False
-    tree(tmp_path, process(9, "dpkg"))
+    tree(tmp_path, process(9, "dpkg") | {"/proc/9/status": "Uid:\t0\t0\t0\t0\n"})
     assert preflight.dpkg_at_work(context(tmp_path)) is True
 
 

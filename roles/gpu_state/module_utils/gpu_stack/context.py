@@ -9,7 +9,7 @@ import collections
 import fnmatch
 import os
 
-from . import dpkg, loader
+from . import dpkg, loader, regular
 
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -153,15 +153,29 @@ class Context(object):
             return None
         return self._join(os.path.join(parent, os.path.basename(path.rstrip("/"))))
 
-    def read_bytes(self, path, size=-1):
+    def read_bytes(self, path, size=None):
+        """A regular file's content, or its first `size` bytes; None where there is none."""
+        file = self.open(path)
+        if file is None:
+            return None
+        limit = regular.LIMIT if size is None else size
+        try:
+            with file:
+                data = file.read(limit + 1)
+        except OSError:
+            return None
+        if size is not None:
+            return data[:size]
+        return data if len(data) <= limit else None
+
+    def read_own(self, user, path):
+        """(text, fault) of a file in the home of `user`, (name, uid, gid), as regular.read_own."""
         real = self._real(path)
         if real is None:
-            return None
-        try:
-            with open(real, "rb") as file:
-                return file.read(size)
-        except (IOError, OSError):
-            return None
+            return None, None
+        # In a recorded tree the files belong to whoever looks.
+        data, fault = regular.read_own(user if self.root == "/" else (user[0], 0, 0), real)
+        return None if data is None else data.decode("utf-8", "replace"), fault
 
     def read(self, path):
         """A text file's content; None when it is absent or unreadable."""
@@ -169,11 +183,14 @@ class Context(object):
         return None if data is None else data.decode("utf-8", "replace")
 
     def open(self, path):
-        """The file opened for reading bytes; None when it is absent or unreadable."""
+        """The regular file opened for reading bytes; None when it is absent or unreadable.
+
+        Links that a user of the host made are not followed.
+        """
         real = self._real(path)
         try:
-            return None if real is None else open(real, "rb")
-        except (IOError, OSError):
+            return None if real is None else os.fdopen(regular.open_regular(real), "rb")
+        except OSError:
             return None
 
     def stat(self, path):

@@ -18,6 +18,7 @@ MANAGER = "/etc/systemd/system.conf.d/50-provision-gpu.conf"
 PAM = "/etc/environment"
 BEGIN = "# BEGIN provision gpu_env"
 END = "# END provision gpu_env"
+NO_USER = "there is no such user"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HEADER = "# Written by the Ansible role gpu_env; changes made here are lost.\n"
 
@@ -132,21 +133,40 @@ def between_markers(text):
     return "".join(line + "\n" for line in lines[start + 1 : end]) if start < end else None
 
 
-def _home(context, user):
+def _account(context, user):
+    """((name, uid, gid), home) of a user of this host; None where there is none."""
+    if context.root == "/":
+        import pwd  # knows those of a directory service too
+
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            return None
+        return (user, entry.pw_uid, entry.pw_gid), entry.pw_dir
     for line in (context.read("/etc/passwd") or "").splitlines():
         fields = line.split(":")
-        if fields[0] == user and len(fields) > 6:
-            return fields[5]
+        if fields[0] == user and len(fields) > 6 and fields[2].isdigit() and fields[3].isdigit():
+            return (user, int(fields[2]), int(fields[3])), fields[5]
     return None
 
 
+def bashrc(context, user):
+    """(text between our markers, fault) of ~user/.bashrc; `fault`: why a run leaves it alone.
+
+    The file is the user's: it is read as that user, and nothing in its place may stop a run.
+    """
+    account = _account(context, user)
+    if account is None:
+        return None, NO_USER
+    text, fault = context.read_own(account[0], account[1] + "/.bashrc")
+    return between_markers(text), fault
+
+
 def look(context):
-    """{version, files, written, ways, block, bashrc, manager}; it has no version of its own."""
+    """{version, files, written, ways, block, bashrc, left, manager}; no version of its own."""
     row = context.part(NAME)
-    bashrc = {}
-    for user in context.options.get("gpu_env_bashrc_users") or []:
-        home = _home(context, user)
-        bashrc[user] = between_markers(context.read(home + "/.bashrc")) if home else None
+    users = context.options.get("gpu_env_bashrc_users") or []
+    own = {user: bashrc(context, user) for user in users}
     manager = None
     if row and context.exists("/run/systemd/system"):
         result = context.run(["systemctl", "show", "--property=Environment", "--value"])
@@ -162,7 +182,8 @@ def look(context):
         "written": faults,
         "ways": modes.ways(context, ways) if row else {},
         "block": between_markers(context.read(PAM)),
-        "bashrc": bashrc,
+        "bashrc": {user: text for user, (text, _fault) in own.items()},
+        "left": {user: fault for user, (_text, fault) in own.items() if fault},
         "manager": manager,
     }
 
@@ -191,6 +212,8 @@ def differ(row, found, options):
     if old is not None:
         changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
     for user in sorted(options.get("gpu_env_bashrc_users") or []):
+        if (found.get("left") or {}).get(user, NO_USER) != NO_USER:
+            continue  # a run leaves it alone and says so
         if found["bashrc"].get(user) != ". {0}\n".format(PROFILE):
             item = "~{0}/.bashrc".format(user)
             changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))

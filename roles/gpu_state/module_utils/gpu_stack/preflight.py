@@ -17,6 +17,7 @@ from . import (
     crio,
     dpkg,
     driver_method,
+    gpu_env,
     gpu_front_door,
     gpu_workspace,
     nvidia_container_toolkit,
@@ -317,8 +318,16 @@ def unfinished(context):
 
 
 def dpkg_at_work(context):
-    """True while a dpkg runs: what is half-installed now is whole in a moment."""
-    return any(_text(context, path).strip() == "dpkg" for path in context.glob("/proc/[0-9]*/comm"))
+    """True while a dpkg of root's runs: what is half-installed now is whole in a moment.
+
+    Anybody may call a process dpkg.
+    """
+    for path in context.glob("/proc/[0-9]*/comm"):
+        if _text(context, path).strip() == "dpkg":
+            status = _text(context, path[: -len("comm")] + "status")
+            if re.search(r"^Uid:\t0\t", status, re.M):
+                return True
+    return False
 
 
 def disk(context):
@@ -959,6 +968,34 @@ def conda_first(found, _changes, _options, _row):
     ]
 
 
+def _bashrc_left(found):
+    """[(user, why)] of the gpu_env_bashrc_users whose file a run leaves alone, sorted."""
+    return sorted((found["state"].get(gpu_env.NAME, {}).get("left") or {}).items())
+
+
+def bashrc_user(found, _changes, _options, _row):
+    names = [user for user, why in _bashrc_left(found) if why == gpu_env.NO_USER]
+    if not names:
+        return []
+    return [
+        (
+            "gpu_env_bashrc_users names {0}: this host has no such user".format(", ".join(names)),
+            "make the account first, or take the name out of gpu_env_bashrc_users",
+        )
+    ]
+
+
+def bashrc_left(found, _changes, _options, _row):
+    return [
+        (
+            "~{0}/.bashrc is left alone: {1}".format(user, why),
+            "let {0} see to it, or add `. {1}` by hand".format(user, gpu_env.PROFILE),
+        )
+        for user, why in _bashrc_left(found)
+        if why != gpu_env.NO_USER
+    ]
+
+
 def _docker(found, options):
     """What the look found of the docker that is to be configured; None where none is."""
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
@@ -1354,6 +1391,8 @@ RULES = (
     Rule("driver-method", "nvidia_driver", True, other_method),
     Rule("unowned-cuda", "cuda", True, unowned_cuda),
     Rule("conda", "tensorflow", False, conda_first),
+    Rule("bashrc-user", gpu_env.NAME, True, bashrc_user),
+    Rule("bashrc-left", None, False, bashrc_left),
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
     Rule("docker-other", nvidia_container_toolkit.NAME, True, docker_other),

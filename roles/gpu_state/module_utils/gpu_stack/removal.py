@@ -225,8 +225,8 @@ def _blocks(context):
     if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
         found.append([gpu_env.PAM, "our lines"])
     for user in context.options.get("gpu_env_bashrc_users") or []:
-        home = gpu_env._home(context, user)
-        if home and gpu_env.between_markers(context.read(home + "/.bashrc")) is not None:
+        text, fault = gpu_env.bashrc(context, user)
+        if text is not None and fault is None:
             found.append(["~{0}/.bashrc".format(user), "our lines"])
     return found
 

@@ -1,0 +1,211 @@
+"""Opens files that a user of the host may have put there, without being led astray.
+
+A look runs as root and also reads places that users can write: homes, /tmp, logs. There `open`
+does what the user arranged: it waits for ever on a named pipe, and follows a link to a device, or
+to a secret. So a file is opened without waiting, is used only when it is a regular one, and a link
+on the way to it is followed only when root (or whoever looks) made it. A user's own file is read
+as that user, in a process of its own that is given up when it does not answer, as on a home
+directory whose server is gone.
+"""
+
+import errno
+import os
+import select
+import signal
+import stat
+import time
+
+# More than any file of a stack or of apt that is read whole; a user can't fill root's memory.
+LIMIT = 64 * 1024 * 1024
+# A login file, a note: what people write by hand.
+SMALL = 1024 * 1024
+# Seconds until a user's own file counts as out of reach.
+PATIENCE = 10.0
+LINKS = 40
+
+_PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def _opened(name, place, last):
+    """(handle, None), or (None, target) where `name` is a link that may be followed."""
+    try:
+        return os.open(name, _FILE if last else _PLACE, dir_fd=place), None
+    except OSError as error:
+        # A link gives ELOOP, and ENOTDIR where a directory is asked for.
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        info = os.stat(name, dir_fd=place, follow_symlinks=False)
+        if not stat.S_ISLNK(info.st_mode):
+            raise
+        if info.st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, "a user's link is not followed", name) from None
+        return None, os.readlink(name, dir_fd=place)
+
+
+def open_regular(path):
+    """A handle for reading the regular file at an absolute `path`; OSError where there is none."""
+    todo = [part for part in path.split("/") if part]
+    place = os.open("/", _PLACE)
+    links = 0
+    try:
+        while todo:
+            name = todo.pop(0)
+            handle, target = _opened(name, place, not todo)
+            if target is not None:
+                links += 1
+                if links > LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                todo = [part for part in target.split("/") if part] + todo
+                if target.startswith("/"):
+                    os.close(place)
+                    place = os.open("/", _PLACE)
+            elif todo:
+                os.close(place)
+                place = handle
+            else:
+                return _checked(handle, path)
+    finally:
+        os.close(place)
+    raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+
+
+def _checked(handle, path):
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return handle
+
+
+def _read(handle, limit):
+    """At most `limit` bytes and one more, by which a longer file is known."""
+    parts, left = [], limit + 1
+    while left > 0:
+        data = os.read(handle, min(left, 1 << 20))
+        if not data:
+            break
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
+
+
+def read_regular(path, limit=LIMIT):
+    """Content of a regular file of at most `limit` bytes; OSError for everything else."""
+    handle = open_regular(path)
+    try:
+        data = _read(handle, limit)
+    finally:
+        os.close(handle)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return data
+
+
+# a user's own file, read as that user
+
+
+def read_own(user, path, limit=SMALL, patience=PATIENCE):
+    """(content, fault) of a file as `user` reads it: content is None where there is none to be had.
+
+    `user`: (name, uid, gid). `fault`: why it can't be read, or can't be replaced by its owner; None
+    where both can be done. Links are followed: what the user may not read stays unread. Without
+    root's rights the file is read by whoever looks.
+    """
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            # Left behind, it must not hold the connection that the look's output goes through.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+            os.close(ours)
+            _become(*user)
+            _send(theirs, _answer(path, limit))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    try:
+        data = _receive(ours, limit + 8192, time.monotonic() + patience)
+    finally:
+        os.close(ours)
+        end(pid)
+    if not data:
+        return None, "it could not be read within {0:.0f} s".format(patience)
+    fault, _newline, rest = data.partition(b"\n")
+    content = rest[1:] if rest.startswith(b"=") else None
+    return content, fault.decode("utf-8", "replace") or None
+
+
+def _become(name, uid, gid):
+    if os.geteuid() != 0 or uid == 0:
+        return
+    os.initgroups(name, gid)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def _answer(path, limit):
+    """What the child says: a line with the fault or nothing, and "=" and the content if any."""
+    fault, data = _closed(path), None
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            data = _read(handle, limit)
+            if len(data) > limit:
+                fault, data = "it is larger than {0} KiB".format(limit // 1024), None
+        else:
+            fault = "it is not a regular file"
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            fault = "it can't be read ({0})".format(os.strerror(error.errno))
+    line = (fault or "").replace("\n", "?").encode("utf-8", "replace") + b"\n"
+    return line if data is None else line + b"=" + data
+
+
+def _closed(path):
+    """Why this user can't put another file in the place of the one that `path` leads to."""
+    directory = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(directory):
+        return "there is no directory {0}".format(directory)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return "its owner can't write in {0}".format(directory)
+    return None
+
+
+def _send(handle, data):
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _receive(handle, limit, deadline):
+    """What comes until the end of the pipe; None where it does not come in time."""
+    data = b""
+    while len(data) <= limit:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([handle], [], [], left)[0]:
+            return None
+        more = os.read(handle, 1 << 16)
+        if not more:
+            return data
+        data += more
+    return None
+
+
+def end(pid, patience=1.0):
+    """Kills a child and takes its exit status; one that the kernel holds (state D) is left behind.
+
+    Returns the status as of waitpid, or None where it was left.
+    """
+    deadline = time.monotonic() + patience
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done == 0:
+        os.kill(pid, signal.SIGKILL)
+    while done == 0:
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+        done, status = os.waitpid(pid, os.WNOHANG)
+    return status
