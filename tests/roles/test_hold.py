@@ -37,8 +37,10 @@ ADA = {"who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 
 class Holder:
     """A holder as the controller sees it: a pipe in, lines out."""
 
-    def __init__(self, path: Path, run: str, **settings: float) -> None:
-        argument = json.dumps([{"run": run, **ADA}, str(path), QUICK | settings])
+    def __init__(self, path: Path, run: str, **settings: Any) -> None:
+        # The dpkg of these tests is a copy of sleep in the test's own directory.
+        places = {"PLACES": [str(path.parents[1] / f"{name}-dpkg") for name in ("run1", "run2")]}
+        argument = json.dumps([{"run": run, **ADA}, str(path), QUICK | places | settings])
         self.process = subprocess.Popen(
             [sys.executable, "-c", RUN, argument, "provision: holds this host"],
             stdin=subprocess.PIPE,
@@ -75,7 +77,7 @@ def start(path: Path) -> Iterator[Callable[..., Holder]]:
     """Starts holders; none outlives its test."""
     started: list[Holder] = []
 
-    def make(run: str = "run1", **settings: float) -> Holder:
+    def make(run: str = "run1", **settings: Any) -> Holder:
         started.append(Holder(path, run, **settings))
         return started[-1]
 
@@ -126,7 +128,7 @@ def test_it_holds_the_host_until_its_run_says_that_it_is_done(
     holder = start()
     assert holder.answer() == {"held": holder.process.pid}
     assert json.loads(path.read_text()) == {"run": "run1", "holder": holder.process.pid, **ADA}
-    assert path.stat().st_mode & 0o777 == 0o644
+    assert path.stat().st_mode & 0o777 == 0o600
     assert not is_free(path)
     holder.say(b"done")
     holder.process.wait(20)
@@ -155,6 +157,61 @@ def test_a_look_at_the_lock_is_no_reason_to_refuse(
         holder = start(INSTANT=60.0)
         time.sleep(0.5)
     assert "held" in holder.answer()
+
+
+def test_who_locked_a_file_that_all_could_open_stops_no_run(
+    start: Callable[..., Holder], path: Path
+) -> None:
+    """Up to now the file was 0644, and flock needs no more than to read."""
+    path.parent.mkdir()
+    path.write_text(json.dumps({"holder": os.getpid(), "run": "run0"}))
+    path.chmod(0o644)
+    with path.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        holder = start()
+        assert "held" in holder.answer()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_run_of_an_earlier_version_keeps_its_lock(
+    start: Callable[..., Holder], path: Path
+) -> None:
+    first = start()
+    first.answer()
+    path.chmod(0o644)
+    assert start("run2").answer()["busy"]["who"] == "ada"
+
+
+def test_a_program_that_is_only_called_dpkg_is_ended(
+    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+) -> None:
+    """Anybody can name a process dpkg and give it the run's id: the host was held for ever."""
+    false = step("run1", "dpkg")
+    holder = start(PLACES=["/usr/bin"])
+    holder.answer()
+    holder.end()
+    assert false.wait(20) == -signal.SIGTERM
+    assert is_free(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's process needs root")
+def test_another_users_process_is_no_step_of_a_run(
+    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+) -> None:
+    other = subprocess.Popen(
+        ["/bin/sleep", "60"], env={"PROVISION_RUN": "run1"}, user=65534, group=65534
+    )
+    try:
+        ours = step("run1")
+        holder = start()
+        holder.answer()
+        holder.end()
+        assert ours.wait(20) == -signal.SIGTERM
+        assert is_free(path)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_a_file_that_was_removed_while_it_was_held_is_not_two_locks(
@@ -339,6 +396,7 @@ def test_a_number_in_the_file_that_is_somebody_elses_is_left_alone(
     stranger = step("no run of ours")
     path.parent.mkdir()
     with path.open("w") as stream:
+        path.chmod(0o600)
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.write(json.dumps({"run": "run1", "silent": True, "holder": stranger.pid}))
         stream.flush()
@@ -356,6 +414,7 @@ def test_where_the_lock_cannot_be_written_the_reason_is_told(
 def test_it_ends_when_its_run_ends_while_it_waits(start: Callable[..., Holder], path: Path) -> None:
     path.parent.mkdir()
     with path.open("w") as stream:
+        path.chmod(0o600)
         fcntl.flock(stream, fcntl.LOCK_EX)
         holder = start(INSTANT=60.0)
         time.sleep(0.3)

@@ -14,7 +14,9 @@ more; a second run would remove the venv that this pip still fills. So that step
 found by the PROVISION_RUN that the playbook sets in the environment of its tasks and nowhere else.
 What roles have begun behind others (PROVISION_JOB) is ended with every run: one that failed before
 it asked for the result leaves it to nobody.
-dpkg is never ended: the lock stays until it is done, and the next run waits for it.
+dpkg is never ended: the lock stays until it is done, and the next run waits for it. Only what runs
+as root counts as a step, and only root's /usr/bin/dpkg as dpkg: anybody may choose a process's name
+and environment. And nobody else can open the lock, for who can open a file can lock it.
 
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
 tests. Standard input: lines, of which "done" tells that the run has come to its end and any other
@@ -28,6 +30,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import time
@@ -53,6 +56,8 @@ GOODBYE = 5.0
 SIZE = 2048
 # Interrupted in it, packages are left half-unpacked.
 NOT_TO_BE_ENDED = ("dpkg",)
+# Where that program is: one of that name from elsewhere is no dpkg.
+PLACES = ("/usr/bin", "/bin")
 
 
 def read(path):
@@ -83,14 +88,21 @@ def write(handle, content):
 
 
 def open_lock(path):
-    """A handle of the lock file, made where it is not."""
+    """A handle of the lock file, made where it is not; nobody but its owner can open it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         os.makedirs(directory, 0o755)
         os.chmod(directory, 0o755)  # noqa: S103  as its files say; a umask is in the way
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(path, flags, 0o644)
-    os.fchmod(handle, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    info = os.fstat(handle)
+    if info.st_uid != os.geteuid() or info.st_mode & 0o077:
+        # Of an earlier version: any user may have it open, and hold it. What a run holds stays.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_ino == info.st_ino and not is_holder(read(path).get("holder")):
+                os.unlink(path)
+                os.close(handle)
+                handle = os.open(path, flags | os.O_EXCL, 0o600)
     return handle
 
 
@@ -163,10 +175,17 @@ class Steps(object):
         state, parent, *fields = text[text.rindex(")") + 2 :].split()
         if state == "Z":
             return None
+        # Another user's is no step of a run, whatever its environment says; to read that could
+        # take for ever, for the user chooses where it lies.
+        own = _uid(place) == os.getuid()
         marked = False
         path = os.path.join(place, "environ")
-        with contextlib.suppress(OSError), open(path, "rb") as stream:
-            marked = self._mark in stream.read().split(b"\0")
+        with contextlib.suppress(OSError):
+            if own:
+                with open(path, "rb") as stream:
+                    marked = self._mark in stream.read().split(b"\0")
+        if name in NOT_TO_BE_ENDED and not (own and _is_program(place, name)):
+            name += " by name only"
         return {"name": name, "parent": int(parent), "id": (pid, fields[17]), "marked": marked}
 
     def end(self, seconds):
@@ -188,6 +207,29 @@ class Steps(object):
             time.sleep(0.1)
 
 
+def _uid(place):
+    """The real user of a process; None of one that has ended. /proc/PID itself may be root's."""
+    try:
+        with open(os.path.join(place, "status"), "rb") as stream:
+            for line in stream:
+                if line.startswith(b"Uid:"):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
+def _is_program(place, name):
+    """Is this process the system's program of that name? True where the kernel doesn't tell."""
+    try:
+        program = os.readlink(os.path.join(place, "exe"))
+    except OSError:
+        return True
+    directory, _slash, found = program.rpartition("/")
+    # While it replaces itself: "dpkg.dpkg-tmp", "dpkg (deleted)".
+    return directory in PLACES and re.split(r"[. ]", found)[0] == name
+
+
 class Output(object):
     """Lines to the controller. Never waits: where nobody reads, lines are dropped."""
 
@@ -203,8 +245,11 @@ class Output(object):
 
 def is_holder(pid, proc="/proc"):
     """Is this process one of ours? A number in a file may be anybody's by now."""
+    place = os.path.join(proc, str(pid))
     try:
-        with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
+        if _uid(place) != os.getuid():
+            return False
+        with open(os.path.join(place, "cmdline"), "rb") as stream:
             return NAME.encode("utf-8") in stream.read()
     except OSError:
         return False

@@ -145,9 +145,12 @@ class Apt(object):
         for pid in (name for name in os.listdir(self._proc) if name.isdigit()):
             place = os.path.join(self._proc, pid)
             try:
+                # First, for a user chooses where the arguments lie, and reading may take for ever.
+                if os.stat(place).st_uid != BELIEVED:
+                    continue
                 with open(os.path.join(place, "cmdline"), "rb") as stream:
                     words = stream.read().decode("utf-8", "replace").split("\0")
-                if os.path.basename(words[0]) != "apt-get" or os.stat(place).st_uid != BELIEVED:
+                if os.path.basename(words[0]) != "apt-get":
                     continue
             except OSError:
                 continue

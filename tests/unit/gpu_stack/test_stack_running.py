@@ -24,6 +24,7 @@ def held(root: Path, content: str, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     path = root / running.PATH.lstrip("/")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
+    path.chmod(0o600)
     with path.open() as stream:
         fcntl.flock(stream, kind)
         yield
@@ -34,6 +35,7 @@ def says(root: Path, found: dict[str, Any], later: float) -> threading.Timer:
     path = root / running.PATH.lstrip("/")
     new = path.with_suffix(".new")
     new.write_text(json.dumps(found))
+    new.chmod(0o600)
     timer = threading.Timer(later, new.replace, [path])
     timer.start()
     return timer
@@ -51,6 +53,25 @@ def test_a_name_in_the_file_without_the_lock_means_nothing(tmp_path: Path) -> No
     with held(tmp_path, json.dumps(ADA)):
         pass
     assert look(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", json.dumps({**ADA, "holder": 4711})])
+def test_a_users_lock_on_a_file_that_all_can_open_stops_no_run(
+    tmp_path: Path, content: str
+) -> None:
+    """Any user could hold up every run with `flock /var/lib/provision/run.lock`."""
+    path = tmp_path / running.PATH.lstrip("/")
+    with held(tmp_path, content):
+        assert look(tmp_path) is not None
+        path.chmod(0o644)
+        assert look(tmp_path) is None
+        process = tmp_path / "proc/4711"
+        process.mkdir(parents=True)
+        (process / "cmdline").write_text("python3\0-c\0\0provision: holds this host\0")
+        (process / "status").write_text("Name:\tpython3\nUid:\t1000\t0\t0\t0\n")
+        assert look(tmp_path) is None
+        (process / "status").write_text("Name:\tpython3\nUid:\t0\t0\t0\t0\n")
+        assert (look(tmp_path) is None) is (content == "")
 
 
 def test_another_look_is_no_run(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 Two runs on one host would install over each other. A run holds a lock for as long as it lives
 (files/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
-free proves that nobody is there, whatever the file says.
+free proves that nobody is there, whatever the file says. Root alone can open it; one that others
+can open, as an earlier version made it, means something only where a holder of a run has it.
 """
 
 import fcntl
 import json
+import os
+import re
 import time
 
 PATH = "/var/lib/provision/run.lock"
+# In the holder's argument list: files/hold.py.
+HOLDER = "holds this host"
 # A run that has just ended, or was cut off, may need a moment to let go or to say so on a host
 # under load; a run that is at work is waited for no longer.
 PATIENCE = 3.0
@@ -33,6 +38,8 @@ def look(context, run=None, patience=None, doubt=DOUBT):
             found = _content(context.read(PATH))
             if run is not None and found.get("run") == run:
                 return None
+            if os.fstat(stream.fileno()).st_mode & 0o077 and not _is_holder(context, found):
+                return None
             waited = time.monotonic() - begun
             if found.get("ended") or found.get("silent"):
                 return found
@@ -52,6 +59,14 @@ def _free(stream):
         return True
     fcntl.flock(stream, fcntl.LOCK_UN)
     return True
+
+
+def _is_holder(context, found):
+    """Whether a process of root's that holds hosts is the one that the file names."""
+    place = "/proc/{0}/".format(found.get("holder"))
+    if not re.search(r"^Uid:\t0\t", context.read(place + "status") or "", re.M):
+        return False
+    return HOLDER in (context.read(place + "cmdline") or "")
 
 
 def _content(text):
