@@ -24,6 +24,9 @@ interpreter_python = auto_silent
 retry_files_enabled = False
 # With the default of 1 ms Ansible spends more on asking its workers than on their work.
 internal_poll_interval = 0.01
+# What hangs on one host (a sick driver, a dead file server) is given up after four hours and told,
+# and the others go on. What is quicker has a bound of its own.
+task_timeout = 14400
 
 [ssh_connection]
 # One round trip per task instead of three.

@@ -75,6 +75,12 @@ loss = model.fit(x, 2 * x + 1, epochs=5, verbose=0).history["loss"]
 assert loss[-1] < loss[0], "the loss did not fall: %r" % loss
 """
 
+# A sick driver holds whoever asks it: ended by timeout(1), and given up by Ansible where the kernel
+# does not let it die.
+_PATIENT = ("timeout", "--kill-after=10", "600")
+_ABANDONED = 660
+
+# -I: without it Python imports from the directory it was started in, a home that is not root's.
 _TENSORFLOW_PYTHON = "{{ tensorflow_root | default('/opt/tensorflow') }}/current/bin/python"
 
 
@@ -297,11 +303,13 @@ def _proofs() -> list[dict[str, Any]]:
             "name": "Proof | Ask the driver for its GPUs",
             "ansible.builtin.command": {
                 "argv": [
+                    *_PATIENT,
                     "nvidia-smi",
                     "--query-gpu=driver_version,name",
                     "--format=csv,noheader",
                 ]
             },
+            "timeout": _ABANDONED,
             "register": "__gpu_smi",
             "changed_when": False,
             "failed_when": False,
@@ -329,6 +337,7 @@ def _proofs() -> list[dict[str, Any]]:
             "name": "Proof | Ask nvcc for its release",
             "ansible.builtin.command": {"argv": ["nvcc", "--version"]},
             "environment": {"PATH": path},
+            "timeout": _ABANDONED,
             "register": "__gpu_nvcc",
             "changed_when": False,
             "failed_when": False,
@@ -356,8 +365,11 @@ def _proofs() -> list[dict[str, Any]]:
         },
         {
             "name": "Proof | Ask TensorFlow for its GPUs",
-            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", DEVICES_SCRIPT]},
+            "ansible.builtin.command": {
+                "argv": [*_PATIENT, _TENSORFLOW_PYTHON, "-I", "-c", DEVICES_SCRIPT]
+            },
             "environment": xla,
+            "timeout": _ABANDONED,
             "register": "__gpu_tensorflow",
             "changed_when": False,
             "failed_when": False,
@@ -387,8 +399,11 @@ def _proofs() -> list[dict[str, Any]]:
         },
         {
             "name": "Proof | Fit a small Keras model on the CPU",
-            "ansible.builtin.command": {"argv": [_TENSORFLOW_PYTHON, "-c", FIT_SCRIPT]},
+            "ansible.builtin.command": {
+                "argv": [*_PATIENT, _TENSORFLOW_PYTHON, "-I", "-c", FIT_SCRIPT]
+            },
             "environment": {"CUDA_VISIBLE_DEVICES": "-1"},
+            "timeout": _ABANDONED,
             "register": "__gpu_fit",
             "changed_when": False,
             "failed_when": False,

@@ -41,6 +41,7 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
     data["found"]["state"]["gpu_env"]["left"] = {}
+    data["found"]["preflight"]["driver_hangs"] = None
     return {**data, "options": {}}
 
 
@@ -529,6 +530,14 @@ def other_states() -> Iterator[State]:
     yield State(rule, "TensorFlow is not changed", {PRE + "conda": ["/root/.bashrc"]},
                 only=("cuda",))  # fmt: skip
     yield from bashrc_states()
+    yield from hanging_states()
+
+
+def hanging_states() -> Iterator[State]:
+    rule, why = "driver-hangs", "nvidia-smi did not answer within 120 s"
+    words = (f"the GPU driver hangs: {why}; whoever asks it waits", "`dmesg | grep -E 'NVRM|Xid'`")
+    yield State(rule, "nvidia-smi does not end", {PRE + "driver_hangs": why}, words)
+    yield State(rule, "nvidia-smi answers", {PRE + "driver_hangs": None})
 
 
 def bashrc_states() -> Iterator[State]:

@@ -149,7 +149,7 @@ class ActionModule(ActionBase):
             return None
         if become is not None and become.name != "sudo" and become.get_option("become_pass"):
             return None
-        command = shlex.join([self._interpreter(task_vars), "-c", BOOTSTRAP, NAME])
+        command = shlex.join([self._interpreter(task_vars), "-IS", "-c", BOOTSTRAP, NAME])
         if become is not None:
             command = become.build_become_command(command, connection._shell)
         command = f"/bin/sh -c {shlex.quote(command)}"

@@ -218,6 +218,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
     ),
     "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+    "driver-hangs": (
+        {"preflight.driver_hangs": "nvidia-smi did not answer within 120 s"},
+        {"preflight.driver_hangs": None},
+    ),
     "bashrc-user": (
         {"state.gpu_env": {"left": {"ada": gpu_env.NO_USER}}},
         {"state.gpu_env": {"left": {"ada": "it is not a regular file"}}},

@@ -501,6 +501,7 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "compilers": {"kernel": 10, "installed": [], "default": None},
         "unfinished": [["x", "unpacked"]],
         "dpkg_at_work": True,
+        "driver_hangs": None,
         "foreign": ["cuda-drivers", "nvidia-open"],
         "signed_by": [
             ["https://nvidia.example/x86_64", "/", [folder + "a.list", folder + "b.list"]]

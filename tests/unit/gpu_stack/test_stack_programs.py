@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,43 @@ def test_no_such_program_is_127(name: str) -> None:
 @pytest.mark.usefixtures("way")
 def test_a_program_that_was_killed_is_no_success() -> None:
     assert run_program(["/bin/sh", "-c", "kill -9 $$"]).rc == -9
+
+
+@pytest.mark.usefixtures("way")
+def test_a_program_that_hangs_is_given_up_with_what_it_started(tmp_path: Path) -> None:
+    """nvidia-smi on a hung driver held plan, run and doctor for ever."""
+    note = tmp_path / "pid"
+    script = f"trap '' TERM; sleep 600 & echo $! > {note}; echo before; wait"
+    found = run_program(["/bin/sh", "-c", script], patience=1.0)
+    assert (found.rc, found.err) == (124, "/bin/sh did not answer within 1 s")
+    child = Path("/proc") / note.read_text().strip() / "stat"
+    for _ in range(100):
+        if not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("what it has started still runs")
+
+
+@pytest.mark.usefixtures("way")
+def test_a_program_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In state D even SIGKILL waits; here nobody sends it."""
+    killed: list[int] = []
+    monkeypatch.setattr("gpu_stack.context._kill", killed.append)
+    monkeypatch.setattr("gpu_stack.regular.signal.SIGKILL", 0)
+    found = run_program(["/bin/sleep", "600"], patience=0.2)
+    monkeypatch.undo()
+    assert found.rc == 124
+    os.kill(killed[0], signal.SIGKILL)
+    os.waitpid(killed[0], 0)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_program_gets_the_signals_that_we_had() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    found = run_program(["/bin/grep", "^SigBlk", "/proc/self/status"])
+    assert found.out.split()[1] == "0" * 16
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def test_a_converged_host_reads_no_preflight() -> None:

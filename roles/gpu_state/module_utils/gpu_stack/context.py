@@ -6,17 +6,28 @@ files, and nothing could be tested away from a GPU host.
 """
 
 import collections
+import contextlib
 import fnmatch
 import os
+import signal
+import time
 
 from . import dpkg, loader, regular
 
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+# Seconds for one program. The slowest, nvidia-smi without persistence on eight GPUs, takes 20.
+PATIENCE = 120.0
+# The exit code of one that took longer, as timeout(1) has it.
+SILENT = 124
 
 
-def run_program(argv):
-    """Run one program with a fixed environment; rc 127 when there is no such program.
+def run_program(argv, patience=PATIENCE):
+    """Run one program with a fixed environment, for at most `patience` seconds.
+
+    rc 127 when there is no such program, 124 when it did not end in time: a sick GPU driver holds
+    whoever asks it, and a look that waits for it holds the whole run. It is killed then, and left
+    behind where the kernel does not let it die (state D); it holds nothing of ours.
 
     What it writes goes to files in memory: no pipe can fill up, and `subprocess`, whose import
     takes as long as a tenth of a look, is needed on hosts alone that have no such files.
@@ -24,8 +35,9 @@ def run_program(argv):
     environment = {"LC_ALL": "C", "PATH": ":".join(PATH)}
     program = argv[0] if argv[0].startswith("/") else _find(argv[0])
     if not hasattr(os, "memfd_create") or not hasattr(os, "posix_spawn"):  # Python 3.7
-        return _run_with_pipes(program, argv, environment)
+        return _run_with_pipes(program, argv, environment, patience)
     out, err = os.memfd_create("out"), os.memfd_create("err")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     try:
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -33,15 +45,49 @@ def run_program(argv):
             (os.POSIX_SPAWN_DUP2, err, 2),
         ]
         try:
-            pid = os.posix_spawn(program, argv, environment, file_actions=actions)
+            pid = os.posix_spawn(
+                program, argv, environment, file_actions=actions, setpgroup=0, setsigmask=before
+            )
         except OSError as error:
             return Result(127, "", str(error))
-        _pid, status = os.waitpid(pid, 0)
+        status = _status(pid, patience)
+        if status is None:
+            _kill(pid)
+            regular.end(pid)
+            return Result(SILENT, _whole(out), _silence(argv, patience))
         rc = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         return Result(rc, _whole(out), _whole(err))
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(out)
         os.close(err)
+
+
+def _status(pid, patience):
+    """The status of a child that ends in time, as of waitpid; None of one that does not.
+
+    SIGCHLD is blocked, so that its coming ends the wait at once. Another thread may have taken
+    it: hence the short naps.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None
+        signal.sigtimedwait([signal.SIGCHLD], min(left, 0.5))
+
+
+def _kill(pid):
+    """Ends the program and what it has started."""
+    with contextlib.suppress(OSError):  # it has ended this moment
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _silence(argv, patience):
+    return "{0} did not answer within {1:.0f} s".format(argv[0], patience)
 
 
 def _find(name):
@@ -56,7 +102,7 @@ def _whole(handle):
     return data.decode("utf-8", "replace")
 
 
-def _run_with_pipes(program, argv, environment):
+def _run_with_pipes(program, argv, environment, patience):
     import subprocess
 
     try:
@@ -67,10 +113,19 @@ def _run_with_pipes(program, argv, environment):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            start_new_session=True,
         )
     except OSError as error:
         return Result(127, "", str(error))
-    out, err = process.communicate()
+    try:
+        out, err = process.communicate(timeout=patience)
+    except subprocess.TimeoutExpired as error:
+        _kill(process.pid)
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+        regular.end(process.pid)
+        return Result(SILENT, (error.output or b"").decode("utf-8", "replace"),
+                      _silence(argv, patience))  # fmt: skip
     return Result(
         process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
     )

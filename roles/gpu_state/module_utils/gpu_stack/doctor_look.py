@@ -364,7 +364,10 @@ def said(context, found, logs):
     if state.get("interpreter") and state.get("version"):
         root = context.options.get("tensorflow_root") or "/opt/tensorflow"
         python = root.rstrip("/") + "/current/bin/python"
-        answers.append(("TensorFlow", [python, "-c", ASK_TENSORFLOW]))
+        answers.append(("TensorFlow", [python, "-I", "-c", ASK_TENSORFLOW]))
+    hangs = (found.get("preflight") or {}).get("driver_hangs")
+    if hangs:  # whoever asks it again waits again
+        texts["nvidia-smi"], answers = hangs, [("apt-get check", check)]
     for who, argv in answers:
         result = context.run(["timeout", "--kill-after=5", PATIENCE, *argv])
         # 127 of timeout, and of ours: there is no such program.

@@ -30,6 +30,7 @@ from . import (
     transaction,
 )
 from .change import blocker
+from .context import SILENT
 
 Rule = collections.namedtuple("Rule", "id component stops check")
 
@@ -151,6 +152,10 @@ FOREIGN = re.compile(
 # the look
 
 
+# It opens every GPU, and waits for a driver that hangs.
+COMPUTE_APPS = ["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"]
+
+
 def _text(context, path):
     """A file's text; nothing where it can't be read, for a process may have ended meanwhile."""
     return context.read(path) or ""
@@ -162,8 +167,11 @@ def _users(context):
     return [fields for fields in lines if len(fields) == 7]
 
 
-def processes(context):
-    """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file."""
+def processes(context, asked=None):
+    """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file.
+
+    `asked`: the answer of COMPUTE_APPS.
+    """
     found = {}
     for directory in context.glob("/proc/[0-9]*/fd"):
         pid = directory.split("/")[2]
@@ -174,7 +182,7 @@ def processes(context):
         if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
             found[pid] = _process(context, pid, comm)
     # A process of another container shows here though its files can't be read from this one.
-    answer = context.run(["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"])
+    answer = context.run(COMPUTE_APPS) if asked is None else asked
     if answer.rc == 0:
         for line in answer.out.splitlines():
             pid, _comma, name = line.partition(",")
@@ -384,11 +392,13 @@ def look(context, run=None):
     `run`: the id of the run that looks.
     """
     flags = re.findall(r"^flags\s*:(.*)$", _text(context, "/proc/cpuinfo"), re.M)
+    asked = context.run(COMPUTE_APPS)
     found = {
+        "driver_hangs": asked.err if asked.rc == SILENT else None,
         "avx": "avx" in flags[0].split() if flags else None,
         "disk": disk(context),
         "boot": boot(context),
-        "processes": processes(context),
+        "processes": processes(context, asked),
         "secure_boot": secure_boot(context),
         "module_key": module_key(context),
         "headers": {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)},
@@ -968,6 +978,19 @@ def conda_first(found, _changes, _options, _row):
     ]
 
 
+def driver_hangs(found, _changes, _options, _row):
+    why = found["preflight"].get("driver_hangs")
+    if not why:
+        return []
+    return [
+        (
+            "the GPU driver hangs: {0}; whoever asks it waits, and so would the proof".format(why),
+            "`dmesg | grep -E 'NVRM|Xid'` says why; reboot the host when nobody needs it, then run "
+            "again",
+        )
+    ]
+
+
 def _bashrc_left(found):
     """[(user, why)] of the gpu_env_bashrc_users whose file a run leaves alone, sorted."""
     return sorted((found["state"].get(gpu_env.NAME, {}).get("left") or {}).items())
@@ -1369,6 +1392,7 @@ RULES = (
     Rule("avx", "tensorflow", True, avx_missing),
     Rule("disk", None, True, disk_full),
     Rule("boot-full", "nvidia_driver", True, boot_full),
+    Rule("driver-hangs", None, True, driver_hangs),
     Rule("gpu-processes", "nvidia_driver", True, gpu_processes),
     Rule("maintenance-window", "nvidia_driver", True, maintenance_window),
     Rule("logged-in", "nvidia_driver", True, logged_in),
