@@ -553,6 +553,15 @@ def bashrc_states() -> Iterator[State]:
     yield State(rule, "a file", {left: {}})
 
 
+def cudnn_states() -> Iterator[State]:
+    """The archive is to come from the controller, and is not there."""
+    rule, gone = "cudnn-archive", {"cudnn_archive_absent": "/srv/cudnn.tgz"}
+    words = ("cudnn_controller_file is /srv/cudnn.tgz", "cuDNN 8.5.0.96 for CUDA 11.2", "SHA-256 ")
+    yield State(rule, "the controller has no archive", {"options": gone}, words)
+    yield State(rule, "it has", {"options": {"cudnn_archive_absent": ""}})
+    yield State(rule, "cuDNN is not changed", {"options": gone}, only=("cuda",))
+
+
 def docker_states() -> Iterator[State]:
     seen, here = "found/state/nvidia_container_toolkit/docker/", {"base": docked}
     none = {"options": {"nvidia_container_toolkit_docker": "none"}}
@@ -861,6 +870,7 @@ def states() -> tuple[State, ...]:
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
     found += [
         *people_states(),
+        *cudnn_states(),
         *docker_states(),
         *containerd_states(),
         *crio_states(),

@@ -220,6 +220,9 @@ class ActionModule(ActionBase):
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._given(options)
+        absent = self._absent_archive(task_vars)
+        if absent:
+            options["cudnn_archive_absent"] = absent
         doctor = {}
         if boolean(self._templar.template(given.get("doctor", False)), strict=False):
             logs = self._templar.template(given.get("logs", task_vars.get("gpu_doctor_logs", [])))
@@ -269,6 +272,16 @@ class ActionModule(ActionBase):
             name: hashlib.sha256(str(token).encode("utf-8")).hexdigest()
             for name, token in tokens.items()
         }
+
+    def _absent_archive(self, task_vars: dict[str, Any]) -> str:
+        """cudnn_controller_file where this machine has no such file to read, else ""."""
+        if task_vars.get("cudnn_host_file") or not task_vars.get("cudnn_controller_file"):
+            return ""
+        try:
+            path = plain(self._templar.template(task_vars["cudnn_controller_file"]))
+        except AnsibleUndefinedVariable:  # the role says so, where it needs the archive
+            return ""
+        return "" if not path or os.access(os.path.expanduser(str(path)), os.R_OK) else str(path)
 
     def _given(self, options: dict[str, Any]) -> dict[str, str]:
         """SHA-256 of the front door's files on this machine, as Ansible Vault opens them."""

@@ -281,3 +281,20 @@ def test_the_ordinary_look_ships_nothing_of_the_doctor() -> None:
     assert set(plugin.sources(doctor=True)) - doctors == set(plugin.sources())
     assert "doctor_cases" not in plugin.script({}, False)
     assert len(plugin.script({"doctor": True}, False)) > len(plugin.script({}, False)) + 10_000
+
+
+@pytest.mark.parametrize("given", ["missing", "there", "host", "none"])
+def test_an_absent_archive_of_the_controller_blocks_before_anything_is_touched(
+    tmp_path: Path, given: str
+) -> None:
+    archive = tmp_path / "cudnn.tgz"
+    if given == "there":
+        archive.write_bytes(b"x")
+    variables = [] if given == "none" else ["-e", f"cudnn_controller_file={archive}"]
+    if given == "host":
+        variables += ["-e", "cudnn_host_file=/srv/cudnn.tgz"]
+    plan, _ = run(tmp_path, "--check", *variables)
+    named = [one for one in plan["blockers"] if one["id"] == "cudnn-archive"]
+    assert [str(archive) in one["message"] for one in named] == (
+        [True] if given == "missing" else []
+    )

@@ -155,7 +155,7 @@ Host key verification failed."""
             "then log in once by hand (ssh -o UserKnownHostsFile='/srv/my lab/known_hosts') and",
         ),
         (
-            CHANGED.format(file="/home/ada/.ssh/known_hosts"),
+            CHANGED.format(file="/var/lib/ada/.ssh/known_hosts"),
             "forget its old key: ssh-keygen -R '[192.0.2.1]:2222'; then log in once by hand and",
         ),
         ("lab@10.0.0.9: Permission denied (publickey).", "ssh-copy-id HOST"),

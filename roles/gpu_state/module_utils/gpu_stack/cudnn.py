@@ -247,6 +247,18 @@ def differ(row, found, options):
     return changes
 
 
+def needs_archive(changes):
+    """Do some of these changes unpack the archive? The others set links, modes and loader files."""
+    return any(
+        one["component"] == NAME
+        and one["to"] != "absent"
+        and one["item"] != "current"
+        and not one["item"].startswith("/")
+        and not str(one["from"]).startswith("/")
+        for one in changes
+    )
+
+
 def _soname_changes(row, found, libraries, places, known):
     soname = row.get("soname")
     if not found.get("cache", True):

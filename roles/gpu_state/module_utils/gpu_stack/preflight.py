@@ -15,6 +15,7 @@ from . import (
     cdi,
     containerd,
     crio,
+    cudnn,
     dpkg,
     driver_method,
     gpu_env,
@@ -1356,6 +1357,23 @@ def front_door_terms(_found, _changes, options, _row):
     ]
 
 
+def cudnn_archive_absent(_found, changes, options, row):
+    """The archive that the controller is to give is not there; known before the driver goes in."""
+    path = options.get("cudnn_archive_absent")
+    wish = (row or {}).get(cudnn.NAME)
+    if not path or not wish or not cudnn.needs_archive(changes):
+        return []
+    return [
+        (
+            "cudnn_controller_file is {0}, and the machine that runs Ansible has no such file that "
+            "can be read".format(path),
+            "put cuDNN {version} for CUDA {cuda} there, the archive with SHA-256 {sha256}: from "
+            "https://developer.nvidia.com/rdp/cudnn-archive, or from an address in cudnn_urls; or "
+            "correct the option".format(**wish),
+        )
+    ]
+
+
 def run_in_progress(found, _changes, _options, _row):
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
@@ -1417,6 +1435,7 @@ RULES = (
     Rule("conda", "tensorflow", False, conda_first),
     Rule("bashrc-user", gpu_env.NAME, True, bashrc_user),
     Rule("bashrc-left", None, False, bashrc_left),
+    Rule("cudnn-archive", cudnn.NAME, True, cudnn_archive_absent),
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
     Rule("docker-other", nvidia_container_toolkit.NAME, True, docker_other),
