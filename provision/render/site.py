@@ -231,7 +231,6 @@ def _apply(role: Role) -> dict[str, Any]:
         repairs["tensorflow_beside"] = "{{ gpu_plan.beside | map(attribute='directory') | list }}"
     if role.name == "gpu_front_door":
         repairs["gpu_front_door_people"] = "{{ gpu_workspaces | default([]) }}"
-        repairs["gpu_front_door_upstream"] = "{{ gpu_workspace_address | default('127.0.0.1') }}"
     return task | ({"vars": repairs} if repairs else {})
 
 

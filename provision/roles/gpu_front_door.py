@@ -156,12 +156,6 @@ class GpuFrontDoorOptions(Options):
         internal=True,
         example="'{{ gpu_workspaces }}'",
     )
-    gpu_front_door_upstream: str = option(
-        "127.0.0.1",
-        "Address of the host that their ports are open on. site.yml hands over "
-        "gpu_workspace_address.",
-        internal=True,
-    )
     gpu_front_door_patience: int = option(
         60, "Seconds in which the door must lead to each Jupyter at the end of a run."
     )

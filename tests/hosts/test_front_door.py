@@ -338,6 +338,10 @@ BOARD = """\
 mkdir -p /srv/board/ada/tensorboard
 echo the board > /srv/board/ada/tensorboard/index.html
 cd /srv/board
+# What the role has systemd hold for a TensorBoard, with a server of the host behind it.
+systemd-run --unit way --socket-property ListenStream=/run/gpu-workspace-ports/ada.tensorboard \
+    --socket-property SocketGroup=www-data --socket-property SocketMode=0660 \
+    /lib/systemd/systemd-socket-proxyd 127.0.0.1:6801
 systemd-run --unit board --working-directory /srv/board \
     python3 -m http.server --bind 127.0.0.1 6801
 """

@@ -2,7 +2,8 @@
 
 The CA is pebble, Let's Encrypt's own test server, from Debian's archive, on the host itself; what
 asks it is Debian's certbot, and what it asks in turn is port 80 of the host's nginx. The role is
-alone here, so what stands for a Jupyter is a tiny server that lets nobody in.
+alone here, so what stands for a Jupyter, where systemd would lead to one, is a tiny server
+that lets nobody in.
 """
 
 from __future__ import annotations
@@ -35,12 +36,19 @@ NAME = "gpu07.example.org"
 LINEAGE = f"/etc/letsencrypt/live/gpu-front-door-{NAME}"
 SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
 JUPYTER = """\
-import http.server
+import http.server, os, shutil, socketserver
 class Nobody(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(403)
         self.end_headers()
-http.server.HTTPServer(("127.0.0.1", 8801), Nobody).serve_forever()
+    def log_message(self, *words):
+        pass
+path = "/run/gpu-workspace-ports/ada.jupyter"
+os.makedirs(os.path.dirname(path), exist_ok=True)
+server = socketserver.UnixStreamServer(path, Nobody)
+shutil.chown(path, group="www-data")
+os.chmod(path, 0o660)
+server.serve_forever()
 """
 # What a door consists of, and what a run that is refused must not change.
 PICTURE = (

@@ -14,6 +14,7 @@ import pytest
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "files"
 NAME = "gpu07.example.org"
+PORTS = "/run/gpu-workspace-ports"
 ADA = {"name": "ada", "gpus": [0, 1], "port": 8801, "cpus": 2, "memory": "4g"}
 BOB = {"name": "bob", "gpus": 1, "port": 8802, "tensorboard_port": 6802}
 EVE = {"name": "eve", "kind": "ssh", "gpus": "none", "ssh_port": 2203, "ssh_keys": ["secret"]}
@@ -41,7 +42,7 @@ def wish(**changed: Any) -> dict[str, Any]:
     return {
         "name": NAME, "port": 443, "address": "0.0.0.0", "tls": "local_ca", "certificate": "",  # noqa: S104
         "key": "", "redirect": False, "hsts": False, "people": [EVE, BOB, ADA],
-        "upstream": "127.0.0.1", "given": {},
+        "given": {},
         "acme": {"agree": False, "email": "", "directory": SERVER}, **changed,
     }  # fmt: skip
 
@@ -146,8 +147,8 @@ def location(site: str, path: str) -> str:
 
 def test_everybody_who_has_jupyter_has_a_path(host: Host) -> None:
     site = host.program.site(wish())
-    assert "proxy_pass http://127.0.0.1:8801;" in location(site, "/ada/")
-    assert "proxy_pass http://127.0.0.1:8802;" in location(site, "/bob/")
+    assert f"proxy_pass http://unix:{PORTS}/ada.jupyter;" in location(site, "/ada/")
+    assert f"proxy_pass http://unix:{PORTS}/bob.jupyter;" in location(site, "/bob/")
     assert "/eve" not in site
     assert "return 404;" in location(site, "/")
     assert f"if ($host != {NAME}) {{\n        return 404;" in site
@@ -187,17 +188,30 @@ def test_a_board_is_asked_for_at_jupyters_own_door(host: Host) -> None:
     site = host.program.site(wish())
     board = location(site, "/bob/tensorboard/")
     assert "auth_request /bob/tensorboard-asks;" in board
-    assert "proxy_pass http://127.0.0.1:6802;" in board
+    assert f"proxy_pass http://unix:{PORTS}/bob.tensorboard;" in board
     asks = location(site, "= /bob/tensorboard-asks")
     assert "internal;" in asks
-    assert "proxy_pass http://127.0.0.1:8802/bob/api/status;" in asks
+    assert f"proxy_pass http://unix:{PORTS}/bob.jupyter:/bob/api/status;" in asks
     assert "tensorboard" not in host.program.site(wish(people=[ADA]))
 
 
-def test_a_board_is_published_at_the_hosts_own_address_alone(host: Host) -> None:
-    site = host.program.site(wish(upstream="192.0.2.1"))
-    assert "proxy_pass http://127.0.0.1:6802;" in location(site, "/bob/tensorboard/")
-    assert "proxy_pass http://192.0.2.1:8802/" in location(site, "= /bob/tensorboard-asks")
+def test_nothing_behind_the_door_is_a_port_that_a_login_could_open(host: Host) -> None:
+    """Whoever bound it while a container started anew was sent cookies and tokens (M6)."""
+    passed = re.findall(r"proxy_pass (\S+);", host.program.site(wish()))
+    assert len(passed) == 4
+    assert [one for one in passed if not one.startswith(f"http://unix:{PORTS}/")] == []
+
+
+@pytest.mark.parametrize(
+    ("user", "wrong"), [("www-data", False), ("nginx", True), ("nginx www-data", False)]
+)
+def test_an_nginx_that_cannot_open_the_ways_is_refused(host: Host, user: str, wrong: bool) -> None:
+    host.theirs = f"user {user};\n"
+    if wrong:
+        with pytest.raises(host.program.RefusedError, match=f"nginx works as {user} here"):
+            host.program.look(wish())
+    else:
+        host.program.look(wish())
 
 
 @pytest.mark.parametrize(
@@ -229,8 +243,6 @@ def test_a_board_is_published_at_the_hosts_own_address_alone(host: Host) -> None
             "/ca.crt",
         ),
         ({"tls": "given"}, "ssl_certificate /etc/gpu-front-door/chain.pem;", "/ca.crt"),
-        ({"upstream": "0.0.0.0"}, "http://127.0.0.1:8801;", "http://0.0.0.0"),  # noqa: S104
-        ({"upstream": "192.0.2.1"}, "http://192.0.2.1:8801;", "http://127.0.0.1:88"),
     ],
 )
 def test_what_else_is_wished_is_in_the_site(
@@ -737,7 +749,7 @@ def test_certbot_of_snap_is_refused(host: Host) -> None:
 
 
 def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
-    host.takes = ":8801;"
+    host.takes = "ada.jupyter;"
     with pytest.raises(host.program.RefusedError, match="has what it had before: emerg"):
         host.program.apply(wish())
     assert host.text(host.program.SITE) is None
@@ -745,10 +757,10 @@ def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
     host.takes = ""
     host.program.apply(wish())
     before = host.text(host.program.SITE)
-    host.takes = ":8899;"
+    host.takes = "zoe.jupyter;"
     host.calls.clear()
     with pytest.raises(host.program.RefusedError):
-        host.program.apply(wish(people=[{**ADA, "port": 8899}]))
+        host.program.apply(wish(people=[{**ADA, "name": "zoe"}]))
     assert host.text(host.program.SITE) == before
     assert not [one for one in host.calls if "reload" in one or "start" in one]
 
@@ -914,8 +926,6 @@ def test_files_of_the_host_that_are_gone_do_not_keep_another_way_out(host: Host)
         ({"redirect": True, "people": [{**ADA, "port": 80}]}, "port 80 is ada's"),
         ({"address": "0.0.0.0:1 ssl;"}, "gpu_front_door_address is"),
         ({"address": "::1;"}, "gpu_front_door_address is"),
-        ({"upstream": "::1"}, "gpu_front_door_upstream is"),
-        ({"upstream": "127.0.0.1;"}, "gpu_front_door_upstream is"),
         (
             {"tls": "host", "certificate": "/c.pem;", "key": "/k.pem"},
             "gpu_front_door_certificate is",

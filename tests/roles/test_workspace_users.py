@@ -205,7 +205,9 @@ def former(machine: Machine) -> Machine:
     (machine.root / "srv/homes").chmod(0o755)
     for name in ("ada", "bob"):
         path = f"/etc/gpu-workspace/{name}/workspace.json"
-        found = {k: v for k, v in json.loads(machine.text(path)).items() if k != "user"}
+        found = {
+            k: v for k, v in json.loads(machine.text(path)).items() if k not in ("ports", "user")
+        }
         machine.put(path, json.dumps(found))
         home = machine.root / f"srv/homes/{name}"
         (home / "deep").mkdir()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -265,6 +267,8 @@ class Machine:
             self.networks.pop(words[-1])
         if words[:1] == ["rm"]:
             self.runs.pop(words[-1].removeprefix("gpu-workspace-"), None)
+        if words[0] == "systemctl" and "gpu-workspace-port@" in words[-1]:
+            return self.ports(words)
         if words[:2] == ["systemctl", "enable"]:
             for unit in words[2:]:
                 self.put("/etc/systemd/system/multi-user.target.wants/" + unit, "")
@@ -274,6 +278,23 @@ class Machine:
                 self.runs[name] = self.text(f"/etc/gpu-workspace/{name}/revision").strip()
         if words[0] == "nvidia-smi":
             return 0, "".join(f"GPU {n}: T4 (UUID: {u})\n" for n, u in enumerate(UUIDS)), ""
+        return 0, "", ""
+
+    def ports(self, words: list[str]) -> tuple[int, str, str]:
+        """systemd, which holds ports of people or lets go of them."""
+        for unit in words[2:]:
+            if not unit.endswith(".socket"):
+                continue
+            port = unit.partition("@")[2].removesuffix(".socket")
+            places = {
+                "enable": f"/etc/systemd/system/sockets.target.wants/{unit}",
+                "start": f"/run/gpu-workspace-ports/{port}",
+            }
+            if words[1] in places:
+                self.put(places[words[1]], "")
+            else:
+                for path in places.values():
+                    (self.root / path.lstrip("/")).unlink(missing_ok=True)
         return 0, "", ""
 
     def told(self, *words: str) -> list[list[str]]:
@@ -346,8 +367,11 @@ def test_all_who_change_are_stopped_before_one_is_started(machine: Machine) -> N
     program.apply(wish({**ADA, "port": 8802}, {**BOB, "port": 8801}))
     both = ["gpu-workspace@ada.service", "gpu-workspace@bob.service"]
     words = [one[1] for one in machine.told("systemctl")]
-    assert words == ["daemon-reload", "stop", "enable", "start"]
+    # Then systemd lets go of their ports and takes the others, before one of them is started.
+    ports = ["disable", "stop"] * 2 + ["daemon-reload", "enable", "start"]
+    assert words == ["stop", *ports, "enable", "start"]
     assert machine.told("systemctl", "stop")[0][2:] == both
+    assert machine.told("systemctl", "start")[-1][2:] == both
 
 
 def test_who_is_gone_is_stopped_and_the_home_stays(machine: Machine) -> None:
@@ -364,6 +388,8 @@ def without(path: str) -> Callable[[Machine], None]:
     return lambda machine: (machine.root / path.lstrip("/")).unlink()
 
 
+LISTEN = "/etc/systemd/system/gpu-workspace-port@ada.jupyter.socket.d/address.conf"
+PORT_WANTS = "/etc/systemd/system/sockets.target.wants/gpu-workspace-port@ada.jupyter.socket"
 WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@ada.service"
 
 
@@ -374,6 +400,9 @@ WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@ada.service"
         (without("/etc/gpu-workspace/ada/token"), "no token"),
         (without("/etc/gpu-workspace/ada/revision"), "unfinished"),
         (without(WANTS), "not enabled"),
+        (without("/run/gpu-workspace-ports/ada.jupyter"), "its port is not held"),
+        (without(PORT_WANTS), "its port is not held"),
+        (without(LISTEN), "its port is not held"),
         (lambda machine: machine.runs.pop("ada"), "does not run"),
         (lambda machine: machine.runs.update(ada="other"), "runs as before"),
     ],
@@ -434,6 +463,9 @@ def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
     program.apply(wish(ADA))
     machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
     assert program.look(wish({**ADA, "memory": "3g"}))["changes"] == {"ada": "other settings"}
+    # systemd holds it while there is no container.
+    machine.runs.clear()
+    assert program.look(wish(ADA))["changes"] == {"ada": "does not run"}
 
 
 @pytest.mark.parametrize(("told", "fits"), [("", True), ("3g", False), ("4g", True)])
@@ -480,7 +512,6 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
         "--security-opt no-new-privileges --network gpu-workspaces --user 70000:70000",
         "--workdir /home/ada --shm-size 1g",
         "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
-        "--publish 127.0.0.1:8801:8888",
         "--mount type=bind,src=/srv/homes/ada,dst=/home/ada --mount",
         "src=/etc/gpu-workspace/ada/token,dst=/run/gpu-workspace/token,readonly",
         "--mount type=bind,src=/data,dst=/data,readonly",
@@ -489,6 +520,7 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
         f"--entrypoint /bin/sh {IMAGE} -c",
     ):
         assert part in words, part
+    assert "--publish" not in words
     assert SECRET not in words
     assert "-- none" not in words
 
@@ -530,7 +562,6 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "security_opt": ["no-new-privileges"],
         "labels": [command[n + 1] for n, word in enumerate(command) if word == "--label"],
         "environment": [command[n + 1] for n, word in enumerate(command) if word == "--env"],
-        "ports": ["127.0.0.1:8801:8888"],
         "volumes": [
             {"type": "bind", "source": "/srv/homes/ada", "target": "/home/ada"},
             {
@@ -698,6 +729,99 @@ def test_a_file_holds_one_image(
     else:
         program.load(str(archive), digest, "gpu-workspace:x")
         assert told[1] == ("tag", loaded, "gpu-workspace:x")
+
+
+# the ways that lead into containers
+
+
+def test_a_way_leads_by_the_containers_own_network(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By no address or port of the host's, which somebody else could have by then (M6)."""
+    monkeypatch.setattr(program, "_process", lambda _name: (os.getpid(), "c1"))
+    # This process is in the network of the host: no container's.
+    assert program._entered("ada") is None
+
+
+def test_another_process_of_the_same_number_is_not_entered(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([(os.getpid(), "c1"), (os.getpid(), "c2")])
+    real = os.fstat
+    monkeypatch.setattr(program, "_process", lambda _name: next(answers))
+    monkeypatch.setattr(program.os, "fstat", lambda handle: real(0) if handle > 2 else real(handle))
+    assert program._entered("ada") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "found"),
+    [
+        (0, "4711 abc ada\n", (4711, "abc")),
+        (0, "0 abc ada\n", None),
+        (0, "4711 abc bob\n", None),
+        (0, "4711 abc <no value>\n", None),
+        (1, "", None),
+    ],
+)
+def test_only_a_container_that_runs_and_is_hers_is_entered(
+    monkeypatch: pytest.MonkeyPatch, code: int, out: str, found: Any
+) -> None:
+    monkeypatch.setattr(program, "docker", lambda *_words, **_more: (code, out, ""))
+    assert program._process("ada") == found
+
+
+def test_who_connects_while_there_is_no_container_is_turned_away(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay ends, and systemd holds the port on: nobody else can open it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with socket.create_connection(listener.getsockname(), timeout=5) as caller:
+            program._turn_away(os.dup(listener.fileno()))
+            assert caller.recv(1) == b""
+        with socket.create_connection(listener.getsockname(), timeout=5):
+            pass
+
+
+def test_a_process_that_ended_is_seen(machine: Machine) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        handle = os.open(f"/proc/{process.pid}", os.O_RDONLY)
+        assert program._lives(handle)
+        process.kill()
+        process.wait()
+        assert not program._lives(handle)
+        os.close(handle)
+
+
+def test_a_token_is_told_only_at_the_socket_that_root_opened(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody of the host could have opened the port while the container started anew (M6)."""
+    program.apply(wish(ADA))
+    asked: list[tuple[Any, ...]] = []
+
+    def ask(*told: Any) -> tuple[int, str]:
+        asked.append(told)
+        return 200, "[]"
+
+    monkeypatch.undo()
+    monkeypatch.setattr(program, "ROOT", str(machine.root))
+    monkeypatch.setattr(program, "ask", ask)
+    program.opened("ada", 8801)
+    program._jupyter("ada", {"port": 8801, "address": "127.0.0.1", "base": "/ada/"})
+    assert {one[:2] for one in asked if len(one) > 3 and one[3]} == {(program.PORTS, "ada")}
+    assert len(asked) == 3
+
+
+def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:
+    program.apply(wish({**ADA, "tensorboard_port": 8901}, BOB))
+    assert program.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]
+    program.apply(wish(ADA, BOB))
+    assert program.opened_for("ada") == ["ada.jupyter"]
+    program.apply(wish(BOB))
+    assert program.opened_for("ada") == []
+    assert program.opened_for("bob") == ["bob.jupyter"]
 
 
 # limits
@@ -998,12 +1122,16 @@ def test_sshd_offers_keys_and_nothing_else(
 # TensorBoard, the network, and what containers list
 
 
-def test_tensorboard_is_published_at_this_host_alone(machine: Machine) -> None:
+def test_tensorboard_is_open_at_this_host_alone(machine: Machine) -> None:
     program.apply(wish({**ADA, "tensorboard_port": 8901}, address="0.0.0.0"))  # noqa: S104
-    words = program.command("ada")
-    assert words[words.index("127.0.0.1:8901:6006") - 1] == "--publish"
-    script = words[-1]
-    assert f"--logdir={HOME}/logs --host=0.0.0.0 --port=6006" in script
+    listens = program._listens(program.data("/etc/gpu-workspace/ada/workspace.json"))
+    assert {port: text.splitlines()[-1] for port, text in listens.items()} == {
+        "ada.jupyter": "ListenStream=0.0.0.0:8801",
+        "ada.tensorboard": "ListenStream=127.0.0.1:8901",
+    }
+    script = program.command("ada")[-1]
+    # Neither a neighbour's route nor another container leads to it.
+    assert f"--logdir={HOME}/logs --host=127.0.0.1 --port=6006" in script
     assert "--path_prefix=/ada/tensorboard" in script
     # Beside Jupyter, and begun anew where it ends.
     assert script.startswith(f"while :; do\n    mkdir -p {HOME}/logs")

@@ -59,6 +59,9 @@ OF_ACME = (HOOK, ACME_CA, ACME_TRUST, CERTBOT_ENVIRONMENT)
 SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
 DEFAULT = "/etc/nginx/sites-enabled/default"
 NGINX = "/usr/sbin/nginx"
+# Where systemd leads to everybody's Jupyter and TensorBoard, whether they run or not. Only root and
+# the group of nginx can open what is there, and only root can put something there.
+PORTS, GROUP = "/run/gpu-workspace-ports", "www-data"
 TIMERS = ("gpu-front-door.timer",)
 # What systemd has for each unit that a boot starts.
 ENABLED = (
@@ -85,7 +88,7 @@ NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 # What of a wish becomes words of nginx's configuration.
 # The door's own may be of IPv6.
 DOOR_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f]*:[0-9a-f:.]+")
-PERSON_NAME, ADDRESS = re.compile(r"[a-z_][a-z0-9_-]{0,31}"), re.compile(r"[0-9.]+")
+PERSON_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 # What becomes words of certbot's.
 EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9][A-Za-z0-9.-]*")
@@ -112,7 +115,7 @@ def settings(wish):
     found["given"] = wish.get("given") or {}
     if wish["tls"] == "acme":
         found["acme"] = {key: wish["acme"][key] for key in ("email", "directory")}
-    found["upstream"] = wish["upstream"]
+    found["upstream"] = PORTS
     found["people"] = [{key: one[key] for key in SHOWN if key in one} for one in wish["people"]]
     return found
 
@@ -158,7 +161,6 @@ def ports_of(wish):
 def _check_words(wish):
     """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
     told = [("gpu_front_door_address", DOOR_ADDRESS, wish["address"])]
-    told.append(("gpu_front_door_upstream", ADDRESS, wish["upstream"]))
     if wish["tls"] == "host":
         # Those of given are the controller's, and nginx never hears of them.
         told += [("gpu_front_door_" + key, PATH, wish[key]) for key in ("certificate", "key")]
@@ -307,6 +309,11 @@ def in_the_way(wish, files):
     known = "".join(content for _path, content in files)
     if not re.search(r"^\s*include\s+\S*sites-enabled/", known, re.M):
         return "nginx reads no /etc/nginx/sites-enabled here; the distribution's nginx does"
+    user = re.search(r"^\s*user\s+(\S+?)(?:\s+(\S+?))?\s*;", known, re.M)
+    if user and (user.group(2) or user.group(1)) not in (GROUP, "root"):
+        return "nginx works as {0} here; the ways to the workspaces are opened to {1}".format(
+            user.group(1), GROUP
+        )
     for path, content in files:
         if path == SITE:
             continue
@@ -765,7 +772,7 @@ PERSON = """\
         return 301 /@name@/;
     }
     location /@name@/ {
-        proxy_pass http://@upstream@:@port@;
+        proxy_pass http://unix:@ports@/@name@.jupyter;
     }
 """
 # TensorBoard knows no password: who may see it is asked of the person's own Jupyter, each time.
@@ -773,15 +780,14 @@ TENSORBOARD = """\
     location /@name@/tensorboard/ {
         auth_request /@name@/tensorboard-asks;
         error_page 401 403 = @login_@name@;
-        # Published there alone, whatever gpu_workspace_address is.
-        proxy_pass http://127.0.0.1:@tensorboard_port@;
+        proxy_pass http://unix:@ports@/@name@.tensorboard;
     }
     location = /@name@/tensorboard {
         return 301 /@name@/tensorboard/;
     }
     location = /@name@/tensorboard-asks {
         internal;
-        proxy_pass http://@upstream@:@port@/@name@/api/status;
+        proxy_pass http://unix:@ports@/@name@.jupyter:/@name@/api/status;
         proxy_method GET;
         proxy_pass_request_body off;
         proxy_set_header Host $http_host;
@@ -830,16 +836,15 @@ def files_of(wish):
 
 def site(wish, port_80=True):
     """nginx's configuration of the door."""
-    people, upstream = [], wish["upstream"]
-    upstream = "127.0.0.1" if upstream == "0.0.0.0" else upstream  # noqa: S104 compared, not bound
+    people = []
     for one in wish["people"]:
         if "port" not in one:
             continue
-        told = {"name": one["name"], "port": one["port"], "upstream": upstream}
+        told = {"name": one["name"], "ports": PORTS}
         people.append(filled(PERSON, **told))
         if one.get("tensorboard_port"):
             board = TENSORBOARD.replace("@login_@name@", "@login_" + one["name"])
-            people.append(filled(board, tensorboard_port=one["tensorboard_port"], **told))
+            people.append(filled(board, **told))
     chain, key = files_of(wish)
     hsts = 'add_header Strict-Transport-Security "max-age=31536000" always;\n'
     content = filled(

@@ -24,6 +24,8 @@ import re
 import resource
 import secrets
 import shutil
+import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -51,6 +53,12 @@ SHARED_PLACES = {
 }
 UNIT = "gpu-workspace@{0}.service"
 WANTS = "/etc/systemd/system/multi-user.target.wants/"
+# What leads to a container: PORT.format("ada.jupyter") and the path that systemd opens for it.
+PORT = "gpu-workspace-port@{0}.socket"
+PORTS = "/run/gpu-workspace-ports"
+UNITS_PLACE = "/etc/systemd/system"
+PORT_WANTS = UNITS_PLACE + "/sockets.target.wants/"
+PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socket-proxyd")
 SOCKET = "unix:///var/run/docker.sock"
 LABEL = "gpu-workspace"
 REVISION = "gpu-workspace.revision"
@@ -65,6 +73,7 @@ HASH = re.compile(
 JUPYTER = 8888
 SSH = 22
 TENSORBOARD = 6006
+SERVES = {"jupyter": JUPYTER, "tensorboard": TENSORBOARD}
 # All workspaces are on one network of docker's, on which they do not reach each other.
 NETWORK = "gpu-workspaces"
 APART = "com.docker.network.bridge.enable_icc=false"
@@ -145,11 +154,13 @@ set -- -D -e -f /dev/null -p @port@ -h @shown@/host_key \
 """
 # sshd starts itself anew for each connection, and for that wants to be called by its whole path.
 SSHD = '"$(command -v sshd || echo /usr/sbin/sshd)" "$@"'
-# It has no password and is published at 127.0.0.1 alone. What ends it does not end the container.
+# It has no password: it listens to its own container alone, into which `relay` leads. What ends it
+# does not end the container.
 START_TENSORBOARD = """\
 while :; do
     {0}mkdir -p /home/{1}/logs
-    {0}tensorboard --logdir=/home/{1}/logs --host=0.0.0.0 --port={2} --path_prefix=/{1}/tensorboard
+    {0}tensorboard --logdir=/home/{1}/logs --host=127.0.0.1 --port={2} \\
+        --path_prefix=/{1}/tensorboard
     sleep 5
 done &
 """
@@ -540,7 +551,7 @@ def settings(wish, person):
     """What stands in workspace.json: the person as wished, and what all have."""
     found = {key: wish[key] for key in ("image", "root", "address", "ssh_address")}
     found.update(base="/{0}/".format(person["name"]), network=NETWORK, workspace=person)
-    return dict(found, user=wish["users"].get(person["name"]))
+    return dict(found, ports=PORTS, user=wish["users"].get(person["name"]))
 
 
 def digest(token):
@@ -590,6 +601,8 @@ def fault_of(name, wish, person, runs, digests):
         return "the home is another user's"
     if not os.path.lexists(inside(WANTS + UNIT.format(name))):
         return "not enabled"
+    if not held(name, settings(wish, person)):
+        return "its port is not held"
     if runs.get(name) != revision:
         return "runs as before" if name in runs else "does not run"
     return None
@@ -883,6 +896,164 @@ def _give_home(home, user):
         hand_over(home, _owner(user))
 
 
+# the ports of the host that lead to Jupyter and TensorBoard
+
+
+def _listens(found):
+    """{"ada.jupyter": text} of what a workspace.json has systemd listen at for somebody."""
+    person = found["workspace"]
+    places = {}
+    if "port" in person:
+        places["jupyter"] = (found["address"], person["port"])
+    if "tensorboard_port" in person:
+        # It knows no password.
+        places["tensorboard"] = ("127.0.0.1", person["tensorboard_port"])
+    return {"{0}.{1}".format(person["name"], what): LISTEN.format(*places[what]) for what in places}
+
+
+LISTEN = """\
+# Written by the Ansible role gpu_workspace; changes made here are lost.
+[Socket]
+ListenStream={0}:{1}
+"""
+
+
+def _listen_file(port):
+    return "{0}/{1}.d/address.conf".format(UNITS_PLACE, PORT.format(port))
+
+
+def opened_for(name):
+    """The ports that systemd was told to hold for somebody, wished for or not."""
+    before, after = PORT.split("{0}")
+    try:
+        units = os.listdir(inside(UNITS_PLACE))
+    except FileNotFoundError:
+        return []
+    found = [one[len(before) : -len(after + ".d")] for one in units
+             if one.startswith(before + name + ".") and one.endswith(after + ".d")]  # fmt: skip
+    return sorted(found)
+
+
+def held(name, wanted):
+    """Does systemd hold the ports of somebody, as wished and from the next boot on?"""
+    listens = _listens(wanted)
+    return opened_for(name) == sorted(listens) and all(
+        text(_listen_file(port)) == listens[port]
+        and os.path.lexists(inside(PORT_WANTS + PORT.format(port)))
+        and os.path.lexists(inside("{0}/{1}".format(PORTS, port)))
+        for port in listens
+    )
+
+
+def close_ports(names):
+    """systemd lets go of ports; who is led through them by now is cut off with the container."""
+    if names:
+        units = [PORT.format(one) for one in names]
+        relays = [one[: -len("socket")] + "service" for one in units]
+        call(["systemctl", "disable", "--now", *units], timeout=300)
+        call(["systemctl", "stop", *relays], timeout=300)
+    for one in names:
+        shutil.rmtree(os.path.dirname(inside(_listen_file(one))), ignore_errors=True)
+
+
+def hold_ports(settled):
+    """systemd holds the ports of these people, {name: settings}; their containers are stopped."""
+    wanted = {}
+    for name in settled:
+        wanted.update(_listens(settled[name]))
+        close_ports([one for one in opened_for(name)
+                     if text(_listen_file(one)) != _listens(settled[name]).get(one)])  # fmt: skip
+    for one in wanted:
+        os.makedirs(os.path.dirname(inside(_listen_file(one))), mode=0o755, exist_ok=True)
+        put(_listen_file(one), wanted[one], 0o644)
+    must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
+    if wanted:
+        units = [PORT.format(one) for one in sorted(wanted)]
+        must(call(["systemctl", "enable", *units]), "systemctl enable")
+        must(call(["systemctl", "start", *units], timeout=300), "systemctl start")
+
+
+def relay(port):
+    """Leads those who connect to a port of somebody's into the container, as long as it runs.
+
+    The way leads by the container's own network, found by its process: not by an address or a port
+    of the host that somebody else could have by then. Who connects while there is no container is
+    turned away; systemd holds the port, and calls this again.
+    """
+    name, _, what = port.rpartition(".")
+    handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
+    entered = _entered(name)
+    if entered is None:
+        for one in handles:
+            _turn_away(one)
+        return
+    process, net = entered
+    child = os.fork()
+    if child == 0:
+        os.environ["LISTEN_PID"] = str(os.getpid())
+        program = next((one for one in PROXIES if os.path.exists(one)), PROXIES[0])
+        nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
+        os.set_inheritable(net, True)
+        words = ["nsenter", "--net=/proc/self/fd/{0}".format(net), "setpriv", *nobody, program]
+        os.execvp("nsenter", [*words, "127.0.0.1:{0}".format(SERVES[what])])  # noqa: S606
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if not _lives(process):
+            os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+            break
+        time.sleep(1)
+
+
+def _entered(name):
+    """(directory in /proc, network) of somebody's container, both open; None where none runs.
+
+    It is asked for twice: between, the number of a process that ended can be another's.
+    """
+    before = _process(name)
+    if before is None:
+        return None
+    try:
+        process = os.open("/proc/{0}".format(before[0]), os.O_RDONLY | os.O_DIRECTORY)
+        net = os.open("ns/net", os.O_RDONLY, dir_fd=process)
+    except OSError:
+        return None
+    here = os.stat("/proc/self/ns/net")
+    there = os.fstat(net)
+    ours = (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return None if ours or _process(name) != before else (process, net)
+
+
+def _process(name):
+    """(pid, id) of somebody's container that runs; None where none does."""
+    form = shape(".State.Pid", ".Id", 'index .Config.Labels "{0}"'.format(LABEL))
+    code, out, _error = docker("inspect", "--format", form, container(name), timeout=TIMEOUT)
+    words = out.split()
+    if code or len(words) != 3 or words[0] == "0" or words[2] != name:
+        return None
+    return int(words[0]), words[1]
+
+
+def _lives(process):
+    """Does the process of an open directory of /proc still run?"""
+    try:
+        os.close(os.open("stat", os.O_RDONLY, dir_fd=process))
+    except OSError:
+        return False
+    return True
+
+
+def _turn_away(handle):
+    """Ends the connections that wait at a listening socket."""
+    listener = socket.socket(fileno=handle)
+    listener.setblocking(False)
+    try:
+        while True:
+            listener.accept()[0].close()
+    except OSError:
+        pass  # nobody waits any more
+    listener.detach()
+
+
 def kept():
     """{name: [indices]} that people have."""
     return {name: data(folder(name) + "/gpus.json") for name in there()}
@@ -947,6 +1118,8 @@ def look(wish):
     used = {}
     for name in runs:
         used.update((port, name) for port in ports(_settings(name).get("workspace") or {}))
+    for name in there():
+        used.update((port, name) for port in _held_now(name))
     for one in people:
         for port in ports(one):
             if port not in used and listening(port):
@@ -968,6 +1141,18 @@ def look(wish):
         found["tried"] = found["image"] and needed <= tried
         found["parts"] = sorted(needed)
     return found
+
+
+def _held_now(name):
+    """The ports of the host that systemd holds for somebody."""
+    person = _settings(name).get("workspace") or {}
+    words = {"jupyter": "port", "tensorboard": "tensorboard_port"}
+    return [
+        person[words[what]]
+        for what in words
+        if words[what] in person
+        and os.path.lexists(inside("{0}/{1}.{2}".format(PORTS, name, what)))
+    ]
 
 
 def _settings(name):
@@ -1053,7 +1238,9 @@ def opened(name, port):
     # One that was made before there were paths has none.
     base = _settings(name).get("base", "/")
     for path in ("api/kernels", "api/terminals"):
-        status, body = ask(address, port, base + path, text(folder(name) + "/token"))
+        # One that was made before systemd held the ports is asked at its own.
+        place = (PORTS, name) if "ports" in _settings(name) else (address, port)
+        status, body = ask(*place, base + path, text(folder(name) + "/token"))
         try:
             found = json.loads(body) if status == 200 else []
         except ValueError:
@@ -1147,9 +1334,9 @@ def apply(wish):
         _write(name, settings(wish, raw[name]), people[name], given[name], secret)
     units = [UNIT.format(name) for name in names]
     if units:
-        must(call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
         # All are stopped before one is started: they may have changed ports or GPUs among them.
         must(call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
+        hold_ports({name: settings(wish, raw[name]) for name in names})
         for name in names:
             _give_home(_home(wish["root"], name), wish["users"][name])
             if not text(folder(name) + "/revision"):
@@ -1163,6 +1350,7 @@ def _remove(name):
     """Stopped and forgotten; the home stays."""
     call(["systemctl", "disable", "--now", UNIT.format(name)], timeout=300)
     stop(name)
+    close_ports(opened_for(name))
     shutil.rmtree(inside(folder(name)))
 
 
@@ -1265,9 +1453,12 @@ def command(name):
             *("--env", "JUPYTER_TOKEN_FILE=" + INSIDE),
             # Jupyter notes its token there; a home is kept, copied and shared.
             *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
-            *("--publish", "{0}:{1}:{2}".format(found["address"], person["port"], JUPYTER)),
         ]
-    if "tensorboard_port" in person:
+    if "ports" not in found and "jupyter" in parts:
+        # Of before systemd held the ports; the next run changes it.
+        place = (found["address"], person["port"], JUPYTER)
+        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
+    if "ports" not in found and "tensorboard_port" in person:
         place = ("127.0.0.1", person["tensorboard_port"], TENSORBOARD)
         arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
     if "ssh" in parts:
@@ -1340,7 +1531,7 @@ def compose(name, *options):
         raise RefusedError("{0} is no option; expected --runtime".format(" ".join(options)))
     lines = [
         "# The workspace of {0}, by: gpu-workspace compose {0}".format(name),
-        "# Its name and ports are those of the unit: systemctl stop {0}".format(UNIT.format(name)),
+        "# Its name is that of the unit: systemctl stop {0}".format(UNIT.format(name)),
     ]
     if options:
         # Before 1.27 docker-compose wants a version, and 2.4 is the last that knows a runtime.
@@ -1558,10 +1749,18 @@ def limits(state):
 
 
 def ask(address, port, path, token=None):
-    """(status, text) of Jupyter's answer, with or without a token; None where nothing answers."""
+    """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
+
+    With a token it is asked at (PORTS, name): there is nobody else whom it could be told.
+    """
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
-    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection = http.client.HTTPConnection(host, None if address == PORTS else port, timeout=10)
     try:
+        if address == PORTS:
+            connection.host = "127.0.0.1"
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(10)
+            connection.sock.connect(inside("{0}/{1}.jupyter".format(PORTS, port)))
         headers = {"Authorization": "token " + token} if token else {}
         connection.request("GET", path, headers=headers)
         found = connection.getresponse()
@@ -1574,7 +1773,7 @@ def ask(address, port, path, token=None):
 
 def proven(name, until):
     """None where a workspace does what it should; else why not. Waits for a slow start."""
-    place, failing = folder(name), None
+    failing = None
     while True:
         state = data("{0}/{1}.json".format(STATE, name)) or {}
         failing = (failing or time.time()) if state.get("error") else None
@@ -1582,7 +1781,7 @@ def proven(name, until):
             return "docker could not start it: {0}".format(state["error"])
         wrong = "nothing of it runs"
         if "container" in state:
-            wrong = _jupyter(place, state) or _ssh(name, state) or _board(name, state)
+            wrong = _jupyter(name, state) or _ssh(name, state) or _board(name, state)
         if wrong is None:
             break
         if time.time() > until:
@@ -1597,12 +1796,12 @@ def proven(name, until):
     return limits(state)
 
 
-def _jupyter(place, state):
+def _jupyter(name, state):
     """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
     if not state.get("port"):
         return None
-    token = text(place + "/token")
-    status, _body = ask(state["address"], state["port"], state["base"] + "api/status", token)
+    token = text(folder(name) + "/token")
+    status, _body = ask(PORTS, name, state["base"] + "api/status", token)
     if status == 200:
         return None
     told = "status {0}".format(status) if status else "no answer"
@@ -1759,7 +1958,7 @@ gpu-workspace list          who has what on this host
 gpu-workspace command NAME  the docker command of a workspace
 gpu-workspace compose NAME  the same as a compose file; with --runtime for an old compose
 gpu-workspace gpus          what the workspaces' containers list of their GPUs
-(run, stop, look, image, load, apply and prove are for systemd and Ansible)"""
+(run, stop, relay, look, image, load, apply and prove are for systemd and Ansible)"""
 
 
 def main(argv):
@@ -1778,6 +1977,8 @@ def main(argv):
             run(rest[0])
         elif name == "stop":
             stop(rest[0])
+        elif name == "relay":
+            relay(rest[0])
         elif name in ("look", "apply", "image", "load", "prove"):
             if name == "look":
                 found = look(json.loads(rest[0]))

@@ -79,7 +79,8 @@ def test_the_look_and_the_role_have_the_same_settings() -> None:
     assert program.ENABLED == door.ENABLED
     wish = {
         "name": NAME, "port": 443, "address": ADDRESS, "tls": "local_ca", "certificate": "",
-        "key": "", "redirect": False, "hsts": False, "people": [ADA], "upstream": "127.0.0.1",
+        "key": "", "redirect": False, "hsts": False, "people": [ADA],
+        "upstream": "/run/gpu-workspace-ports",
         "given": {},
     }  # fmt: skip
     assert program.settings(wish) == door.settings(OPTIONS)

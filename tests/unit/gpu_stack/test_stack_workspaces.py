@@ -24,7 +24,13 @@ GOLDEN = Path(__file__).parents[2] / "labs" / "golden" / "lock.yml"
 ROLE = Path(__file__).parents[3] / "roles" / "gpu_workspace" / "files"
 SHIPPED = {
     "/usr/local/sbin/gpu-workspace": ROLE / "gpu_workspace.py",
-    "/etc/systemd/system/gpu-workspace@.service": ROLE / "gpu-workspace@.service",
+    **{
+        f"/etc/systemd/system/{one}": ROLE / one
+        for one in (
+            *("gpu-workspace@.service", "gpu-workspace-port@.socket"),
+            "gpu-workspace-port@.service",
+        )
+    },
 }
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
 TOKEN = "0123456789abcdef-of-the-vault"  # noqa: S105
@@ -70,6 +76,11 @@ class Docked(Host):
         self.write(place + "token", TOKEN + name)
         self.write(place + "revision", f"r-{name}\n")
         self.write(workspaces.WANTS.format(name), "")
+        for port, text in workspaces.listens(wanted).items():
+            unit = workspaces.PORT.format(port)
+            self.write(f"/etc/systemd/system/{unit}.d/address.conf", text)
+            self.write(workspaces.PORT_WANTS + unit, "")
+            self.write(f"{workspaces.PORTS}/{port}", "")
         assert self.runs is not None
         self.runs[name] = f"r-{name}"
 
@@ -126,6 +137,8 @@ def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
     host.write("/proc/meminfo", "MemTotal: 8000000 kB\n")
     found = changes(host)
     assert [one[:3] for one in found] == [
+        ("/etc/systemd/system/gpu-workspace-port@.service", "absent", "as shipped"),
+        ("/etc/systemd/system/gpu-workspace-port@.socket", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace@.service", "absent", "as shipped"),
         ("/usr/local/sbin/gpu-workspace", "absent", "as shipped"),
         ("workspace ada", None, "as wished"),
@@ -144,6 +157,9 @@ def test_who_is_no_longer_named_goes_and_nobody_else(host: Docked) -> None:
         "workspace ada",
         "workspace bob",
     ]
+
+
+LISTEN = "/etc/systemd/system/gpu-workspace-port@ada.jupyter.socket.d/address.conf"
 
 
 def remove(path: str) -> Callable[[Docked], None]:
@@ -175,6 +191,10 @@ def runs(**told: str) -> Callable[[Docked], None]:
          "another password", "gpu_workspace_passwords has changed"),
         (remove("/etc/gpu-workspace/ada/revision"), {}, "unfinished", "cut off"),
         (remove(workspaces.WANTS.format("ada")), {}, "not enabled", "reboot"),
+        (remove(f"{workspaces.PORTS}/ada.jupyter"), {}, "port not held", "another program could"),
+        (remove(LISTEN), {}, "port not held", "another program could"),
+        (remove(workspaces.PORT_WANTS + workspaces.PORT.format("ada.jupyter")), {},
+         "port not held", "another program could"),
         (runs(), {}, "not running", "its container is not there"),
         (runs(ada="r-other"), {}, "runs as before", "with other settings"),
     ],
@@ -280,7 +300,9 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
         "users": {},
         "root": None,
     }
-    assert asked == [("127.0.0.1", 8801, TOKEN + "ada", "/ada/")]
+    # Where root alone has opened something a token can be told.
+    way = workspaces.PORTS + "/ada.jupyter"
+    assert asked == [("127.0.0.1", 8801, TOKEN + "ada", "/ada/", way)]
     assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
     host.runs = {}
     assert in_the_way(host, ADA)["in_use"] == {}
@@ -386,7 +408,11 @@ def test_homes_of_the_former_default_are_named_with_their_root(
     """Everybody was uid 1000, usually the sudo admin, below a root that all could enter (H3)."""
     for name, more in (("ada", {}), ("bob", {"volumes": [{"path": "/data", "writable": True}]})):
         person = {**(ADA if name == "ada" else BOB), **more}
-        old = {k: v for k, v in workspaces.settings(person, OPTIONS, {}).items() if k != "user"}
+        old = {
+            k: v
+            for k, v in workspaces.settings(person, OPTIONS, {}).items()
+            if k not in ("ports", "user")
+        }
         host.write(f"/etc/gpu-workspace/{name}/workspace.json", json.dumps(old))
     host.path(USERS).unlink()
     host.path(HOMES).chmod(0o755)
@@ -402,7 +428,7 @@ def test_homes_of_the_former_default_are_named_with_their_root(
         ("workspace bob", "other settings", "as wished"),
         (f"home {HOMES}/bob", "1000:1000", "a uid of its own"),
     ]
-    assert found[1][3] == "changed: user"
+    assert found[1][3] == "changed: ports, user"
     assert [found[2][3], found[4][3]] == [
         told, told + "; writable volumes keep their owner: /data",
     ]  # fmt: skip

@@ -15,6 +15,16 @@ from .change import change
 NAME = "gpu_workspace"
 PLACE = "/etc/gpu-workspace"
 WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@{0}.service"
+UNITS_PLACE = "/etc/systemd/system"
+PORT = "gpu-workspace-port@{0}.socket"
+PORT_WANTS = UNITS_PLACE + "/sockets.target.wants/"
+# Where systemd opens the ways to Jupyter and TensorBoard, for root and nginx alone.
+PORTS = "/run/gpu-workspace-ports"
+LISTEN = """\
+# Written by the Ansible role gpu_workspace; changes made here are lost.
+[Socket]
+ListenStream={0}:{1}
+"""
 SOCKET = "unix:///var/run/docker.sock"
 LABEL = "gpu-workspace"
 PERSON = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -27,7 +37,15 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "36ebc90c0c9f5948c9b2f163083e6c43d36e165c677cdd17b9bea0e0c6fa8e88",
+        "0e2acee0f2a77e19edb7440a504444f27e74172e2e06cde4c621a48f17680f62",
+    ),
+    "/etc/systemd/system/gpu-workspace-port@.service": (
+        0o644,
+        "3bf83b26f2ce4da4b66b58883d6cdcad2fda851e5ec5f7fa9c7c729aa65bd0e3",
+    ),
+    "/etc/systemd/system/gpu-workspace-port@.socket": (
+        0o644,
+        "e143b3d481d935de11fb72f9a6e34141334d91e8601119f9a0245d6074c48a6e",
     ),
     "/etc/systemd/system/gpu-workspace@.service": (
         0o644,
@@ -103,6 +121,7 @@ def settings(person, options, users):
         "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
         "base": "/{0}/".format(person["name"]),
         "network": "gpu-workspaces",
+        "ports": PORTS,
         "user": users.get(person["name"]),
         "workspace": person,
     }
@@ -144,7 +163,33 @@ def _person(context, name):
         "password": hashlib.sha256(password.encode("utf-8")).hexdigest() if password else None,
         "revision": (context.read(place + "revision") or "").strip() or None,
         "enabled": context.lstat(WANTS.format(name)) is not None,
+        "listens": _listening_units(context, name),
     }
+
+
+def listens(settings_of):
+    """{"ada.jupyter": text} of what a workspace.json has systemd listen at for somebody."""
+    person = settings_of["workspace"]
+    places = {}
+    if "port" in person:
+        places["jupyter"] = (settings_of["address"], person["port"])
+    if "tensorboard_port" in person:
+        places["tensorboard"] = ("127.0.0.1", person["tensorboard_port"])
+    return {"{0}.{1}".format(person["name"], what): LISTEN.format(*places[what]) for what in places}
+
+
+def _listening_units(context, name):
+    """{"ada.jupyter": text} of the ports that systemd holds for somebody, from a boot on too."""
+    before, after = PORT.split("{0}")
+    found = {}
+    for entry in context.listdir(UNITS_PLACE):
+        if entry.startswith(before + name + ".") and entry.endswith(after + ".d"):
+            port = entry[len(before) : -len(after + ".d")]
+            enabled = context.lstat(PORT_WANTS + PORT.format(port)) is not None
+            open_now = context.lstat("{0}/{1}".format(PORTS, port)) is not None
+            text = context.read("{0}/{1}/address.conf".format(UNITS_PLACE, entry))
+            found[port] = text if enabled and open_now else None
+    return found
 
 
 def look(context):
@@ -193,6 +238,8 @@ def fault(person, seen, found, options):
         return "unfinished", "a run was cut off before it was whole"
     if not seen["enabled"]:
         return "not enabled", "it would not come back after a reboot"
+    if seen["listens"] != listens(settings(person, options, users)):
+        return "port not held", "while it starts anew another program could open its port"
     if runs is None:
         return "unknown", "docker does not answer"
     if name not in runs:
@@ -206,7 +253,7 @@ def _told(old, new):
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
-    shared = ("image", "root", "address", "ssh_address", "base", "network", "user")
+    shared = ("image", "root", "address", "ssh_address", "base", "network", "ports", "user")
     names += [key for key in shared if key not in old or old[key] != new[key]]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
@@ -297,6 +344,8 @@ def stands_in_the_way(context, changes):
         place = (seen.get("address"), seen.get("base", "/"))
         ours[name] = (place, seen.get("workspace") or {})
     held = {port for _place, one in ours.values() for port in ports(one)}
+    for name in there(context):
+        held |= _held_now(context, name)
     wished = sorted(port for name in names if name in people for port in ports(people[name]))
     found = {
         "docker": runs is not None,
@@ -312,10 +361,25 @@ def stands_in_the_way(context, changes):
             (address, base), port = ours[name][0], ours[name][1].get("port")
             if address and port:
                 token = context.read("{0}/{1}/token".format(PLACE, name))
-                count += opened(address, port, token, base)
+                path = "{0}/{1}.jupyter".format(PORTS, name)
+                # One that was made before systemd held the ports is asked at its own.
+                way = path if context.lstat(path) is not None else None
+                count += opened(address, port, token, base, way)
             if count:
                 found["in_use"][name] = count
     return found
+
+
+def _held_now(context, name):
+    """The ports of the host that systemd holds for somebody."""
+    person = (_person(context, name)["settings"] or {}).get("workspace") or {}
+    words = {"jupyter": "port", "tensorboard": "tensorboard_port"}
+    return {
+        person[words[what]]
+        for what in words
+        if words[what] in person
+        and context.lstat("{0}/{1}.{2}".format(PORTS, name, what)) is not None
+    }
 
 
 def ports(person):
@@ -360,16 +424,25 @@ def size(value):
     return int(match.group(1)) << {"k": 10, "m": 20, "g": 30}[match.group(2)] if match else 0
 
 
-def opened(address, port, token, base="/"):
-    """How many kernels and terminals somebody has open; 0 where Jupyter does not answer."""
+def opened(address, port, token, base="/", way=None):
+    """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
+
+    `way` is the socket that systemd opened for root: there is nobody else whom a token could be
+    told.
+    """
     # Asked only where somebody is concerned: the import takes longer than the rest of the look.
     import http.client
+    import socket
 
     count = 0
     for path in (base + "api/kernels", base + "api/terminals"):
         host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
         connection = http.client.HTTPConnection(host, port, timeout=5)
         try:
+            if way:
+                connection.sock = socket.socket(socket.AF_UNIX)
+                connection.sock.settimeout(5)
+                connection.sock.connect(way)
             connection.request("GET", path, headers={"Authorization": "token " + (token or "")})
             answer = connection.getresponse()
             found = json.loads(answer.read().decode("utf-8")) if answer.status == 200 else []
