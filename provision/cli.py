@@ -102,6 +102,11 @@ def _say(text: str, console: Console = out) -> None:
     console.print("\n".join(lines), markup=False)
 
 
+def _word(path: Path) -> str:
+    """A path as one word of a shell command that is shown."""
+    return shlex.quote(str(path))
+
+
 def _broken(line: str, width: int) -> list[str]:
     """A line in pieces no wider than `width`, if its words allow it."""
     indent = line[: len(line) - len(line.lstrip())]
@@ -135,7 +140,9 @@ def _read_fleet(
     """
     if not project.is_dir():
         raise InputError(
-            "no such project", where=str(project), hint=f"`provision init {project}` starts one"
+            "no such project",
+            where=str(project),
+            hint=f"`provision init {_word(project)}` starts one",
         )
     paths = []
     where = []
@@ -266,7 +273,9 @@ def _read_lock(project: Path) -> locks.Lock:
         data = inputs.read(path)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
-            "there is no lock yet", where=str(path), hint=f"`provision lock --project {project}`"
+            "there is no lock yet",
+            where=str(path),
+            hint=f"`provision lock --project {_word(project)}`",
         ) from None
     return locks.parse(data, where=str(path))
 
@@ -306,8 +315,8 @@ def init(
             "the project cannot be written", where=str(directory), got=str(error)
         ) from None
     _say(f"{directory}/lab/hosts.yml: write your hosts there, then")
-    _say(f"  provision lock --project {directory}")
-    _say(f"  provision render {directory}")
+    _say(f"  provision lock --project {_word(directory)}")
+    _say(f"  provision render {_word(directory)}")
 
 
 @app.command("discover")
@@ -469,7 +478,7 @@ def lock(
         raise InputError(
             "a directory is named with --project",
             where=names[0],
-            hint=f"`provision lock --project {names[0]}`",
+            hint=f"`provision lock --project {shlex.quote(names[0])}`",
         )
     if from_host is not None and upgrade:
         raise InputError(
@@ -540,7 +549,7 @@ def lock(
             for component, reason in reasons.items():
                 _say(f"    {component}: {reason}")
         if changed and not check:
-            _say(f"  provision render {project}")
+            _say(f"  provision render {_word(project)}")
     if check and (changed or result.gone):
         raise typer.Exit(5)
 
@@ -598,7 +607,7 @@ def render(
             f"{len(what.removed)} {verb}removed"
         )
         if not check:
-            there = "" if project == Path() else f"cd {project} && "
+            there = "" if project == Path() else f"cd {_word(project)} && "
             _say(f"  {there}ansible-playbook site.yml {_sources_from(project, inventories)}")
     if check and not what.empty:
         raise typer.Exit(5)
@@ -608,7 +617,10 @@ def _sources_from(project: Path, sources: list[str] | None) -> str:
     """The -i arguments that name, from inside the project, what the user named from here."""
     if not sources:
         return "-i lab"
-    paths = [s if "," in s else os.path.relpath(Path(s).resolve(), project) for s in sources]
+    paths = [
+        source if "," in source and not Path(source).exists() else os.path.relpath(source, project)
+        for source in sources
+    ]
     return " ".join(f"-i {shlex.quote(path)}" for path in paths)
 
 
@@ -648,7 +660,7 @@ def _run(
         else:
             terminal.outcome(outcome.report, out, told=told)
             if outcome.report["hosts"]:
-                there = "" if project == Path() else f" --project {shlex.quote(str(project))}"
+                there = "" if project == Path() else f" --project {_word(project)}"
                 _say(f"As a page to show to others: provision report{there}")
     raise typer.Exit(outcome.exit_code)
 
@@ -704,7 +716,7 @@ def _check_fresh(project: Path) -> None:
         raise InputError(
             "the project was rendered from another lock.yml",
             where=str(project),
-            hint=f"`provision render {project}`",
+            hint=f"`provision render {_word(project)}`",
         )
 
 
@@ -1124,7 +1136,7 @@ def _tell_way_forward(
             _say(f"A plain run takes them forward again, unless lab/ says: {names}")
         return
     _say("A plain run takes these hosts forward again, to lock.yml. To keep them here, either")
-    _say(f"  cp {folder}/lock.yml {present} && provision render {project}   (all hosts)")
+    _say(f"  cp {folder}/lock.yml {present} && provision render {_word(project)}   (all hosts)")
     wish = plain(rollback.wish_of(former, target))
     if now is not None and wish not in [plain(row["wish"]) for row in now.slim["rows"]]:
         _say(f"  and before that in lab/, as it was then: gpu_stack: {json.dumps(wish)}")

@@ -22,6 +22,8 @@ from provision.errors import InputError, MachineError
 
 MANIFEST = ".provision-manifest.json"
 FORMAT = 1
+# In the first lines of a rendered site.yml and ansible.cfg.
+MADE_BY = b"`provision render`"
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,20 @@ def _present(path: Path) -> str | None:
         return None
 
 
+def _is_ours(root: Path) -> bool:
+    """Is there a site.yml that says it was rendered, though the manifest is lost?"""
+    try:
+        return MADE_BY in inputs.read(root / "site.yml")[:400]
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
-    """Compare a directory with a rendered tree; reads only."""
+    """Compare a directory with a rendered tree; reads only.
+
+    InputError where another project has files under the tree's names: a Git repository with
+    playbooks of its own would lose its site.yml and ansible.cfg to ours.
+    """
     before = _manifest(root)
     new, changed, removed, edited = [], [], [], []
     for path, data in files.items():
@@ -95,6 +109,15 @@ def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
             changed.append(path)
             if found != before.get(path):
                 edited.append(path)
+    if edited and not before and not _is_ours(root):
+        raise InputError(
+            "this folder has files of another project where the tree's are to be; nothing is "
+            "written",
+            where=str(root),
+            got=", ".join(sorted(edited)[:5]),
+            expected="a new folder, or one that `provision init` or `provision render` made",
+            hint="give the inventory's lab/ and lock.yml a folder of their own, and render there",
+        )
     for path in before:
         if path not in files:
             found = _present(root / path)

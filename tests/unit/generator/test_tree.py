@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -65,11 +66,31 @@ def test_an_edited_file_that_became_stale_is_kept_too(tmp_path: Path) -> None:
     assert (tmp_path / "a.yours").read_text() == "edited"
 
 
-def test_a_file_that_was_there_before_us_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "site.yml").write_text("my own")
+@pytest.mark.parametrize("name", ["site.yml", "ansible.cfg", "roles/cuda/tasks/main.yml"])
+def test_another_projects_files_are_refused_and_nothing_is_written(
+    tmp_path: Path, name: str
+) -> None:
+    """Rendering into a repository of playbooks took over its site.yml and ansible.cfg."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("my own")
+    files = {name: b"ours", "verify/conftest.py": b"x"}
+    for call in (tree.difference, functools.partial(tree.write, version="0")):
+        with pytest.raises(InputError, match="files of another project") as caught:
+            call(tmp_path, files)
+        assert caught.value.got == name
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / name]
+
+
+def test_a_tree_whose_manifest_is_lost_is_still_ours(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_bytes(b"# Made by\n# `provision render`; run it with: x\nold")
     what = tree.write(tmp_path, {"site.yml": b"ours"}, version="0")
     assert what.edited == ("site.yml",)
-    assert (tmp_path / "site.yml.yours").read_text() == "my own"
+    assert (tmp_path / "site.yml.yours").read_bytes().endswith(b"old")
+
+
+def test_a_file_of_another_name_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("my own")
+    assert tree.write(tmp_path, {"site.yml": b"ours"}, version="0").new == ("site.yml",)
 
 
 def test_comparing_writes_nothing(tmp_path: Path) -> None:
