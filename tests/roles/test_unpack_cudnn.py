@@ -317,6 +317,61 @@ def test_another_hash_is_refused_with_both_hashes(root: Path, archive: Path) -> 
     assert "another archive" in message
 
 
+@pytest.mark.parametrize("how", ["written", "replaced"])
+def test_what_was_hashed_is_what_is_unpacked(
+    root: Path, archive: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cudnn_host_file lies where a user writes: the file was opened again after it was hashed."""
+    sha256 = pack(archive, nvidia())
+    archive.parent.chmod(0o755)
+    evil = archive.with_name("evil.tgz")
+    pack(evil, [*nvidia(), file("cuda/lib64/evil.so")])
+    unpack = unpack_cudnn.unpack
+
+    def swapped(*arguments: Any) -> Any:
+        if how == "written":
+            archive.write_bytes(evil.read_bytes())
+        else:
+            evil.replace(archive)
+        return unpack(*arguments)
+
+    monkeypatch.setattr(unpack_cudnn, "unpack", swapped)
+    install(root, archive, sha256)
+    assert (root / "current/lib64/libcudnn.so.8").exists()
+    assert not list(root.rglob("evil.so"))
+    assert not list(root.glob(".staging-*"))
+
+
+def test_a_file_that_only_we_can_write_is_not_copied(root: Path, archive: Path) -> None:
+    pack(archive, nvidia())
+    for mode, private in ((0o700, True), (0o755, False), (0o770, False)):
+        archive.parent.chmod(mode)
+        with unpack_cudnn.open_archive(str(archive)) as stream:
+            assert unpack_cudnn.is_private(str(archive), stream) is private
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "loop"])
+def test_only_a_regular_file_is_an_archive(root: Path, archive: Path, kind: str) -> None:
+    """A named pipe in its place held the run for ever."""
+    if kind == "fifo":
+        os.mkfifo(archive)
+    elif kind == "directory":
+        archive.mkdir()
+    else:
+        archive.symlink_to(archive.name)
+    assert f"cannot read {archive}" in refusal(root, archive, "0" * 64)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's link needs root")
+def test_a_users_link_is_not_followed(root: Path, archive: Path) -> None:
+    sha256 = pack(archive.with_name("real.tgz"), nvidia())
+    archive.symlink_to("real.tgz")
+    install(root, archive, sha256)
+    os.chown(archive, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(unpack_cudnn.RefusalError, match="was made by a user"):
+        install(root, archive, sha256, again=True)
+
+
 def test_a_truncated_archive_is_called_so(root: Path, archive: Path) -> None:
     sha256 = pack(archive, [*nvidia(), file("cuda/lib64/big", os.urandom(500_000))])
     archive.write_bytes(archive.read_bytes()[:200_000])

@@ -11,7 +11,7 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
 
     look    ROOT VERSION CUDA SHA256             is this version complete, and current?
     check   ARCHIVE SHA256                       is this file the archive that was asked for?
-    install ROOT VERSION CUDA SHA256 ARCHIVE     unpack, verify, switch
+    install ROOT VERSION CUDA SHA256 ARCHIVE     check, unpack, verify, switch
     bring   ROOT VERSION CUDA SHA256             fetch and unpack, leave the current one current
             [--file ARCHIVE | --download ARCHIVE]
     switch  ROOT VERSION CUDA                    make a complete version the current one
@@ -61,6 +61,9 @@ DIRECTORY_MODE = 0o755
 DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
 DOWNLOAD_PREFIX = "provision-cudnn."
 SILENCE = 60.0  # seconds without a byte
+PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
+LINKED = "a link on the way to it was made by a user of this host: name the file itself"
 
 
 class RefusalError(Exception):
@@ -169,19 +172,78 @@ def look(root, version, cuda, sha256):
 # --- checking the archive ----------------------------------------------------------------------
 
 
+def open_archive(archive):
+    """The archive opened for reading, once and for all; refused where it is no regular file.
+
+    It may lie where a user can write. A named pipe would be waited for, and a link could lead to
+    what only root may read: so a link on the way is followed only where root, or whoever runs
+    this, made it.
+    """
+    todo = [part for part in os.path.abspath(archive).split("/") if part]
+    place = os.open("/", PLACE)
+    try:
+        for _steps in range(1000):
+            name = todo.pop(0)
+            try:
+                handle = os.open(name, PLACE if todo else FILE, dir_fd=place)
+            except OSError as error:
+                # A link gives ELOOP, and ENOTDIR where a directory is asked for.
+                info = os.stat(name, dir_fd=place, follow_symlinks=False)
+                if not stat.S_ISLNK(info.st_mode):
+                    raise
+                if info.st_uid not in (0, os.geteuid()):
+                    raise OSError(errno.EPERM, LINKED) from error
+                target = os.readlink(name, dir_fd=place)
+                todo = [part for part in target.split("/") if part] + todo
+                handle = os.open("/" if target.startswith("/") else ".", PLACE, dir_fd=place)
+                todo = todo or ["."]
+            else:
+                if not todo:
+                    break
+            os.close(place)
+            place = handle
+        else:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        stream = os.fdopen(handle, "rb")
+    except OSError as error:
+        raise RefusalError("cannot read {}: {}".format(archive, error.strerror)) from error
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        stream.close()
+        raise RefusalError("cannot read {}: it is not a regular file".format(archive))
+    return stream
+
+
+def is_private(archive, stream):
+    """Whether nobody else can write to this open file: it is ours, in a directory closed to all."""
+    info, around = os.fstat(stream.fileno()), os.stat(os.path.dirname(os.path.abspath(archive)))
+    mine = info.st_uid == os.geteuid() and around.st_uid == os.geteuid()
+    return mine and not around.st_mode & 0o077 and not info.st_mode & 0o022
+
+
 def check(archive, sha256):
     """Refuse a file that is not byte for byte the wished archive, and say what it is."""
+    with open_archive(archive) as stream:
+        check_stream(archive, stream, sha256)
+
+
+def check_stream(archive, stream, sha256, copy=None):
+    """As `check`, of an open file, which is also written to `copy` while it is read."""
+    digest, size, start = hashlib.sha256(), 0, b""
     try:
-        with open(archive, "rb") as stream:
-            start = stream.read(512)
-            digest = hashlib.sha256(start)
-            for block in iter(lambda: stream.read(BLOCK), b""):
-                digest.update(block)
+        for block in iter(lambda: stream.read(BLOCK), b""):
+            start = start or block[:512]
+            digest.update(block)
+            size += len(block)
+            if copy is not None:
+                copy.write(block)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise RefusalError("cannot read {}: {}".format(archive, error.strerror)) from error
     if digest.hexdigest() == sha256.lower():
         return
-    size = os.path.getsize(archive)
     if not start:
         raise RefusalError("{} is empty".format(archive))
     if re.match(rb"\s*(<!doctype html|<html|<\?xml|<head)", start, re.IGNORECASE):
@@ -194,7 +256,7 @@ def check(archive, sha256):
     message = "{} has SHA-256 {}, expected {}".format(archive, digest.hexdigest(), sha256.lower())
     if not start.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")):
         raise RefusalError("{}; it is not a compressed archive at all".format(message))
-    if is_truncated(archive):
+    if is_truncated(stream if copy is None else copy):
         raise RefusalError(
             "{}; it is cut short after {} bytes: download it again".format(message, size)
         )
@@ -202,9 +264,10 @@ def check(archive, sha256):
 
 
 def is_truncated(archive):
-    """Whether the compressed stream ends before its own end marker."""
+    """Whether the compressed stream of an open file ends before its own end marker."""
+    archive.seek(0)
     try:
-        with tarfile.open(archive, "r:*") as stream:
+        with tarfile.open(fileobj=archive, mode="r:*") as stream:
             for _member in stream:
                 pass
     except (EOFError, tarfile.ReadError, zlib.error, LZMAError, OSError) as error:
@@ -244,7 +307,7 @@ def safe_link(relative, target, what):
 
 
 def unpack(archive, staging):
-    """Unpack the archive without its top directory into staging; returns the manifest's files.
+    """Unpack an open archive without its top directory into staging; returns the manifest's files.
 
     Every member is checked before anything of it is written; links come last, so that nothing can
     be written through them. Modes are made readable by all, whatever the archive or the umask says.
@@ -253,7 +316,8 @@ def unpack(archive, staging):
     links = {}
     hardlinks = {}
     top = None
-    with tarfile.open(archive, "r:*") as stream:
+    archive.seek(0)
+    with tarfile.open(fileobj=archive, mode="r:*") as stream:
         for member in stream:
             parts = safe_parts(member)
             if not parts:
@@ -452,30 +516,47 @@ def put(root, version, cuda, sha256, archive, again=False):
     result = {"changed": False, "backup": []}
     tree = os.path.join(root, directory_name(version, cuda))
     if again or differences(tree, version, cuda, sha256.lower()):
-        check(archive, sha256)
-        made = make_root(root)
-        staging = None
-        try:
-            remove_stagings(root)
-            staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=root)
-            os.chmod(staging, DIRECTORY_MODE)
-            files = unpack(archive, staging)
-            verify_tree(staging, version)
-            write_manifest(staging, version, cuda, sha256, files)
-            sync_directory(staging)
-            result["backup"] += put_in_place(staging, tree)
-            sync_directory(root)
-        except BaseException as error:
-            if staging is not None:
-                shutil.rmtree(staging, ignore_errors=True)
-            for directory in made:
-                try:
-                    os.rmdir(directory)
-                except OSError:
-                    break
-            raise explained(error, root) from error
+        with open_archive(archive) as stream:
+            result["backup"] += _put(root, tree, (version, cuda, sha256), archive, stream)
         result["changed"] = True
     return result
+
+
+def _put(root, tree, wanted, archive, stream):
+    """Check and unpack an open archive beside `tree`, and put it there; returns what was kept.
+
+    What is hashed is what is unpacked: a file that its owner could still write to is copied first.
+    """
+    version, cuda, sha256 = wanted
+    copied = not is_private(archive, stream)
+    if not copied:
+        check_stream(archive, stream, sha256)
+    made = make_root(root)
+    staging = None
+    try:
+        remove_stagings(root)
+        staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=root)
+        # The copy has no name: nobody finds it, and it is gone with this process.
+        with tempfile.TemporaryFile(dir=staging) as copy:
+            if copied:
+                check_stream(archive, stream, sha256, copy)
+            os.chmod(staging, DIRECTORY_MODE)
+            files = unpack(copy if copied else stream, staging)
+        verify_tree(staging, version)
+        write_manifest(staging, version, cuda, sha256, files)
+        sync_directory(staging)
+        kept = put_in_place(staging, tree)
+        sync_directory(root)
+    except BaseException as error:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+        for directory in made:
+            try:
+                os.rmdir(directory)
+            except OSError:
+                break
+        raise explained(error, root) from error
+    return kept
 
 
 def bring(root, version, cuda, sha256, file=None, download=None):
