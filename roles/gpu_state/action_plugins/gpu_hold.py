@@ -59,8 +59,15 @@ BOOTSTRAP = (
     "l=next(x for x in iter(i.readline,b'') if x.startswith(b'PROVISION-HOLD '));"
     "exec(compile(zlib.decompress(base64.b64decode(l[15:])),'hold.py','exec'))"
 )
+# Without pipelining Ansible gets around it with a terminal of ssh's, through which no program fits.
+NO_TERMINAL = (
+    "sudo wants a terminal on this host (Defaults requiretty), so nothing could hold the host for "
+    "this run, and another could begin beside it. Exempt the user who logs in: "
+    "`Defaults:{user} !requiretty` in a file of /etc/sudoers.d. Nothing was changed"
+)
 # The look has been there already, so the connection is open; this is for a host under load.
 ANSWER_SECONDS = 30.0
+ENDING_SECONDS = 2.0
 # The holder itself waits 900 s for what a run that was cut off is still finishing.
 WAIT_SECONDS = 930.0
 
@@ -186,6 +193,7 @@ class ActionModule(ActionBase):
         become = self._become()
         password = become.get_option("become_pass") if become is not None else None
         errors = tempfile.TemporaryFile()  # noqa: SIM115  the holder writes to it, after this task
+        broken = None
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         try:
@@ -206,8 +214,8 @@ class ActionModule(ActionBase):
             if "held" in answer:
                 self._hand_over(channel, name, [ours_in, ours_out], rest)
                 return {"changed": False, "held": True}
-        except OSError as error:
-            answer = {"failed": error.strerror}
+        except OSError as error:  # it has ended, and says why on its standard error
+            answer, broken = {}, error.strerror
         finally:
             os.close(ours_in)
             os.close(ours_out)
@@ -216,18 +224,22 @@ class ActionModule(ActionBase):
             if content.get("run") == request.get("run"):
                 return {"changed": False, "held": True}
             return {"failed": True, "msg": busy(content)}
-        if process.poll() is None:
-            process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_SECONDS)  # for the words of one that refuses
+        process.kill()
         process.wait()
         errors.seek(0)
         said = errors.read().decode("utf-8", "replace").strip().splitlines()
-        why = answer.get("failed") or (said[-1] if said else f"no answer (exit {process.poll()})")
+        if any("must have a tty" in line for line in said):
+            return {"failed": True, "msg": NO_TERMINAL.format(user=self._get_remote_user())}
+        no_answer = broken or f"no answer (exit {process.poll()})"
+        why = answer.get("failed") or (said[-1] if said else no_answer)
         return self._without(why)
 
     def _without(self, why: str) -> dict[str, Any]:
         """Goes on unprotected, and says so where somebody looks for the reason."""
-        self._display.vv(f"gpu_hold: this host is not held for the run: {why}")
-        return {"changed": False, "held": False, "reason": why}
+        text = f"this host is not held for the run, and another may begin beside it: {why}"
+        return {"changed": False, "held": False, "reason": why, "warnings": [text]}
 
     def _answer(self, handle: int) -> tuple[dict[str, Any], bytes]:
         """The holder's word, and what it has said after that; {} when it says none in time."""

@@ -181,6 +181,16 @@ def _tags(value: Any) -> list[str]:
     return [str(part).strip() for part in parts]
 
 
+def wants_terminal(error: str, user: str) -> str | None:
+    """What to do where sudo refuses to work without a terminal; None for any other error."""
+    if "must have a tty" not in error:
+        return None
+    return (
+        "sudo wants a terminal on this host (Defaults requiretty), and a run has none. Exempt the "
+        f"user who logs in: `Defaults:{user or 'USER'} !requiretty` in a file of /etc/sudoers.d"
+    )
+
+
 class ActionModule(ActionBase):
     """Pipe the look to the host's Python, or fall back to the module."""
 
@@ -346,6 +356,11 @@ class ActionModule(ActionBase):
                     "to become root, or set ansible_user to one who has it"
                 ),
             }
+        user = str(self._connection.get_option("remote_user") or "")
+        terminal = wants_terminal(result.get("stdout", "") + result.get("stderr", ""), user)
+        # Without pipelining Ansible asks ssh for a terminal, and the module comes through.
+        if terminal is not None and self._connection.get_option("pipelining"):
+            return {"failed": True, "msg": terminal}
         self._display.vvv(
             f"gpu_state: the piped look gave no answer (rc {result.get('rc')}), using the module: "
             + result.get("stderr", "")
