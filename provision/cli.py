@@ -315,6 +315,7 @@ def init(
             "the project cannot be written", where=str(directory), got=str(error)
         ) from None
     _say(f"{directory}/lab/hosts.yml: write your hosts there, then")
+    _say(f"  provision discover --project {_word(directory)}")
     _say(f"  provision lock --project {_word(directory)}")
     _say(f"  provision render {_word(directory)}")
 
@@ -503,8 +504,10 @@ def lock(
         host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
     result = _make_lock(fleet, before, may, host=host, check=check, places=places)
     path = project / "lock.yml"
-    for line in () if as_json else (*result.gone, *result.notes):
-        _say(f"{'gone' if line in result.gone else 'note'}: {line}", err)
+    told = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
+    for word, lines in () if as_json else told.items():
+        for line in lines:
+            _say(f"{word}: {line}", err)
     made = result.lock
     if made is None:
         if as_json:
@@ -533,6 +536,7 @@ def lock(
                 "changes": [dataclasses.asdict(change) for change in changes],
                 "gone": list(result.gone),
                 "notes": list(result.notes),
+                "warnings": list(result.warnings),
             }
         )
     else:

@@ -729,7 +729,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
         if not rows:
             raise _not_locked(
                 "the lock has no row for the gpu_stack of "
-                + _names(host for _, hosts in kinds for host in hosts),
+                + names(host for _, hosts in kinds for host in hosts),
                 where=where,
                 got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
@@ -739,7 +739,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
             there = [row["platform"] for row in rows]
             if facts.platform is not None and _platform(facts.platform) not in there:
                 raise _not_locked(
-                    f"the lock has no row for the platform of {_names(hosts)}",
+                    f"the lock has no row for the platform of {names(hosts)}",
                     where=where,
                     got=facts.platform,
                     expected=" or ".join(" ".join(one.values()) for one in there),
@@ -747,7 +747,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
             lacking = [word for word in facts.models if word not in known]
             if lacking:
                 raise _not_locked(
-                    f"the lock doesn't know the gpu_models of {_names(hosts)}",
+                    f"the lock doesn't know the gpu_models of {names(hosts)}",
                     where=where,
                     got=", ".join(lacking),
                     expected=", ".join(known) or "none",
@@ -807,6 +807,7 @@ def _not_locked(message: str, *, where: str, got: str, expected: str) -> InputEr
     return InputError(message, where=where, got=got, expected=expected, hint=hint)
 
 
-def _names(hosts: Iterable[str]) -> str:
-    names = list(hosts)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def names(of: Iterable[str]) -> str:
+    """ "gpu01, gpu02, gpu03 and 9 more"."""
+    every = list(of)
+    return ", ".join(every[:3]) + (f" and {len(every) - 3} more" if len(every) > 3 else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from provision import indices, inventory, kept, wheels
+from provision import advice, indices, inventory, kept, wheels
 from provision import lock as locks
 from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
@@ -29,7 +29,7 @@ from provision.values import Wish
 
 @dataclass(frozen=True)
 class Made:
-    """A lock; what is to be told of it; what of the last one upstream has no longer.
+    """A lock; what is to be told of it; what of the last one upstream has no longer; warnings.
 
     Without a lock, `problem` says why none can be made.
     """
@@ -38,6 +38,7 @@ class Made:
     notes: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     problem: UnsatisfiableError | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def make(
@@ -177,7 +178,12 @@ def _made(
         _check_twin(made, pinned, twin)
     elif not upgrade.everything:
         notes += _newer(made, chosen, found, texts)
-    return Made(made, tuple(notes), (*gone, *dict.fromkeys(lost)))
+    return Made(
+        made,
+        (*advice.assumed(facts, fleet), *notes),
+        (*gone, *dict.fromkeys(lost)),
+        warnings=tuple(advice.warnings(facts, chosen, texts)),
+    )
 
 
 def _place(fleet: Fleet, wish: Wish) -> str:

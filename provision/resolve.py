@@ -1237,11 +1237,13 @@ def _warnings(found: Mapping[str, Any]) -> Iterable[str]:
     tensorflow, cuda = found["tensorflow"], found["cuda"]
     for gpu in found["gpus"]:
         if _runs(tensorflow.row, gpu) == "translated":
+            # The libraries have machine code for what their own release compiles for.
+            strange = cuda.facts is None or gpu.capability not in cuda.facts.capabilities
+            more = f", and NVIDIA's libraries of CUDA {cuda.release} were not made for it"
             yield (
                 f"{gpu.name} ({gpu.generation}, compute capability {gpu.capability}): TensorFlow "
                 f"{tensorflow.row.release} has no machine code for it, only PTX; the driver "
-                "translates it at the first start, which takes many minutes, and NVIDIA's "
-                f"libraries of CUDA {cuda.release} were not made for it"
+                f"translates it at the first start, which takes many minutes{more * strange}"
             )
     if cuda.release != tensorflow.row.cuda:
         yield (

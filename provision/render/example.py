@@ -65,7 +65,7 @@ _README = """\
 should become into `lab/group_vars/{group}.yml`; everything that can be set is explained there.
 Then, in this directory:
 
-    provision discover    # may be left out: what the hosts are -> discovered.yml, for a better lock
+    provision discover    # asks the hosts what they are -> discovered.yml, for the lock
     provision lock        # lab/ -> lock.yml: exact versions and hashes
     provision render      # lock.yml -> site.yml, ansible.cfg, roles/, verify/
     ansible-playbook site.yml -i lab

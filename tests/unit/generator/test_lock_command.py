@@ -59,7 +59,7 @@ def test_a_second_lock_says_unchanged(lock: Lock, tmp_path: Path) -> None:
     lock()
     before = (tmp_path / "lock.yml").read_bytes()
     done = lock()
-    assert done.output.splitlines() == [f"{tmp_path}/lock.yml: unchanged"]
+    assert done.stdout.splitlines() == [f"{tmp_path}/lock.yml: unchanged"]
     assert (tmp_path / "lock.yml").read_bytes() == before
 
 
@@ -103,7 +103,7 @@ def test_a_lock_that_is_replaced_is_kept(lock: Lock, upstream: Upstream, tmp_pat
 def test_json_has_the_same(lock: Lock, upstream: Upstream) -> None:
     lock()
     upstream.wheels["numpy"] = ["1.26.5"]
-    data = json.loads(lock("--json").stdout)
+    data = json.loads(lock("--json", "--check").stdout)
     assert data["changed"] is True
     (change,) = [c for c in data["changes"] if c["kind"] == "wheel"]
     assert (change["name"], change["old"], change["new"]) == ("numpy", "1.26.4", "1.26.5")
