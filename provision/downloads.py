@@ -149,11 +149,15 @@ def _fetch(
                     "cannot fetch a file",
                     where=url,
                     got=str(getattr(error, "reason", None) or error),
-                    hint="what came is kept, and gone on with the next time; http_proxy, "
-                    "https_proxy and SSL_CERT_FILE are honoured",
+                    hint="what came is kept and resumed the next time; http_proxy, "
+                    "https_proxy and SSL_CERT_FILE are honoured; --nvidia-mirror URL takes it from "
+                    "a mirror",
                 ) from None
     raise MachineError(
-        "a file breaks off each time", where=url, got=f"{part.stat().st_size} bytes at last"
+        "a file breaks off each time",
+        where=url,
+        got=f"{part.stat().st_size} bytes at last",
+        hint="`--nvidia-mirror URL` takes it from a mirror",
     )
 
 

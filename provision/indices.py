@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from provision import mirrors
 from provision.catalog import Archive, PlatformRow
 from provision.errors import InputError, MachineError, UnsatisfiableError
 from provision.openpgp import dearmor
@@ -59,7 +60,8 @@ def fetch(url: str) -> bytes:
             "there is no such file in the archive" if gone else "cannot fetch a package index",
             where=url,
             got=f"{error.code} {error.reason}",
-            hint="an existing lock.yml needs none of this",
+            hint=f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs "
+            "none of this",
         ) from None
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
@@ -67,8 +69,9 @@ def fetch(url: str) -> bytes:
             "cannot fetch a package index",
             where=url,
             got=str(reason),
-            hint="is the network there? http_proxy and https_proxy are honoured; "
-            "an existing lock.yml needs none of this",
+            hint="is the network there? http_proxy, https_proxy and SSL_CERT_FILE are honoured; "
+            f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs none of "
+            "this",
         ) from None
 
 

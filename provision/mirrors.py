@@ -24,6 +24,13 @@ NVIDIA = (
 )
 
 
+def option_for(url: str) -> str:
+    """The option of `provision lock` by which a file comes from another place."""
+    if url.startswith(tuple(f"{site}/" for site in NVIDIA)):
+        return "--nvidia-mirror URL"
+    return "--archive-mirror PLATFORM=URL (--nvidia-mirror URL for NVIDIA's)"
+
+
 @dataclass(frozen=True)
 class ArchiveMirror:
     """A mirror of a platform's archive; without `suites` it has all of them."""

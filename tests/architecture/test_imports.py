@@ -37,7 +37,8 @@ ALLOWED: dict[str, set[str]] = {
         *("inputs", "lockshape", "yaml_c"),
     },
     "openpgp": {"errors"},
-    "indices": {"errors", "values", "catalog", "packages", "openpgp"},
+    # An error names the option by which a file comes from a mirror.
+    "indices": {"errors", "values", "catalog", "packages", "openpgp", "mirrors"},
     "downloads": {"errors", "indices"},
     "mirrors": {"errors", "catalog", "openpgp"},
     # NVIDIA's own repositories and files, from the network or a mirror.
@@ -46,6 +47,10 @@ ALLOWED: dict[str, set[str]] = {
         *("indices", "downloads", "mirrors", "openpgp"),
     },
     "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
+    # The index of wheels, asked of several stacks at once.
+    "wheels": {"errors", "resolve", "lock", "kept", "indices"},
+    # What is told of a lock that was made.
+    "advice": {"catalog", "inventory", "resolve", "lock"},
     "lockdiff": {"values", "catalog", "inventory", "lock"},
     # Asks hosts with the Ansible that `run` finds.
     "rollback": {"errors", "inputs", "lock", "run"},
@@ -54,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     # The one place beside `cli` that brings the network and the pure parts together.
     "locking": {
         *("errors", "values", "catalog", "inventory", "resolve", "packages"),
-        *("indices", "lock", "kept", "twin", "mirrors", "nvidia"),
+        *("indices", "wheels", "lock", "kept", "twin", "mirrors", "nvidia", "advice"),
     },
     "packages": {"errors", "values", "catalog"},
     "render": {"__init__", "errors", "values", "catalog", "inventory", "resolve", "lock", "roles"},

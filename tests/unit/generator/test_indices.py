@@ -324,6 +324,7 @@ def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, 
         indices.fetch("http://deb.debian.org/x")
     assert isinstance(caught.value, indices.GoneError) == gone
     assert caught.value.got == f"{code} so it is"
+    assert "--archive-mirror" in caught.value.hint
     assert caught.value.exit_code == 7
 
 
@@ -368,10 +369,15 @@ def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise urllib.error.URLError("Name or service not known")
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
-    with pytest.raises(MachineError, match="cannot fetch") as caught:
-        indices.fetch("http://deb.debian.org/debian/dists/bullseye/InRelease")
-    assert "Name or service not known" in caught.value.got
-    assert caught.value.exit_code == 7
+    for url, option in (
+        ("http://deb.debian.org/debian/dists/bullseye/InRelease", "--archive-mirror PLATFORM=URL"),
+        ("https://developer.download.nvidia.com/compute/cuda/x/InRelease", "--nvidia-mirror URL"),
+    ):
+        with pytest.raises(MachineError, match="cannot fetch") as caught:
+            indices.fetch(url)
+        assert "Name or service not known" in caught.value.got
+        assert f"; {option}" in caught.value.hint
+        assert caught.value.exit_code == 7
 
 
 def test_uv_that_finds_no_index_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
