@@ -65,6 +65,21 @@ print(json.dumps({
 }))
 """
 
+# Whole numbers: the CPU's answer is the right one on every GPU.
+COMPUTE_SCRIPT = """\
+import numpy as np
+import tensorflow as tf
+x = (np.arange(4096) % 7).astype("float32").reshape(64, 64)
+image, kernel = x.reshape(1, 64, 64, 1), np.ones((3, 3, 1, 1), dtype="float32")
+for device in tf.config.list_logical_devices("GPU"):
+    with tf.device(device.name):
+        product = tf.linalg.matmul(x, x) + 1.0
+        blurred = tf.nn.conv2d(image, kernel, 1, "VALID")
+    assert "GPU" in product.device, "it ran on %s" % product.device
+    assert abs(product.numpy() - (x @ x + 1)).max() < 0.5, "a wrong product on %s" % device.name
+    assert abs(blurred.numpy()[0, 0, 0, 0] - x[:3, :3].sum()) < 0.5, "wrong on %s" % device.name
+"""
+
 FIT_SCRIPT = """\
 import numpy as np
 import tensorflow as tf
@@ -394,6 +409,41 @@ def _proofs() -> list[dict[str, Any]]:
                 f" ({gpus} | length))",
             ],
             "vars": {"__gpu_seen": "{{ __gpu_tensorflow.stdout_lines | last | from_json }}"},
+            **always,
+        },
+        {
+            # A simulated GPU computes nothing: there this is skipped, and never counted as proven.
+            "name": "Proof | Compute on every GPU",
+            "ansible.builtin.command": {
+                "argv": ["timeout", "3600", _TENSORFLOW_PYTHON, "-c", COMPUTE_SCRIPT]
+            },
+            "environment": xla,
+            "register": "__gpu_compute",
+            "changed_when": False,
+            "failed_when": False,
+            "when": [
+                "not gpu_left.simulated_gpu",
+                f"{gpus} | length > 0",
+                *_selected("nvidia_driver", "cuda", "cudnn", "tensorflow"),
+            ],
+            "vars": {"__gpu_xla": xla_directory},
+            **always,
+        },
+        {
+            "name": "Proof | Refuse a TensorFlow that cannot compute on them",
+            "ansible.builtin.fail": {
+                "msg": "TensorFlow lists the GPUs, and a matrix product and a convolution on each "
+                "failed (exit {{ __gpu_compute.rc }}): "
+                "{{ (__gpu_compute.stderr_lines | default([]))[-12:] | join(' / ') }} "
+                "{{ __gpu_compute.msg | default('') }}"
+            },
+            "when": [
+                "__gpu_compute is not skipped",
+                "__gpu_compute.rc != 0",
+                # Others use the GPU's memory: nothing was shown, and `verify` says so.
+                "__gpu_compute.stderr | default('')"
+                " is not search('OUT_OF_MEMORY|ResourceExhausted|out of memory')",
+            ],
             **always,
         },
         {

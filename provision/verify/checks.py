@@ -699,6 +699,35 @@ def tensorflow_trains(seen: Seen) -> Verdict:
     return passed(detail)
 
 
+@check("tensorflow.computes", "TensorFlow computes on every GPU that it lists")
+def tensorflow_computes(seen: Seen) -> Verdict:
+    if seen.simulated:
+        return not_applicable("a simulated GPU computes nothing")
+    listed = tensorflow_answer(seen).get("gpus")
+    if seen.probe["tensorflow"].get("missing") or listed is None:
+        return not_applicable("TensorFlow can't be imported")
+    if not listed or len(listed) != usable_gpus(seen):
+        return not_applicable("TensorFlow does not list the GPUs that the driver shows")
+    found = seen.probe["tensorflow"]["computes"]
+    if diagnose.memory_taken(found):
+        return not_applicable("the GPU's memory is taken, and nothing could be computed on it")
+    if found.get("error") or found.get("rc") != 0:
+        return failed(diagnose.tensorflow_computes(found))
+    wrong = [
+        f"{name} gave a wrong answer (off by {one['error']:.3g})"
+        if "GPU" in one["on"]
+        else f"what was meant for {name} ran on {one['on']}"
+        for name, one in sorted(found["devices"].items())
+        # NaN compares false with everything: written so that it fails.
+        if not (one["error"] < 0.5 and "GPU" in one["on"])
+    ]
+    if len(found["devices"]) < len(listed):
+        wrong.append(f"it computed on {len(found['devices'])} of {len(listed)} GPUs")
+    if wrong:
+        return failed("; ".join(wrong), "`nvidia-smi -q` and `dmesg | grep -i xid` tell of defects")
+    return passed(f"{len(listed)} GPUs: a matrix product and a convolution")
+
+
 def workspaces(seen: Seen) -> bool:
     """Has anybody a workspace on this host?"""
     return bool(seen.options.get("gpu_workspaces"))

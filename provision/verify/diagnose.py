@@ -7,7 +7,9 @@ seen stands beside it. Without this page a failed check would show a person 60 l
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -224,3 +226,31 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
             "this TensorFlow was not built for that GPU's generation",
         )
     return Diagnosis(counted, "TensorFlow's log has no reason that is known here")
+
+
+def memory_taken(found: Mapping[str, Any]) -> bool:
+    """Did it end for want of GPU memory, which others use? That is no fault of the stack."""
+    words = r"OUT_OF_MEMORY|ResourceExhausted|out of memory"
+    return bool(re.search(words, f"{found.get('error', '')}\n{found['log']}"))
+
+
+def tensorflow_computes(found: Mapping[str, Any]) -> Diagnosis:
+    """Why TensorFlow, which lists its GPUs, could not compute on them."""
+    said = f"{found.get('error', '')}\n{found['log']}"
+    no_code = r"INVALID_PTX|NO_BINARY_FOR_GPU|no kernel image|PTX version"
+    if re.search(no_code, said):
+        return Diagnosis(
+            "TensorFlow lists the GPU and can't compute on it: it has no code for it",
+            "this TensorFlow was not built for that GPU's generation; `provision catalog --gpu` "
+            "shows which is",
+        )
+    if "no answer within" in said:
+        return Diagnosis(
+            "TensorFlow did not finish a matrix product on the GPU in time",
+            "for a GPU that it has no machine code for the driver translates it first, and keeps "
+            "the result: verify again; else see `dmesg | grep -i -e nvrm -e xid`",
+        )
+    return Diagnosis(
+        f"TensorFlow can't compute on the GPU: {found.get('error') or last_line(found['log'])}",
+        "`nvidia-smi` and `dmesg | grep -i -e nvrm -e xid` tell the driver's side of it",
+    )

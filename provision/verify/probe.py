@@ -27,6 +27,8 @@ from typing import Any
 # Importing TensorFlow from a cold disk can take minutes; a hang must not hold the run for ever.
 TENSORFLOW_TIMEOUT = 600
 COMMAND_TIMEOUT = 60
+# A lab host whose GPU is simulated has this file.
+SIMULATED = "/etc/gpu-simulated"
 OUTPUT_LIMIT = 20000
 
 # Asks the loader itself which file it took: dlinfo(RTLD_DI_LINKMAP). The file's name alone would
@@ -83,6 +85,31 @@ try:
     model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
     history = model.fit(x, y, batch_size=32, epochs=8, verbose=0).history["loss"]
     out["first"], out["last"] = float(history[0]), float(history[-1])
+except BaseException as error:
+    out["error"] = "%s: %s" % (type(error).__name__, error)
+    import traceback
+    traceback.print_exc()
+print("PROVISION " + json.dumps(out))
+"""
+
+# Whole numbers, which even the shortest floats of a GPU hold: the CPU's answer is the right one. A
+# product goes through cuBLAS, a sum through TensorFlow's own kernels, a convolution through cuDNN.
+TENSORFLOW_COMPUTES = r"""
+import json
+out = {"devices": {}}
+try:
+    import numpy as np
+    import tensorflow as tf
+    x = (np.arange(4096) % 7).astype("float32").reshape(64, 64)
+    image, kernel = x.reshape(1, 64, 64, 1), np.ones((3, 3, 1, 1), dtype="float32")
+    for device in tf.config.list_logical_devices("GPU"):
+        with tf.device(device.name):
+            product = tf.linalg.matmul(x, x) + 1.0
+            blurred = tf.nn.conv2d(image, kernel, 1, "VALID")
+        far = np.abs(product.numpy() - (x @ x + 1)).max()
+        sums = sum(x[i:i + 62, j:j + 62] for i in range(3) for j in range(3))
+        far = max(far, np.abs(blurred.numpy()[0, :, :, 0] - sums).max())
+        out["devices"][device.name] = {"on": product.device, "error": float(far)}
 except BaseException as error:
     out["error"] = "%s: %s" % (type(error).__name__, error)
     import traceback
@@ -362,7 +389,8 @@ def tensorflow(
 ) -> dict[str, Any]:
     """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
 
-    `sonames` are the libraries of CUDA that should be in the environment itself.
+    `sonames` are the libraries of CUDA that should be in the environment itself. A simulated GPU
+    computes nothing, and is not asked to.
     """
     python = os.path.join(root, directory, "bin", "python")
     if not os.path.exists(python):
@@ -375,6 +403,9 @@ def tensorflow(
         ("gpus", [TENSORFLOW_GPUS], {}),
         ("trains", [TENSORFLOW_TRAINS], {"CUDA_VISIBLE_DEVICES": "-1"}),
     ]
+    if not os.path.exists(SIMULATED):
+        # Without this TensorFlow takes all memory of GPUs that others use.
+        asked.append(("computes", [TENSORFLOW_COMPUTES], {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}))
     if sonames:
         asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(list(sonames))], {}))
     for name, arguments, extra in asked:
@@ -603,7 +634,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
             "kernel": platform.release(),
         },
         "container": in_container(),
-        "simulated_gpu": os.path.exists("/etc/gpu-simulated"),
+        "simulated_gpu": os.path.exists(SIMULATED),
         "nvidia_smi": run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"]),
         "nvidia_smi_list": run(["nvidia-smi", "-L"]),
         "module": kernel_module(),

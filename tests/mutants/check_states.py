@@ -1,7 +1,7 @@
 """States of a host that must turn a check red: a proven host with one fact made wrong.
 
 `proven_host.json` is what probe.py answered on a proven host of a local lab, and its lock's stack.
-That host is a container with a simulated GPU, so three checks don't apply to it; `machine` is the
+That host is a container with a simulated GPU, so four checks don't apply to it; `machine` is the
 same host with what a container can't show as a machine with a T4 shows it. There everything passes.
 
 Each state names the check that guards the fact, the words its diagnosis must hold, and, where
@@ -25,7 +25,12 @@ from provision.verify.checks import CHECKS, Check, Seen, Verdict
 HERE = Path(__file__).resolve().parent
 BY_ID: dict[str, Check] = {check.id: check for check in CHECKS}
 # What the recorded host, a container with a simulated GPU, can't show.
-NOT_RECORDED = ("nvidia_driver.version", "nvidia_driver.module", "nvidia_driver.library")
+NOT_RECORDED = (
+    "nvidia_driver.version",
+    "nvidia_driver.module",
+    "nvidia_driver.library",
+    "tensorflow.computes",
+)
 # What is asked of another kind of stack than the recorded host's.
 OTHER_STACK = (
     "nvidia_container_toolkit.packages",
@@ -80,6 +85,12 @@ def machine() -> dict[str, Any]:
     probe["libcuda"] = library(LIBRARIES + "nvidia/current/libcuda.so.470.256.02", "libcuda1")
     for name, version in data["row"]["nvidia_driver"]["packages"]["kernel"].items():
         probe["packages"][name] = {"version": version, "status": "hi"}
+    device = "/job:localhost/replica:0/task:0/device:GPU:"
+    probe["tensorflow"]["computes"] = {
+        "rc": 0,
+        "log": "",
+        "devices": {f"/device:GPU:{n}": {"on": f"{device}{n}", "error": 0.0} for n in range(2)},
+    }
     # A display card has an audio function, which is no GPU.
     probe["pci"].append({"address": "0000:3c:00.1", "class": "0x040300", "device": "0x10f8"})
     return data
@@ -279,7 +290,7 @@ def smi(stdout: str = "", stderr: str = "", rc: int = 0) -> dict[str, Any]:
 
 
 # Without an answer of nvidia-smi there is nothing to compare with.
-NO_SMI = ("nvidia_driver.version", "nvidia_driver.gpus", "tensorflow.gpus")
+NO_SMI = ("nvidia_driver.version", "nvidia_driver.gpus", "tensorflow.gpus", "tensorflow.computes")
 NO_TENSORFLOW = ("tensorflow.version", "tensorflow.built_with_cuda", "tensorflow.gpus")
 WITHOUT_MODULE = {"proc": None, "sys": None, "nouveau": False}
 
@@ -450,7 +461,7 @@ def driver_states() -> Iterator[State]:
         "NVML counts no GPU",
         {"probe/nvidia_smi_list": said("No devices were found\n", rc=6)},
         ("the driver shows no GPU, the PCI bus has 2", "nvrm"),
-        silent=("tensorflow.gpus",),
+        silent=("tensorflow.gpus", "tensorflow.computes"),
     )
     yield State(
         gpus,
@@ -760,14 +771,14 @@ def import_states() -> Iterator[State]:
     for fact, rc, error, log, words in IMPORTS:
         answer: dict[str, Any] = {"rc": rc, "log": log} | ({"error": error} if error else {})
         changes = {"probe/tensorflow/gpus": answer, "probe/tensorflow/trains": dict(answer)}
-        silent = (*NO_TENSORFLOW, "tensorflow.trains")
+        silent = (*NO_TENSORFLOW, "tensorflow.trains", "tensorflow.computes")
         yield State(check, fact, changes, words, silent=silent)
     yield State(
         check,
         "there is no venv",
         {"probe/tensorflow/missing": True},
         ("there is no TensorFlow: /opt/tensorflow/current/bin/python does not exist",),
-        silent=("tensorflow.wheels", "tensorflow.trains"),
+        silent=("tensorflow.wheels", "tensorflow.trains", "tensorflow.computes"),
     )
     yield State(
         check,
@@ -888,11 +899,15 @@ def tensorflow_states() -> Iterator[State]:
     check = "tensorflow.gpus"
     for fact, log, words in GPUS:
         changes = {f"{answer}/gpus": [], f"{answer}/log": log}
-        yield State(check, f"{fact}: no GPU", changes, ("0 of 2 GPUs", *words))
+        words = ("0 of 2 GPUs", *words)
+        yield State(check, f"{fact}: no GPU", changes, words, silent=("tensorflow.computes",))
     one = {f"{answer}/gpus": lambda found: found[:1]}
-    yield State(check, "it lists one GPU fewer", one, ("TensorFlow lists 1 of 2 GPUs",))
+    silent = ("tensorflow.computes",)
+    words = ("TensorFlow lists 1 of 2 GPUs",)
+    yield State(check, "it lists one GPU fewer", one, words, silent=silent)
     more = {f"{answer}/gpus": lambda found: [*found, "/physical_device:GPU:2"]}
-    yield State(check, "it lists one GPU more", more, ("TensorFlow lists 3 of 2 GPUs",))
+    words = ("TensorFlow lists 3 of 2 GPUs",)
+    yield State(check, "it lists one GPU more", more, words, silent=silent)
     check, answer = "tensorflow.trains", "probe/tensorflow/trains"
     broken = "the numeric libraries are broken"
     first = recorded()["probe"]["tensorflow"]["trains"]["first"]
@@ -916,6 +931,61 @@ def tensorflow_states() -> Iterator[State]:
         {answer: {"rc": -9, "log": ""}},
         ("too little memory",),
     )
+
+
+def computes_states() -> Iterator[State]:
+    check, answer = "tensorflow.computes", "probe/tensorflow/computes"
+
+    def zeroth(**more: Any) -> dict[str, Any]:
+        def changed(found: dict[str, Any]) -> dict[str, Any]:
+            return {**found, "/device:GPU:0": {**found["/device:GPU:0"], **more}}
+
+        return {f"{answer}/devices": changed}
+
+    refused = "InternalError: 'cuLaunchKernel' failed with 'CUDA_ERROR_INVALID_HANDLE'"
+    for fact, changes, words in (
+        (
+            "the GPU is newer than the code",
+            {answer: {"rc": 0, "log": "CUDA_ERROR_INVALID_PTX\n", "devices": {}, "error": refused}},
+            ("has no code for it", "provision catalog --gpu"),
+        ),
+        (
+            "an operation fails",
+            {answer: {"rc": 0, "log": "", "devices": {}, "error": "InternalError: no"}},
+            ("can't compute on the GPU: InternalError: no", "nvidia-smi"),
+        ),
+        (
+            "its process was ended",
+            {answer: {"rc": -6, "log": "Aborted\n"}},
+            ("can't compute on the GPU: Aborted",),
+        ),
+        (
+            "the driver translates for too long",
+            {answer: {"rc": -9, "log": "no answer within 600 s"}},
+            ("did not finish", "verify again"),
+        ),
+        (
+            "a GPU answers wrongly",
+            zeroth(error=0.5),
+            ("/device:GPU:0 gave a wrong answer (off by 0.5)", "xid"),
+        ),
+        (
+            "a GPU answers with no number",
+            zeroth(error=float("nan")),
+            ("/device:GPU:0 gave a wrong answer (off by nan)",),
+        ),
+        (
+            "an operation ran on the CPU",
+            zeroth(on="/device:CPU:0"),
+            ("what was meant for /device:GPU:0 ran on /device:CPU:0",),
+        ),
+        (
+            "one GPU was left out",
+            {f"{answer}/devices": lambda found: dict(list(found.items())[:1])},
+            ("it computed on 1 of 2 GPUs",),
+        ),
+    ):
+        yield State(check, fact, changes, words, machine_only=True)
 
 
 def wheels_states() -> Iterator[State]:
@@ -1179,6 +1249,7 @@ def states() -> tuple[State, ...]:
         *workspace_states(),
         *door_states(),
         *wheels_states(),
+        *computes_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.check)))
 

@@ -87,7 +87,7 @@ TOLD_ONLY = {
     r"probe/receipt/(stack|written)": "named in a passed check",
     r"probe/tensorflow/(python|real|seconds)": "named in a diagnosis",
     r"probe/tensorflow/wheels/(pip|pkg-resources)": "none of the lock's",
-    r"probe/tensorflow/(gpus|trains)/(rc|log)": "read where there is no answer",
+    r"probe/tensorflow/(gpus|trains|computes)/(rc|log)": "read where there is no answer",
     r"probe/tensorflow/trains/first": "the loss fell from wherever it began",
     r"row/nvidia_driver/branch": "the version is judged",
     r"row/nvidia_driver/packages/desktop/.*": "this host is no desktop",

@@ -139,6 +139,17 @@ PROBE: dict[str, Any] = {
             "gpus": ["/physical_device:GPU:0", "/physical_device:GPU:1"],
         },
         "trains": {"rc": 0, "log": "", "first": 2.9, "last": 0.01},
+        "computes": {
+            "rc": 0,
+            "log": "",
+            "devices": {
+                f"/device:GPU:{n}": {
+                    "on": f"/job:localhost/replica:0/task:0/device:GPU:{n}",
+                    "error": 0.0,
+                }
+                for n in range(2)
+            },
+        },
     },
 }
 

@@ -242,6 +242,30 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
         ["a Keras model can't be trained on the CPU: ValueError: no"],
     ),
     ("tensorflow.trains", {"tensorflow/trains/last": float("nan")}, ["does not learn"]),
+    (
+        # An RTX 5090 with a stock wheel: it is listed, and the first operation ends so.
+        "tensorflow.computes",
+        {
+            "tensorflow/computes": {
+                "rc": 0,
+                "log": "'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_INVALID_PTX'",
+                "devices": {},
+                "error": "InternalError: 'cuLaunchKernel' failed with 'CUDA_ERROR_INVALID_HANDLE'",
+            }
+        },
+        ["has no code for it", "was not built for that GPU's generation"],
+    ),
+    (
+        "tensorflow.computes",
+        {"tensorflow/computes": {"rc": -9, "log": "no answer within 600 s"}},
+        ["did not finish", "verify again"],
+    ),
+    (
+        "tensorflow.computes",
+        {"tensorflow/computes": {"rc": -6, "log": "x\nAborted (core dumped)\n"}},
+        ["can't compute on the GPU: Aborted"],
+    ),
+    ("tensorflow.computes", {"tensorflow/computes/devices": {}}, ["computed on 0 of 2 GPUs"]),
     ("tensorflow.trains", {"tensorflow/trains/last": 2.9}, ["does not learn"]),
     (
         "gpu_env.variables",
@@ -322,6 +346,22 @@ NOT_APPLICABLE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("tensorflow.gpus", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
     ("tensorflow.gpus", {"nvidia_smi_list": said(MISMATCH, rc=18)}, {}, "no GPU to compare"),
     ("tensorflow.trains", {"tensorflow/missing": True}, {}, "no TensorFlow"),
+    ("tensorflow.computes", {"simulated_gpu": True}, {}, "a simulated GPU computes nothing"),
+    ("tensorflow.computes", {"tensorflow/gpus/gpus": []}, {}, "does not list the GPUs"),
+    ("tensorflow.computes", {"tensorflow/gpus": {"rc": 1, "log": ""}}, {}, "can't be imported"),
+    (
+        "tensorflow.computes",
+        {
+            "tensorflow/computes": {
+                "rc": 0,
+                "log": "",
+                "devices": {},
+                "error": "ResourceExhausted: x",
+            }
+        },
+        {},
+        "memory is taken",
+    ),
     (
         "tensorflow.trains",
         {"tensorflow/trains": {"rc": 1, "log": ""}, "tensorflow/gpus": {"rc": 1, "log": ""}},
@@ -353,6 +393,7 @@ def test_a_simulated_host_passes_what_it_can_show_and_nothing_else() -> None:
         "nvidia_driver.version",
         "nvidia_driver.module",
         "nvidia_driver.library",
+        "tensorflow.computes",
     }
     assert "(simulated)" in BY_ID["tensorflow.gpus"](seen).detail
 

@@ -73,6 +73,7 @@ def diagnosis(identifier: str, seen: Seen) -> str:
         ("tensorflow.built_with_cuda", "CUDA 11.2, cuDNN 8"),
         ("tensorflow.gpus", "2 GPUs"),
         ("tensorflow.trains", "loss 2.9 -> 0.01"),
+        ("tensorflow.computes", "2 GPUs: a matrix product and a convolution"),
         ("receipt.lock", "written 2026-11-21T12:00:00Z"),
     ],
 )

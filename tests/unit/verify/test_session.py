@@ -102,7 +102,7 @@ def test_what_does_not_apply_is_counted_and_said(tree: Path) -> None:
     done = verify(tree, recorded(gpu01=probe))
     assert done.returncode == 0
     assert "not applicable: a simulated GPU has no kernel module" in done.stdout
-    assert checks(tree)["hosts"]["gpu01"]["summary"]["not_applicable"] == 3
+    assert checks(tree)["hosts"]["gpu01"]["summary"]["not_applicable"] == 4
 
 
 def test_a_host_that_gave_no_probe_fails_with_its_last_words(tree: Path) -> None:
