@@ -90,6 +90,8 @@ DRIVEN = Wanted(
 # and, for GA100 to GB202,
 # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html
 CHIPS: list[tuple[str, str, str]] = [
+    ("GF1[01]0", "Fermi", "2.0"),
+    ("GF1(0[468]|1[4679])", "Fermi", "2.1"),
     ("GK10[467]", "Kepler", "3.0"),
     ("GK(110|180|208)", "Kepler", "3.5"),
     ("GK210", "Kepler", "3.7"),
@@ -146,12 +148,14 @@ def devices(
     """One row per device id, sorted. `named` and `driven` are by branch, oldest first."""
     names: dict[str, str] = {}
     legacy: dict[str, str] = {}
+    every: dict[str, set[str]] = {}
     for chips in named.values():
         seen: dict[str, set[str]] = {}
         default: dict[str, str] = {}
         for entry in chips:
             device = entry["devid"].removeprefix("0x").lower()
             seen.setdefault(device, set()).add(entry["name"])
+            every.setdefault(device, set()).add(entry["name"].removeprefix("NVIDIA "))
             if "subdevid" not in entry:
                 default[device] = entry["name"]
             if "legacybranch" in entry:
@@ -165,17 +169,17 @@ def devices(
         name = names.get(device) or (bracket[1] if bracket else "")
         if chip is None or not name:
             continue
-        rows.append(
-            {
-                "id": device,
-                "name": name.removeprefix("NVIDIA "),
-                "chip": chip[0],
-                "generation": chip[1],
-                "capability": chip[2],
-                "legacy": legacy.get(device),
-                "drivers": [branch for branch, ids in driven.items() if device in ids],
-            }
-        )
+        row = {
+            "id": device,
+            "name": name.removeprefix("NVIDIA "),
+            "chip": chip[0],
+            "generation": chip[1],
+            "capability": chip[2],
+            "legacy": legacy.get(device),
+            "drivers": [branch for branch, ids in driven.items() if device in ids],
+        }
+        also = sorted(every.get(device, set()) - {row["name"]})
+        rows.append(row | ({"also": also} if also else {}))
     return rows
 
 
@@ -185,6 +189,7 @@ def render(read: str, sources: list[dict[str, Any]], rows: list[dict[str, Any]])
         "made_by": "scripts/catalog_gpus.py",
         "read": read,
         "name": "NVIDIA's own where supported-gpus.json has one for the id, else that of pci.ids",
+        "also": "what else supported-gpus.json calls it, by its subsystem",
         "chip": "pci.ids; generation and capability by chip: see the script",
         "legacy": "the last branch for it as supported-gpus.json says; null: none said",
         "drivers": "the branches that list it, of those nvidia-detect has lists of; one that "
