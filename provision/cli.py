@@ -59,7 +59,7 @@ from provision.roles.base import Option
 from provision.run import Mode
 from provision.sources import VARIABLES
 from provision.sources import read as read_sources
-from provision.values import HostFacts, plain
+from provision.values import HostFacts, Reason, plain
 
 app = typer.Typer(
     name="provision",
@@ -1320,6 +1320,14 @@ def _explain_host(
                 "generations": list(one.choice.generations),
                 "reasons": {reason.component: reason.text for reason in one.reasons},
                 "warnings": list(one.warnings),
+                "beside": [
+                    {
+                        "stack": other.id,
+                        "reasons": {reason.component: reason.text for reason in other.reasons},
+                        "warnings": list(other.warnings),
+                    }
+                    for other in one.choice.beside
+                ],
                 "locked": _is_locked(project, one.choice),
             }
             for one in found
@@ -1334,13 +1342,20 @@ def _explain_host(
         if one.choice.generations:
             gpus = " and ".join(one.choice.generations)
             _say(f"    for GPUs of {gpus} only: others with this wish get another stack")
-        for reason in one.reasons:
-            _say(f"    {reason.component}: {reason.text}")
-        for warning in one.warnings:
-            _say(f"    warning: {warning}")
+        _tell_reasons(one.reasons, one.warnings)
+        for other in one.choice.beside:
+            _say(f"  beside it: {other.id}")
+            _tell_reasons(other.reasons, other.warnings)
         locked = _is_locked(project, one.choice)
         if locked is False:
             _say("    lock.yml has another for it: `provision lock`")
+
+
+def _tell_reasons(reasons: Sequence[Reason], warnings: Sequence[str]) -> None:
+    for reason in reasons:
+        _say(f"    {reason.component}: {reason.text}")
+    for warning in warnings:
+        _say(f"    warning: {warning}")
 
 
 def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:

@@ -31,6 +31,7 @@ IN_THE_WAY = {
     "driver-source": "driver",
     "driver-tensorflow": "driver",
     "driver-gpus": "GPU",
+    "gpus-platform": "GPU",
     "code-gpus": "GPU",
 }
 
@@ -141,6 +142,19 @@ def page(catalog: Catalog) -> str:
             f"| {row.name} | {', '.join(row.capabilities)} | {row.driver_first} to {last} "
             f"| {', '.join(ends) or 'newest'} |"
         )
+    out += [
+        "",
+        "## Driver branches",
+        "",
+        "Of several that serve, the newest production or long-term branch is taken; a new-feature",
+        "branch, which NVIDIA supports until the next one, only where it is wished for or alone.",
+        "",
+        "| branch | kind | supported until | newest CUDA |",
+        "|---|---|---|---|",
+    ]
+    for branch in catalog.driver_branches:
+        cells = [branch.branch, branch.kind, branch.end or "-", branch.supports_cuda or "-"]
+        out.append(f"| {' | '.join(cells)} |")
     out += ["", "Every fact has its source beside it, in provision/catalog/.", ""]
     return "\n".join(out)
 

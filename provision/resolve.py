@@ -426,8 +426,36 @@ def _side_by_side(
         beside = [_beside(solver, one, platform, stack, gpus) for one in wish.beside]
         found = tuple(one for one in beside if one is not None)
         if len(found) == len(beside):
+            _refuse_twice((stack, *found))
+            if stack is not first:
+                stack = _told_driver(stack, found)
             return stack, found
     return first, None
+
+
+def _told_driver(stack: Stack, beside: Sequence[Stack]) -> Stack:
+    """With the true reason for a driver that was taken for those beside it."""
+    versions = _list(_unique(one.tensorflow for one in beside))
+    text = f"branch {stack.driver.branch} serves TensorFlow {versions} beside it as well"
+    reasons = (
+        Reason(one.component, text) if one.component == "nvidia_driver" else one
+        for one in stack.reasons
+    )
+    return dataclasses.replace(stack, reasons=tuple(reasons))
+
+
+def _refuse_twice(stacks: Sequence[Stack]) -> None:
+    """InputError where two of a host's environments would be one and the same."""
+    made: set[tuple[str, tuple[str, ...]]] = set()
+    for one in stacks:
+        if (one.tensorflow, one.packages) in made:
+            raise InputError(
+                f"TensorFlow {one.tensorflow} stands twice in one gpu_stack",
+                where="gpu_stack: beside",
+                got=f"TensorFlow {_list([stack.tensorflow for stack in stacks])}",
+                expected="every TensorFlow once, or with other packages",
+            )
+        made.add((one.tensorflow, one.packages))
 
 
 def _beside(
@@ -449,8 +477,18 @@ def _beside(
     for one in tries:
         found = solver.find(one, platform, gpus)
         if found is not None and not found.missing and found.driver.version == stack.driver.version:
-            return found
+            return _told_beside(found, stack)
     return None
+
+
+def _told_beside(found: Stack, first: Stack) -> Stack:
+    """With reasons true of it: its driver, and CUDA that is not wheels, are the first one's."""
+    shared = {"nvidia_driver"} | ({"cuda", "cudnn"} if found.cuda.origin != "wheels" else set())
+    text = f"shared with TensorFlow {first.tensorflow}, beside which it is"
+    reasons = (
+        Reason(one.component, text) if one.component in shared else one for one in found.reasons
+    )
+    return dataclasses.replace(found, reasons=tuple(reasons))
 
 
 def _narrowed(wish: Wish, **more: str) -> Wish:
@@ -507,12 +545,7 @@ class Solver:
 
     def installable(self, wish: Wish) -> list[str]:
         """TensorFlow releases near the wished one that some platform can have installed."""
-        near = []
-        for row in self.catalog.tensorflow:
-            other = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
-            stacks = [self.find(other, platform) for platform in self.catalog.platforms]
-            if any(one is not None and not one.missing for one in stacks):
-                near.append(row.release)
+        near = [row.release for row in self._offered]
         wanted = wish.tensorflow or DEFAULT_TENSORFLOW
         return [f'tensorflow: "{v}"' for v in nearest(Version(wanted), near)]
 
@@ -613,14 +646,22 @@ class Solver:
         return found
 
     def _drivers(self, wish: Wish) -> list[DriverRow]:
-        """The candidates, the platform's own first; NVIDIA's only where a source was wished for."""
+        """The candidates, the platform's own first; NVIDIA's only where a source was wished for.
+
+        A new-feature branch lives until the next one: production and long-term ones come before it.
+        """
         origins = list(DRIVER_ORIGINS)
+        brief = {b.branch for b in self.catalog.driver_branches if b.kind == "new-feature"}
         known = [*self.catalog.drivers, *self._nvidias_drivers]
         if wish.driver_branch is not None and "." in wish.driver_branch:
             known += self._exact_drivers(wish)
         return sorted(
             (d for d in known if wish.driver_source or d.origin == "distribution"),
-            key=lambda d: (origins.index(d.origin), [-part for part in Version(d.version).release]),
+            key=lambda d: (
+                origins.index(d.origin),
+                d.branch in brief,
+                [-part for part in Version(d.version).release],
+            ),
         )
 
     @functools.cached_property
@@ -851,19 +892,21 @@ class Solver:
         problem = self._problem(wish, gpus)
         demands = self._demands(wish, platform, gpus)
         clash = problem.clash(demands)
-        unknown = self._unknown(problem, wish, clash)
+        unknown = self._branch_for_gpus(problem, wish, platform, clash)
+        unknown = unknown or self._unknown(problem, wish, clash)
         if unknown is not None:
             unknown.where = where
             return unknown
         facts = _unique(
             FACTS[rule.name](self, problem, clash) for rule in self._reasons(problem, clash)
         )
-        instead = self._instead(problem, wish, demands)
+        instead = self._nvidias_driver_instead(wish, platform, gpus)
+        instead += self._instead(problem, wish, demands)
         return UnsatisfiableError(
             _headline(clash),
             where=where,
             got="; ".join(facts) or _literal(wish),
-            expected=" or ".join(instead) or "another wish, or another host",
+            expected=" or ".join(instead[:3]) or "another wish, or another host",
             hint=_hint(clash),
         )
 
@@ -880,7 +923,7 @@ class Solver:
         if len(clash) != 1 or _left(problem, clash, clash[0].variable):
             return None
         known: dict[str, list[str]] = {
-            "tensorflow": [v for r in self.catalog.tensorflow for v in (r.release, *r.patches)],
+            "tensorflow": [v for r in self._offered for v in (r.release, *r.patches)],
             "python": _newest({p for r in self.catalog.tensorflow for p in r.pythons}),
             "cuda": [v for c in self._cudas for v in (c.release, c.version)],
             "cudnn": [c.version for c in self._cudnns],
@@ -892,6 +935,15 @@ class Solver:
             "container_toolkit": [t.version for t in self._toolkits if t is not None],
         }
         word = clash[0].name
+        if word == "driver_branch" and self._branch(str(wish.driver_branch)):
+            near = nearest(Version(str(wish.driver_branch)), known[word])
+            return UnsatisfiableError(
+                f"no platform has packages of driver branch {wish.driver_branch}",
+                got=clash[0].text,
+                expected=" or ".join(f'"{v}"' for v in near),
+                hint="an installer of NVIDIA's is wished for by its exact version, with "
+                "driver_source: runfile",
+            )
         if word not in known or not known[word] or getattr(wish, word) == "":
             return None
         titles = {
@@ -907,6 +959,77 @@ class Solver:
             got=clash[0].text,
             expected=" or ".join(f'"{v}"' for v in near) + (own if word == "cudnn" else ""),
             hint="`provision catalog` shows what there is",
+        )
+
+    def _nvidias_driver_instead(
+        self, wish: Wish, platform: PlatformRow | None, gpus: Sequence[Gpu]
+    ) -> list[str]:
+        """The same wish with NVIDIA's own driver, where that alone is in the way on this host."""
+        if platform is None or wish.driver_source is not None:
+            return []
+        for source in ("network", "runfile"):
+            other = _narrowed(wish, driver_source=source)
+            stack = self.find(other, platform, gpus)
+            if stack is not None and not stack.missing:
+                return [f"{_literal(other)} on {platform.title}"]
+        return []
+
+    def _branch(self, text: str) -> bool:
+        """Is this a driver branch of NVIDIA's, whoever has packages of it?"""
+        return text in [row.branch for row in self.catalog.driver_branches]
+
+    @functools.cached_property
+    def _offered(self) -> list[TensorflowRow]:
+        """The releases that some platform can have installed."""
+        found = []
+        for row in self.catalog.tensorflow:
+            wish = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
+            stacks = (self.find(wish, platform) for platform in self.catalog.platforms)
+            if any(one is not None and not one.missing for one in stacks):
+                found.append(row)
+        return found
+
+    def _branch_for_gpus(
+        self,
+        problem: Problem,
+        wish: Wish,
+        platform: PlatformRow | None,
+        clash: Sequence[Demand],
+    ) -> UnsatisfiableError | None:
+        """A wish for a branch of NVIDIA's that does not drive the host's GPUs; None for another."""
+        asked = str(wish.driver_branch)
+        branch = asked.partition(".")[0]
+        words = {one.name for one in clash}
+        if "driver_branch" not in words or words - {"driver_branch", "gpus", "platform"}:
+            return None
+        if not self._branch(branch):
+            return None
+        gpus = problem.candidates["gpus"][-1]
+        like = next(iter(problem.candidates["driver"]), None)
+        if like is None:
+            return None
+        wished = like.model_copy(update={"branch": branch})
+        without = [gpu for gpu in gpus if not _driver_of_gpus([gpu], wished)]
+        if not without:
+            return None
+        fitting = {
+            driver.branch
+            for driver in problem.candidates["driver"]
+            if _driver_of_gpus(gpus, driver)
+            and (platform is None or driver.platform == platform.id)
+        }
+        told = [
+            f"{gpu.driver_last} is the last for {gpu.generation}"
+            if gpu.driver_last and Version(gpu.driver_last) < Version(branch)
+            else f"{gpu.driver_first} is the first for {gpu.generation}"
+            for gpu in without
+        ]
+        return UnsatisfiableError(
+            f"driver branch {branch} does not drive {_list(_unique(g.name for g in without))}",
+            got=f'driver_branch: "{asked}"; {"; ".join(_unique(told))}',
+            expected=" or ".join(f'"{one}"' for one in nearest(Version(branch), fitting))
+            or "another GPU: no branch known here drives all of this host's",
+            hint="`provision catalog --gpu` shows what runs with a GPU",
         )
 
     def _instead(self, problem: Problem, wish: Wish, demands: Sequence[Demand]) -> list[str]:
@@ -1025,6 +1148,11 @@ def _cudnn_of_platform(platform: PlatformRow, cudnn: Cudnn) -> bool:
     return cudnn.architecture in ("", platform.architecture)
 
 
+def _gpus_of_platform(platform: PlatformRow, gpus: Sequence[Gpu]) -> bool:
+    """A GPU on one board with a CPU is in hosts of that CPU's architecture only."""
+    return all(gpu.architecture in ("", platform.architecture) for gpu in gpus)
+
+
 def _driver_of_platform(platform: PlatformRow, driver: DriverRow) -> bool:
     return driver.platform == platform.id
 
@@ -1087,6 +1215,7 @@ RULES = (
     Rule("cudnn-tensorflow", ("tensorflow", "cudnn"), _cudnn_of_tensorflow),
     Rule("cudnn-cuda", ("cuda", "cudnn"), _cudnn_of_cuda),
     Rule("cudnn-platform", ("platform", "cudnn"), _cudnn_of_platform),
+    Rule("gpus-platform", ("platform", "gpus"), _gpus_of_platform),
     Rule("driver-platform", ("platform", "driver"), _driver_of_platform),
     Rule("driver-cuda", ("cuda", "driver"), _driver_of_cuda),
     Rule("driver-source", ("cuda", "driver"), _driver_source_of_cuda),
@@ -1104,13 +1233,16 @@ def _runs(row: TensorflowRow, gpu: Gpu) -> str:
 
     Machine code runs on its own and later minor versions of a compute capability; PTX of an older
     one is translated by the driver at the first start
-    (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility).
+    (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). On GPUs
+    newer than `ptx_newest` that has failed, or was never reported to work.
     """
     have = Version(gpu.capability)
     for one in row.capabilities:
         code = Version(one)
         if code.major == have.major and code.minor <= have.minor:
             return "binary"
+    if have > Version(row.ptx_newest):
+        return ""
     return "translated" if any(Version(one) <= have for one in row.ptx) else ""
 
 
@@ -1222,10 +1354,12 @@ def _reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
         yield Reason("nvidia_container_toolkit", text)
     if wish.tensorflow is None:
         why = f"no TensorFlow was wished, {tensorflow.version} is what fits best"
+    elif wish.tensorflow == tensorflow.version:
+        why = f"{tensorflow.version} was wished"
     elif len(Version(wish.tensorflow).release) == 2:
         why = f"{tensorflow.version} is the newest patch of {row.release}"
     else:
-        why = f"{tensorflow.version} was wished"
+        why = f"{tensorflow.version} is the newest of {wish.tensorflow} that fits"
     python = found["python"]
     own = "own and has wheels" if python == platform.pythons[0] else "other one and has wheels"
     whose = "was wished" if wish.python else f"is {platform.title}'s {own}"
@@ -1323,7 +1457,10 @@ def _tell_cuda_platform(_solver: Solver, problem: Problem, clash: Sequence[Deman
         parts = [
             f"CUDA {span(_unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked
         ]
-        told.append(f"{platform.title} has {' and '.join(parts) or 'no CUDA of its own'}")
+        own = "no CUDA of its own"
+        if platform.archive_cuda:
+            own = f"CUDA {platform.archive_cuda} of its own, which this version does not install"
+        told.append(f"{platform.title} has {' and '.join(parts) or own}")
     return "; ".join(told)
 
 
@@ -1382,6 +1519,13 @@ def _tell_cudnn_platform(_solver: Solver, problem: Problem, clash: Sequence[Dema
     return f"the host is {' or '.join(architectures)}, and not every cuDNN is there for it"
 
 
+def _tell_gpus_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
+    boards = [gpu for gpu in problem.candidates["gpus"][-1] if gpu.architecture]
+    here = _unique(p.architecture for p in _left(problem, clash, "platform"))
+    told = _unique(f"{gpu.name} is in hosts of {gpu.architecture}" for gpu in boards)
+    return f"{'; '.join(told)}; the platforms known here are {_list(here)}"
+
+
 def _tell_driver_platform(_solver: Solver, problem: Problem, clash: Sequence[Demand]) -> str:
     told = []
     for platform in _left(problem, clash, "platform"):
@@ -1389,10 +1533,10 @@ def _tell_driver_platform(_solver: Solver, problem: Problem, clash: Sequence[Dem
         exact = any("." in one.text for one in clash if one.name == "driver_branch")
         parts = []
         for origin in _unique(d.origin for d in here):
-            versions = (d.version if exact else d.branch for d in here if d.origin == origin)
-            parts.append(f"{_list(_unique(versions))} from {DRIVER_ORIGINS[origin]}")
+            versions = {d.version if exact else d.branch for d in here if d.origin == origin}
+            parts.append(f"{_list(_newest(versions))} from {DRIVER_ORIGINS[origin]}")
         if {d.origin for d in here} <= {"distribution"}:
-            parts = [_list(_unique(d.version if exact else d.branch for d in here))]
+            parts = [_list(_newest({d.version if exact else d.branch for d in here}))]
         told.append(
             f"{platform.title} has driver {'; '.join(filter(None, parts)) or 'of no branch'}"
         )
@@ -1441,6 +1585,8 @@ def _tell_code_gpus(solver: Solver, problem: Problem, clash: Sequence[Demand]) -
     lacking = [g for g in problem.candidates["gpus"][-1] if not _runs(row, g)]
     names = ", ".join(_unique(f"{g.name} has {g.capability}" for g in lacking))
     ptx = f", and PTX of {_list(row.ptx)}" if row.ptx else ""
+    if row.ptx and any(Version(g.capability) > Version(row.ptx_newest) for g in lacking):
+        ptx += f" that is not known to work on GPUs newer than {row.ptx_newest}"
     return (
         f"TensorFlow {row.release} carries code for compute capability "
         f"{_list(row.capabilities)}{ptx}; {names}"
@@ -1477,6 +1623,7 @@ FACTS: dict[str, Callable[[Solver, Problem, Sequence[Demand]], str]] = {
     "cudnn-tensorflow": _tell_cudnn_tensorflow,
     "cudnn-cuda": _tell_cudnn_cuda,
     "cudnn-platform": _tell_cudnn_platform,
+    "gpus-platform": _tell_gpus_platform,
     "driver-platform": _tell_driver_platform,
     "driver-cuda": _tell_driver_cuda,
     "driver-source": _tell_driver_source,

@@ -48,7 +48,8 @@ class Gpu:
     """A kind of GPU, with what its generation needs.
 
     `driver_first` and `driver_last` are the branches that drive it, `cuda_last` the last CUDA with
-    code for it; None where there is no end yet.
+    code for it; None where there is no end yet. `architecture` is its host's, where only one is
+    possible.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Gpu:
     driver_first: str
     driver_last: str | None = None
     cuda_last: str | None = None
+    architecture: str = ""
 
 
 @dataclass(frozen=True)

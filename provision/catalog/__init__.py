@@ -68,6 +68,8 @@ class PlatformRow(Row):
     pythons: list[str]
     wheel_platform: str
     archives: list[Archive]
+    # The CUDA of its own archive that no row of `cuda` describes.
+    archive_cuda: str = ""
     # Series of its own kernel, metapackage of the headers, gcc (the default, all majors), apt.
     kernel: str = ""
     headers: str = ""
@@ -128,13 +130,17 @@ class CudaWindow(BaseModel):
 
 
 class GenerationRow(Row):
-    """A GPU generation, and the driver branches that drive it (None: no end yet)."""
+    """A GPU generation, and the driver branches that drive it (None: no end yet).
+
+    `superchips` are names of GPUs whose hosts are aarch64.
+    """
 
     name: str
     capabilities: dict[str, CudaWindow]
     driver_first: str
     driver_last: str | None
     modules: str
+    superchips: list[str] = []
 
 
 class CudaVersion(BaseModel):
@@ -196,8 +202,9 @@ class TensorflowRow(Row):
     """A TensorFlow release and what it was tested with.
 
     `sonames` are the libraries it opens by name, all of them or no GPU is used; `capabilities` and
-    `ptx` the compute capabilities that its machine code and its PTX were made for; `cuda_wheels`
-    the wheels that the newest patch's extra `and-cuda` asks for (none before 2.14).
+    `ptx` the compute capabilities that its machine code and its PTX were made for, `ptx_newest` the
+    newest one for which drivers are known to translate that PTX; `cuda_wheels` the wheels that the
+    newest patch's extra `and-cuda` asks for (none before 2.14).
     """
 
     release: str
@@ -210,6 +217,7 @@ class TensorflowRow(Row):
     sonames: list[str]
     capabilities: list[str]
     ptx: list[str]
+    ptx_newest: str
     constraints: list[str]
     sdists: dict[str, list[str]] = {}
     cuda_wheels: dict[str, str]

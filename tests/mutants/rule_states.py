@@ -255,24 +255,24 @@ def disk_states() -> Iterator[State]:
 
 WINDOWS = (
     # generation, a card of it, the first branch that drives it, the last
-    ("Fermi", "0x06c0", 260, 390),
-    ("Kepler", "0x102d", 304, 470),
-    ("Maxwell", "0x13c2", 331, 580),
-    ("Pascal", "0x15f8", 367, 580),
-    ("Volta", "0x1db4", 384, 580),
-    ("Turing", "0x1eb8", 410, None),
+    ("Fermi", "0x06c0", 390, 390),
+    ("Kepler", "0x102d", 418, 470),
+    ("Maxwell", "0x13c2", 418, 580),
+    ("Pascal", "0x15f8", 418, 580),
+    ("Volta", "0x1db4", 418, 580),
+    ("Turing", "0x1eb8", 418, None),
     ("Ampere", "0x20b0", 450, None),
-    ("Ada", "0x2684", 520, None),
-    ("Hopper", "0x2330", 515, None),
+    ("Ada", "0x2684", 525, None),
+    ("Hopper", "0x2330", 525, None),
     ("Blackwell", "0x2b85", 570, None),
 )
 
 
 def driver_states() -> Iterator[State]:
     rule = "gpu-driver-window"
-    translated = {"Hopper", "Blackwell"}
+    told = {"Hopper": ("gpu-translated",), "Blackwell": ("gpu-without-code",)}
     for name, device, first, last in WINDOWS:
-        also = ("gpu-translated",) if name in translated else ()
+        also = told.get(name, ())
         older = f"a {name} GPU needs driver {first} or newer; the lock says {first - 1}"
         cases: list[tuple[int, tuple[str, ...]]] = [
             (first - 1, (older, "a newer stack")),
@@ -294,14 +294,15 @@ def driver_states() -> Iterator[State]:
         rule,
         "one of two GPUs is too new",
         {"found/gpus/1/device": "0x2684"},
-        ("a Ada GPU needs driver 520",),
+        ("a Ada GPU needs driver 525",),
     )
     yield State(rule, "a card that no table knows", {"found/gpus/1/device": "0x0020"})
     for name, device, _first, _last in WINDOWS:
         for version in ("2.11.1", "2.12.0"):
             row = {"row/tensorflow/version": version, "row/nvidia_driver/branch": "575"}
-            trips = name in translated and version == "2.11.1"
+            trips = name == "Hopper" and version == "2.11.1"
             old = ("gpu-driver-window",) if name in ("Fermi", "Kepler") else ()
+            old += ("gpu-without-code",) if name == "Blackwell" else ()
             yield State(
                 "gpu-translated",
                 f"{name} with TensorFlow {version}",
@@ -310,6 +311,18 @@ def driver_states() -> Iterator[State]:
                 if trips
                 else (),
                 also=old,
+            )
+    for name, device, _first, _last in WINDOWS:
+        for version in ("2.21.0", "2.22.0"):
+            row = {"row/tensorflow/version": version, "row/nvidia_driver/branch": "575"}
+            trips = name == "Blackwell" and version == "2.21.0"
+            words = (f"TensorFlow 2.21.0 does not run on a {name} GPU", "out of the group")
+            yield State(
+                "gpu-without-code",
+                f"{name} with TensorFlow {version}",
+                {"found/gpus/0/device": device, "found/gpus/1/device": device, **row},
+                words if trips else (),
+                also=("gpu-driver-window",) if name in ("Fermi", "Kepler") else (),
             )
     rule = "gpu-processes"
     job = {PRE + "processes": [JOB]}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_stack import preflight
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -111,3 +112,12 @@ def test_known_gpus() -> None:
         ("H100 80GB HBM3", "Hopper", "9.0"),
         ("B200", "Blackwell", "10.0"),
     ]
+
+
+def test_hosts_and_generator_know_the_same_driver_branches() -> None:
+    """Ada began with 520 on hosts and 525 in the catalog, Hopper with 515, Kepler with 304."""
+    rows = {
+        row["name"]: (int(row["driver_first"]), row["driver_last"] and int(row["driver_last"]))
+        for row in read(CATALOG / "generations.yml")["generations"]
+    }
+    assert rows == preflight.WINDOWS

@@ -139,6 +139,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "gpu-driver-window": ({"gpus": [{"device": "0x2b85"}]}, {"gpus": [{"device": "0x20b0"}]}),
+    "gpu-without-code": (
+        {"gpus": [{"device": "0x2b85"}]},
+        {"gpus": [{"device": "0x2b85"}], "row": {**ROW, "tensorflow": {"version": "2.22.0"}}},
+    ),
     "gpu-translated": (
         {"gpus": [{"device": "0x2330"}]},
         {"gpus": [{"device": "0x2330"}], "row": {**ROW, "tensorflow": {"version": "2.12.1"}}},

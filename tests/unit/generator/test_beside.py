@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from provision import cli, shipped
 from provision import lock as locks
-from provision import shipped
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
@@ -154,3 +156,33 @@ def test_two_drivers_of_one_branch_are_two_drivers() -> None:
     first, beside = side_by_side(answers)
     assert first.driver.version == "535.1"
     assert beside is None
+
+
+def test_reasons_beside_do_not_tell_wishes_that_nobody_had() -> None:
+    """ "branch 470 was wished" stood beside where no branch was."""
+    (choice,) = recorded.choices(WISH)
+    for stack in (choice.stack, *choice.beside):
+        assert "was wished" not in " ".join(reason.text for reason in stack.reasons)
+    shared = {reason.component: reason.text for reason in choice.beside[1].reasons}
+    assert shared["nvidia_driver"] == "shared with TensorFlow 2.9.3, beside which it is"
+    assert shared["cuda"] == shared["nvidia_driver"]
+
+
+@pytest.mark.parametrize("other", ["2.9", "2.9.3"])
+def test_one_tensorflow_twice_is_refused(other: str) -> None:
+    """Both would be one directory on the host."""
+    with pytest.raises(InputError, match=r"2\.9\.3 stands twice"):
+        recorded.choices({"tensorflow": "2.9", "beside": [{"tensorflow": other}]})
+
+
+def test_a_host_is_explained_with_those_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`provision explain HOST` told the first TensorFlow only."""
+    fleet = Fleet({"gpu01": parse_wish(WISH, where="x")}, facts={"gpu01": HostFacts("debian11")})
+    cli._explain_host("gpu01", tmp_path, fleet, as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)["stacks"]
+    assert [one["stack"] for one in told["beside"]] == [WHEELS, SHARED]
+    assert told["beside"][0]["reasons"]["tensorflow"]
+    cli._explain_host("gpu01", tmp_path, fleet, as_json=False)
+    assert f"beside it: {WHEELS}" in capsys.readouterr().out.replace("\n", " ")

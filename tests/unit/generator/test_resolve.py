@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from provision.catalog import CATALOG_FILES, load, parse
-from provision.catalog.gpus import gpu
+from provision.catalog.gpus import gpu, ids
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, Words, parse_wish
 from provision.inventory import parse as parse_export
@@ -294,6 +294,64 @@ def test_debians_cuda_is_not_put_beside_nvidias_driver() -> None:
     assert "the platform's own CUDA depends on the platform's own driver" in error.got
 
 
+def test_a_branch_that_a_gpu_cannot_have_is_told_with_its_last_one() -> None:
+    """It said that there is no branch 590, and offered 595, which no Pascal can have."""
+    error = refusal("ubuntu2204", {"tensorflow": "2.9", "driver_branch": "590"}, ("GTX 1080",))
+    assert error.message == "driver branch 590 does not drive GTX 1080"
+    assert "580 is the last for Pascal" in error.got
+    assert error.expected == '"580" or "470"'
+    error = refusal("ubuntu2204", {"tensorflow": "2.9", "driver_branch": "470"}, ("L4",))
+    assert "525 is the first for Ada" in error.got
+
+
+def test_a_branch_without_packages_is_told_with_those_that_have_them() -> None:
+    error = refusal("ubuntu2204", {"tensorflow": "2.9", "driver_branch": "590"}, ())
+    assert error.message == "no platform has packages of driver branch 590"
+    assert error.expected == '"595" or "580" or "570"'
+
+
+def test_production_branches_come_before_new_features() -> None:
+    """Ubuntu's default was 615, which NVIDIA supports only until its next branch."""
+    assert stack_of({"tensorflow": "2.20"}, "ubuntu2404").driver.branch == "595"
+    assert stack_of({"driver_branch": "615"}, "ubuntu2404").driver.branch == "615"
+    assert stack_of({"driver_source": "network"}, "ubuntu2404").driver.branch == "580"
+
+
+@pytest.mark.parametrize("word", ["L4", "H100"])
+def test_nvidias_own_driver_is_offered_where_it_alone_serves(word: str) -> None:
+    """They were sent from Debian 11 to an Ubuntu at its end."""
+    error = refusal("debian11", {"tensorflow": "2.9"}, (word,))
+    first = error.expected.split(" or ")[0]
+    assert first == (
+        'gpu_stack: {tensorflow: "2.9", driver_source: runfile} on Debian 11 (bullseye)'
+    )
+
+
+def test_what_an_archive_has_is_not_denied() -> None:
+    """ "Ubuntu 22.04 has no CUDA of its own": multiverse has 11.5."""
+    wish = {"tensorflow": "2.9", "cuda_source": "distribution"}
+    assert "has CUDA 11.5 of its own, which this version" in refusal("ubuntu2204", wish, ()).got
+
+
+def test_a_release_that_cannot_be_installed_is_not_offered() -> None:
+    """ "1.15" was answered with 2.4."""
+    assert '"2.7"' in refusal("debian11", {"tensorflow": "1.15"}, ()).expected
+    assert '"2.4"' not in refusal("debian11", {"tensorflow": "1.15"}, ()).expected
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ("2", "2.21.0 is the newest of 2 that fits"),
+        ("2.20", "2.20.0 is the newest patch of 2.20"),
+        ("2.20.0", "2.20.0 was wished"),
+    ],
+)
+def test_the_reason_for_a_tensorflow_is_what_was_wished(wish: str, words: str) -> None:
+    text = {r.component: r.text for r in stack_of({"tensorflow": wish}, "debian13").reasons}
+    assert text["tensorflow"].startswith(words)
+
+
 # warnings
 
 
@@ -301,6 +359,15 @@ def test_a_gpu_newer_than_the_code_is_a_warning() -> None:
     (warning,) = stack_of({"tensorflow": "2.14"}, "debian12", "H100 80GB HBM3").warnings
     assert "no machine code for it, only PTX" in warning
     assert stack_of({"tensorflow": "2.14"}, "debian12", "Tesla T4").warnings == ()
+
+
+@pytest.mark.parametrize("word", ["B200", "GeForce RTX 5090"])
+@pytest.mark.parametrize(("wish", "platform"), [("2.21", "ubuntu2404"), ("2.9", "ubuntu2004")])
+def test_a_gpu_that_no_wheel_has_code_for_is_refused(wish: str, platform: str, word: str) -> None:
+    """They resolved; on the host the first operation ended with CUDA_ERROR_INVALID_PTX."""
+    error = refusal(platform, {"tensorflow": wish, "driver_source": "runfile"}, (word,))
+    assert "PTX of" in error.got
+    assert "not known to work on GPUs newer than 9.0" in error.got
 
 
 def test_a_merely_compatible_cuda_is_a_warning() -> None:
@@ -461,11 +528,42 @@ def test_the_files_are_those_that_ship() -> None:
         ("10de:1eb8", "Turing", "7.5"),
         ("0x102D", "Kepler", "3.7"),
         ("A100", "Ampere", "8.0"),
+        ("Quadro RTX 8000", "Turing", "7.5"),
+        ("NVIDIA GH200 480GB", "Hopper", "9.0"),
+        ("GeForce GTX 480", "Fermi", "2.0"),
     ],
 )
 def test_a_gpu_by_name_or_number(word: str, generation: str, capability: str) -> None:
     found = gpu(word)
     assert (found.generation, found.capability) == (generation, capability)
+
+
+def test_one_device_id_can_be_two_products() -> None:
+    """A Quadro RTX 8000 has the id of a Quadro RTX 6000, and was unknown."""
+    assert ids("Quadro RTX 8000") == ("1e30", "1e78")
+    assert ids("GH200 480GB") == ("2342",)
+
+
+@pytest.mark.parametrize("word", ["GeForce GTX 750 Ti", "GTX 750 Ti"])
+def test_a_name_of_different_gpus_is_told_with_every_id(word: str) -> None:
+    """The desktop card (1380) was not among them."""
+    with pytest.raises(InputError, match="the name of different GPUs") as caught:
+        gpu(word)
+    for one in ("10de:11c7", "10de:1380", "10de:139d"):
+        assert one in caught.value.expected
+
+
+def test_fermi_is_refused_by_name() -> None:
+    """It was "newer than this catalog", and with its GPUs left out the host got driver 470."""
+    error = refusal("debian11", {"tensorflow": "2.9"}, ("GTX 480",))
+    assert "GTX 480 (compute capability 2.0) has code in CUDA up to 8.0" in error.got
+
+
+@pytest.mark.parametrize("platform", ["", "debian12"])
+def test_a_superchip_gets_no_stack_of_another_architecture(platform: str) -> None:
+    """A GH200's host is aarch64; not asked yet, it was offered stacks of x86_64."""
+    error = refusal(platform, {"tensorflow": "2.16"}, ("GH200 480GB",))
+    assert "GH200 480GB is in hosts of aarch64" in error.got
 
 
 @pytest.mark.parametrize(

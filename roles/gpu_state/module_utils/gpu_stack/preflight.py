@@ -113,22 +113,26 @@ GENERATIONS = (
     (0x2900, 0x29FF, "Blackwell"),
     (0x2B00, 0x31FF, "Blackwell"),
 )
-# Driver branches that drive a generation: first, last (None: not ended).
-# 470 is Kepler's last branch and 580 the last for Maxwell, Pascal and Volta.
+# Driver branches that drive a generation: first (of those from 418 on), last (None: not ended). The
+# generator's catalog (generations.yml) has the same with their sources; a test compares them.
 WINDOWS = {
-    "Fermi": (260, 390),
-    "Kepler": (304, 470),
-    "Maxwell": (331, 580),
-    "Pascal": (367, 580),
-    "Volta": (384, 580),
-    "Turing": (410, None),
+    "Fermi": (390, 390),
+    "Kepler": (418, 470),
+    "Maxwell": (418, 580),
+    "Pascal": (418, 580),
+    "Volta": (418, 580),
+    "Turing": (418, None),
     "Ampere": (450, None),
-    "Ada": (520, None),
-    "Hopper": (515, None),
+    "Ada": (525, None),
+    "Hopper": (525, None),
     "Blackwell": (570, None),
 }
 # Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
-TRANSLATED = ("Hopper", "Blackwell")
+TRANSLATED = ("Hopper",)
+# No wheel up to 2.21 has machine code for it; what the driver would translate ends at the first
+# operation on 12.0 (https://github.com/tensorflow/tensorflow/issues/89272); 10.0 is not reported.
+WITHOUT_CODE = ("Blackwell",)
+LAST_WITHOUT_CODE = [2, 21]
 
 # Programs that hold the device files all day and lose nothing when the driver changes. Names as in
 # /proc/<pid>/comm, which holds 15 characters.
@@ -674,6 +678,21 @@ def gpu_driver_window(found, _changes, _options, row):
                 )
             )
     return reasons
+
+
+def gpu_without_code(found, _changes, _options, row):
+    version = row["tensorflow"]["version"]
+    if [int(part) for part in version.split(".")[:2]] > LAST_WITHOUT_CODE:
+        return []
+    return [
+        (
+            "TensorFlow {0} does not run on a {1} GPU: its wheel has no code for it "
+            "(https://github.com/tensorflow/tensorflow/issues/89272)".format(version, name),
+            "take this host out of the group; NVIDIA's own container of TensorFlow has code for it",
+        )
+        for name in _generations(found)
+        if name in WITHOUT_CODE
+    ]
 
 
 def gpu_translated(found, _changes, _options, row):
@@ -1416,6 +1435,7 @@ RULES = (
     Rule("logged-in", "nvidia_driver", True, logged_in),
     Rule("logged-in-told", "nvidia_driver", False, logged_in_told),
     Rule("gpu-driver-window", "nvidia_driver", True, gpu_driver_window),
+    Rule("gpu-without-code", "tensorflow", True, gpu_without_code),
     Rule("gpu-translated", "tensorflow", False, gpu_translated),
     Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),
     Rule("nouveau", "nvidia_driver", False, nouveau_loaded),
