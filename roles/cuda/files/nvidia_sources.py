@@ -53,8 +53,14 @@ def ours(path):
     return os.path.basename(path).startswith("provision-")
 
 
+def bare(address):
+    """An address without the user and the password in it."""
+    return re.sub(r"//[^/ ]*@", "//", address)
+
+
 def names_nvidia(uri, url):
-    """True of NVIDIA's repositories of CUDA, and of this run's."""
+    """True of NVIDIA's repositories of CUDA, and of this run's; `url` is without a password."""
+    uri = bare(uri)
     return bool(NVIDIA.match(uri)) or (bool(url) and uri.rstrip("/") == url.rstrip("/"))
 
 
@@ -98,7 +104,7 @@ def signed_by(url):
         if not ours(path) or os.path.basename(path) == "provision-cuda.sources":
             continue
         for _part, uris, key in blocks(text, path.endswith(".sources")):
-            if url and key and any(uri.rstrip("/") == url.rstrip("/") for uri in uris):
+            if url and key and any(bare(uri).rstrip("/") == url.rstrip("/") for uri in uris):
                 return key
     return None
 

@@ -14,6 +14,7 @@ tests. Sub-commands print one JSON object; a refusal is one line on stderr and e
     install ROOT VERSION CUDA SHA256 ARCHIVE     check, unpack, verify, switch
     bring   ROOT VERSION CUDA SHA256             fetch and unpack, leave the current one current
             [--file ARCHIVE | --download ARCHIVE]
+    fetch   ARCHIVE                              write what the first of CUDNN_URLS gives
     switch  ROOT VERSION CUDA                    make a complete version the current one
     prune   ROOT VERSION CUDA                    remove the other versions that this role installed
     remove  ROOT                                 remove all of them
@@ -587,6 +588,14 @@ def bring(root, version, cuda, sha256, file=None, download=None):
     raise refusal
 
 
+def fetch_first(archive):
+    """Write what the first address of CUDNN_URLS gives to a file that is not there yet."""
+    if os.path.lexists(archive):
+        os.unlink(archive)
+    for url in json.loads(os.environ.get("CUDNN_URLS", "[]"))[:1]:
+        fetch(url, archive)
+
+
 def fetch(url, path):
     """Write what an address gives to a file; proxies and CA bundle are those of the environment."""
     parts = urllib.parse.urlsplit(url)
@@ -746,6 +755,7 @@ COMMANDS = {
     "check": check,
     "install": install,
     "bring": bring,
+    "fetch": fetch_first,
     "switch": switch,
     "prune": prune,
     "remove": remove,
@@ -754,7 +764,7 @@ COMMANDS = {
 
 def main(arguments=None):
     """Run one sub-command; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command")
     commands.required = True
     for command, words in (
@@ -762,6 +772,7 @@ def main(arguments=None):
         ("check", ("archive", "sha256")),
         ("install", ("root", "version", "cuda", "sha256", "archive")),
         ("bring", ("root", "version", "cuda", "sha256")),
+        ("fetch", ("archive",)),
         ("switch", ("root", "version", "cuda")),
         ("prune", ("root", "version", "cuda")),
         ("remove", ("root",)),

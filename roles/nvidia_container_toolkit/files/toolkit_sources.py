@@ -50,6 +50,7 @@ def ours(path):
 
 def names_it(uri, name, url):
     """True of the repository of that name in any of its places, and of this run's."""
+    uri = re.sub(r"//[^/ ]*@", "//", uri)
     return bool(KNOWN[name].match(uri)) or (bool(url) and uri.rstrip("/") == url.rstrip("/"))
 
 

@@ -30,7 +30,7 @@ LONGEST = 1800
 LOCKED = "Could not get lock"
 # Before 2.1 apt ends with 0 where it could not fetch a list.
 FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
-PASSWORD = re.compile(r"//[^/@ ]*@")
+PASSWORD = re.compile(r"//[^/ ]*@")
 
 
 def run(argv):

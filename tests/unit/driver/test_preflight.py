@@ -185,6 +185,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "state.nvidia_driver.pins": "ours",
         },
     ),
+    "unplanned-removal": (
+        {"preflight.transaction": {"removed": [["solver", "1.0", []]], "held": []}},
+        {"preflight.transaction": {"removed": [], "held": []}},
+    ),
     "foreign-driver": (
         {"preflight.foreign": ["nvidia-tesla-470-driver"]},
         {"preflight.foreign": ["nvidia-smi"]},

@@ -415,7 +415,7 @@ def test_the_roles_templates_say_the_same_text(bundle: str) -> None:
     names = {
         **options,
         "__nvidia_container_toolkit_repository_host": "nvidia.github.io",
-        "__nvidia_container_toolkit_repository_from": URL,
+        "__nvidia_container_toolkit_repository_told": URL,
         "__nvidia_container_toolkit_suite": "/",
         "__nvidia_container_toolkit_key_path": toolkit.KEY,
         "__nvidia_container_toolkit_wanted": ROW["packages"]["toolkit"],

@@ -891,7 +891,7 @@ def test_what_a_finding_says_holds_no_password(host: Patient) -> None:
     host.remove(KEYRING)
     result = host.ask()
     assert "secret" not in str(result["findings"])
-    assert "https://***@developer" in result["findings"][0]["evidence"][0]
+    assert "https://developer" in result["findings"][0]["evidence"][0]
 
 
 def test_a_specification_is_missed_where_a_lock_has_the_toolkit(host: Patient) -> None:

@@ -368,7 +368,7 @@ def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -
         if text is None or path == nvidia_cuda.KEY:
             continue
         rendered = environment.get_template(path.lstrip("/") + ".j2").render(
-            __cuda_repository_from=url,
+            __cuda_repository_bare=url,
             __cuda_repository_suite="/",
             __cuda_in_the_way={"stdout": {"signed_by": None}},
             __cuda_key_path=nvidia_cuda.KEY,
@@ -454,3 +454,10 @@ def test_room_for_the_installer_is_looked_for_where_there_is_one(
 ) -> None:
     here = Context(root=str(host.root), options={}, row={"cuda": row})
     assert ("/var/cache/provision" in preflight.disk(here)) is expected
+
+
+def test_the_password_of_a_mirror_stands_in_no_source() -> None:
+    """Everybody may read those; apt is given it in a file of its own."""
+    options = {"cuda_repository_url": "https://ada:s%40cret@mirror.example.org/cuda/"}
+    assert nvidia_cuda.url(ROW, options) == "https://mirror.example.org/cuda"
+    assert all("cret" not in (text or "") for text in nvidia_cuda.files(ROW, options).values())

@@ -240,6 +240,14 @@ def package_changes(component, wanted, found, hold):
 
 # apt's sources
 
+# Up to the last @ of the host's part: a password may hold one.
+_LOGIN = re.compile(r"//[^/ ]*@")
+
+
+def bare(address):
+    """An address without the user and the password in it."""
+    return _LOGIN.sub("//", address)
+
 
 def _one_line(text, file):
     for line in text.splitlines():
@@ -250,7 +258,7 @@ def _one_line(text, file):
         kind, options, uri, suite, components = match.groups()
         yield {
             "types": [kind],
-            "uris": [uri],
+            "uris": [bare(uri)],
             "suites": [suite],
             "components": components.split(),
             "options": dict(
@@ -303,7 +311,7 @@ def _deb822(text, file):
             continue
         yield {
             "types": stanza.pop("types", "deb").split(),
-            "uris": stanza.pop("uris").split(),
+            "uris": [bare(uri) for uri in stanza.pop("uris").split()],
             "suites": stanza.pop("suites").split(),
             "components": stanza.pop("components", "").split(),
             "options": stanza,

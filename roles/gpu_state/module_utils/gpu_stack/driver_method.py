@@ -244,6 +244,8 @@ def sources(context, url, suite, file):
     text = context.read(file)
     if text is None:
         return "absent"
+    if dpkg.bare(text) != text:
+        return "a password that everybody can read"
     for entry in dpkg.apt_entries(context):
         uris = [one.rstrip("/") for one in entry["uris"]]
         if entry["file"] == file and suite in entry["suites"] and uris == [url.rstrip("/")]:

@@ -69,7 +69,8 @@ def in_place(found, options):
 def url(row, options):
     """Where apt takes the packages from."""
     mirror = options.get("nvidia_container_toolkit_repository_url")
-    return (mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
+    # apt is given the password in a file of its own.
+    return dpkg.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
 def _sources(row, options):
@@ -151,7 +152,7 @@ def configured(text):
 def _engine_url(options):
     """Docker's repository as the inventory names it; "" for Docker's own place."""
     given = options.get("nvidia_container_toolkit_docker_repository") or {}
-    return str(given.get("url") or "").rstrip("/")
+    return dpkg.bare(str(given.get("url") or "")).rstrip("/")
 
 
 def _others(context):

@@ -8,7 +8,7 @@ here. The role's templates are the files' home; `files` says the same text, and 
 import fnmatch
 import re
 
-from . import driver_method, nvidia_driver, written
+from . import dpkg, driver_method, nvidia_driver, written
 from .change import change
 
 NAME = "cuda"
@@ -71,7 +71,8 @@ def url(row, options):
     if row.get("source") == "local":
         return "file://{0}".format((row.get("installer") or {}).get("directory") or "")
     mirror = options.get("cuda_repository_url")
-    return (mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
+    # apt is given the password in a file of its own.
+    return dpkg.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
 def host_of(address):

@@ -230,7 +230,7 @@ def repository(context, row):
     wish = row.get("repository") or {}
     if driver_method.source(row) != driver_method.NETWORK or not wish:
         return None
-    url = context.options.get("nvidia_driver_repository_url") or wish["url"]
+    url = dpkg.bare(context.options.get("nvidia_driver_repository_url") or wish["url"])
     # CUDA's own source of the same repository serves both.
     files = (REPOSITORY, SHARED_REPOSITORY)
     faults = [driver_method.sources(context, url, wish["suite"], file) for file in files]

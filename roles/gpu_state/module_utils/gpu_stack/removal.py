@@ -52,6 +52,7 @@ REPOSITORY = (
     "/etc/apt/sources.list.d/provision-cuda*",
     "/etc/apt/keyrings/provision-cuda*",
     "/usr/share/keyrings/provision-cuda*",
+    "/etc/apt/auth.conf.d/provision-cuda*",
 )
 # Who is at work forbids taking a driver away as it forbids changing it.
 DISTURBANCES = (
@@ -69,6 +70,7 @@ FILES = {
         "/etc/apt/sources.list.d/provision-nvidia-driver*",
         "/etc/apt/keyrings/provision-nvidia-driver*",
         "/usr/share/keyrings/provision-nvidia-driver*",
+        "/etc/apt/auth.conf.d/provision-nvidia-driver*",
     ),
     "cuda": (cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER),
     "cudnn": (cudnn.LOADER_FILE,),
@@ -78,6 +80,7 @@ FILES = {
         nvidia_container_toolkit.SOURCES,
         nvidia_container_toolkit.PREFERENCES,
         nvidia_container_toolkit.APT,
+        "/etc/apt/auth.conf.d/provision-nvidia-container-toolkit.conf",
     ),
     "tensorflow": (),
 }
