@@ -217,7 +217,10 @@ def test_a_kernel_module_is_counted_by_its_objects(host: Path) -> None:
     assert look() is None
 
 
-def test_the_archive_of_cudnn_is_seen_on_its_way_and_unpacked(host: Path) -> None:
+def test_the_archive_of_cudnn_is_seen_on_its_way_and_unpacked(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_USER", "lab")
     look = watch.Watch(str(host), {"archive": 576_000_000})
     put(host / "home/lab/.ansible/tmp/ansible-tmp-1/source", 20_000)
     assert look() is None  # a module of Ansible's
@@ -227,6 +230,14 @@ def test_the_archive_of_cudnn_is_seen_on_its_way_and_unpacked(host: Path) -> Non
     assert look() == expected
     put(host / "opt/nvidia/cudnn/.staging-5txgrsiw/lib/libcudnn.so.8", 1_000_000)
     assert look() == {"phase": "install", "text": "unpacking cuDNN", "bytes": 1_000_000}
+
+
+def test_nobody_elses_home_is_looked_into(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's directory may be of a file system that never answers, and the lock hangs on this."""
+    monkeypatch.setenv("SUDO_USER", "lab")
+    look = watch.Watch(str(host), {})
+    put(host / "home/mallory/.ansible/tmp/ansible-tmp-2/.source", 353_140_736)
+    assert look() is None
 
 
 def test_an_archive_that_is_fetched_behind_other_roles_is_seen(host: Path) -> None:

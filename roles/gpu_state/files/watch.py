@@ -271,7 +271,11 @@ class Archive(object):
     """A large file on its way to this host, and cuDNN's tree when it is unpacked from it."""
 
     def __init__(self, root, cudnn_root, total):
-        self._homes = (os.path.join(root, "root"), os.path.join(root, "home"))
+        # Where Ansible puts what it copies and fetches. Other homes are none of a run's business:
+        # who looks into a user's directory waits as long as that user wants.
+        user = os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or "root"
+        homes = {"/root", os.path.expanduser("~" + user) if root == "/" else "/home/" + user}
+        self._homes = [os.path.join(root, home.lstrip("/")) for home in sorted(homes)]
         self._downloads = os.path.join(root, "var/tmp")
         self._cudnn = os.path.join(root, cudnn_root.lstrip("/"))
         self._total = total or None
@@ -281,11 +285,9 @@ class Archive(object):
         unpacked = sum(size_of(one) for one in directories(self._cudnn, ".staging-*"))
         if self._unpacked(unpacked) and unpacked:
             return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
-        root, homes = self._homes
-        # Where Ansible puts what it copies and fetches, and where the role fetches behind others.
         places = [
             place
-            for home in [root, *directories(homes)]
+            for home in self._homes
             for place in directories(os.path.join(home, ".ansible/tmp"))
         ] + directories(self._downloads, "provision-cudnn.*")
         largest = max((size for place in places for _name, size in entries(place)), default=0)

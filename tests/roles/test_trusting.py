@@ -1,0 +1,77 @@
+"""What root trusts on a host: not the directory it starts in, and no driver to answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision.render import site
+
+ROLES = Path(__file__).parents[2] / "roles"
+TASKS = sorted(ROLES.glob("*/tasks/*.yml"))
+# Their programs are being written anew in a part of their own.
+OTHERS = {"gpu_workspace", "gpu_front_door"}
+# python ... - / -c / -m, in a list that is YAML or Jinja
+PYTHON = re.compile(
+    r"python[\w.]*(?:\s*\}\})?['\"]?\)?\s*,\s*(?P<first>['\"]?-[^,\]\s]*)|"
+    r"- [\"']?\S*python[^\n]*\n\s+- (?P<second>\S+)"
+)
+GPU = re.compile(r"\bnvidia-smi\b|\bmodprobe\b")
+
+
+def commands(tasks: Any) -> Iterator[dict[str, Any]]:
+    """Every task that runs a program, those in blocks included."""
+    for task in tasks or []:
+        for part in ("block", "rescue", "always"):
+            yield from commands(task.get(part))
+        if {"ansible.builtin.command", "ansible.builtin.shell"} & set(task):
+            yield task
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parts[-3]}/{path.name}")
+def test_no_python_of_roots_imports_from_where_it_was_started(path: Path) -> None:
+    """A json.py in the login's home ran as root: with a program on its standard input, or with -c
+    or -m, Python looks in the current directory first.
+    """
+    if path.parts[-3] in OTHERS:
+        return
+    for match in PYTHON.finditer(path.read_text(encoding="utf-8")):
+        option = (match["first"] or match["second"]).strip("'\"")
+        assert not option.startswith("-") or option.startswith("-I"), match.group()
+
+
+def test_the_pattern_sees_what_it_is_for() -> None:
+    for text in (
+        "argv: [/usr/bin/python3, '-', take]",
+        '[__cudnn_python, "-", 1]',
+        "argv: [\"{{ __cuda_python }}\", '-', look]",
+        "[x['python']['executable'] | default('/usr/bin/python3'), '-', 1]",
+        "argv:\n  - python3\n  - '-'\n",
+    ):
+        found = [m["first"] or m["second"] for m in PYTHON.finditer(text)]
+        assert [one.strip("'\"") for one in found] == ["-"], text
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parts[-3]}/{path.name}")
+def test_a_task_that_asks_the_driver_has_an_end(path: Path) -> None:
+    for task in commands(yaml.safe_load(path.read_text(encoding="utf-8"))):
+        words = task.get("ansible.builtin.command") or task.get("ansible.builtin.shell")
+        text = yaml.safe_dump(words)
+        if GPU.search(re.sub(r"case .*esac", "", text, flags=re.S)):
+            assert task.get("timeout"), task["name"]
+
+
+def test_the_proofs_programs_have_an_end_and_import_from_nowhere_else() -> None:
+    asked = [task for task in site._proofs() if "ansible.builtin.command" in task]
+    assert len(asked) >= 4
+    for task in asked:
+        argv = task["ansible.builtin.command"]["argv"]
+        assert task["timeout"] > 600, task["name"]
+        if "-c" in argv:
+            assert "-I" in argv, task["name"]
+        assert argv[0] in {"timeout", "nvcc"}, task["name"]
