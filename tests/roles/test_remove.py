@@ -27,7 +27,7 @@ def load(path: Path) -> Any:
 
 
 cudnn = load(ROLES / "cudnn" / "files" / "unpack_cudnn.py")
-venvs = load(ROLES / "tensorflow" / "files" / "remove_venvs.py")
+venvs = load(ROLES / "tensorflow" / "files" / "venvs.py")
 
 
 def write(path: Path, content: bytes = b"x") -> Path:

@@ -1,0 +1,441 @@
+"""roles/tensorflow/files/venvs.py: a new environment takes the old one's place, or nothing does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_remove import load, write
+
+ROLES = Path(__file__).parents[2] / "roles"
+SCRIPT = ROLES / "tensorflow" / "files" / "venvs.py"
+venvs = load(SCRIPT)
+FLUSH = venvs.flush
+NAME = "2.9.3-aaaaaaaa"
+IMPORTED = (
+    "import sys; sys.dont_write_bytecode = True; "
+    f"sys.path.insert(0, {str(SCRIPT.parent)!r}); import venvs"
+)
+SITE = "lib/python3.9/site-packages"
+MARK = '{"format": 1}'
+
+
+@pytest.fixture(autouse=True)
+def who_tests_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(venvs, "ROOT", os.getuid())
+    monkeypatch.setattr(venvs, "GROUPS", (0, 50, os.getgid()))
+    # Seconds on a disk that others use; one test does it.
+    monkeypatch.setattr(venvs, "flush", lambda _path: None)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "tensorflow"
+    path.mkdir(mode=0o755)
+    return path
+
+
+def wheel(site: Path, name: str, files: dict[str, bytes]) -> None:
+    rows = []
+    for path, content in files.items():
+        write(site / path, content)
+        rows.append(f"{path},sha256={venvs.digest(content)},{len(content)}")
+    rows.append(f"{name}.dist-info/RECORD,,")
+    write(site / f"{name}.dist-info/RECORD", "\n".join([*rows, ""]).encode())
+
+
+def make(place: Path, *, value: str = "1", mark: bool = True) -> Path:
+    """An environment as `venv` and pip leave it; `value` is what its module says."""
+    write(place / "bin/activate", f"VIRTUAL_ENV={place}\n".encode())
+    (place / "bin/python3").symlink_to(sys.executable)
+    write(place / "requirements.txt", b"numpy==1.26.4 \\\n    --hash=sha256:0\n")
+    files = {
+        "numpy/__init__.py": f"x = {value}\n".encode(),
+        "numpy/core.so": b"\x7fELF" * 2000,
+        "../../../bin/f2py": f"#!{place}/bin/python3\nimport numpy\n".encode(),
+    }
+    wheel(place / SITE, "numpy-1.26.4", files)
+    wheel(place / SITE, "pip-20.3.4", {"pip/__init__.py": b""})
+    if mark:
+        write(place / venvs.MARKER, MARK.encode())
+    return place
+
+
+def built(root: Path, value: str = "2") -> Path:
+    return make(root / (venvs.BUILDING + NAME), value=value, mark=False)
+
+
+def says(venv: Path) -> str:
+    return (venv / SITE / "numpy/__init__.py").read_text()
+
+
+def test_what_was_built_takes_the_place_of_what_was_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venvs, "flush", FLUSH)
+    make(root / NAME)
+    built(root)
+    assert venvs.finish(str(root), NAME, MARK) == {"changed": True, "kept": []}
+    assert says(root / NAME) == "x = 2\n"
+    assert os.listdir(root) == [NAME]
+    assert json.loads((root / NAME / venvs.MARKER).read_text()) == {"format": 1}
+
+
+def test_its_programs_name_its_own_place_and_the_records_agree(root: Path) -> None:
+    built(root)
+    venvs.finish(str(root), NAME, MARK)
+    venv = root / NAME
+    assert (venv / "bin/activate").read_text() == f"VIRTUAL_ENV={venv}\n"
+    assert (venv / "bin/f2py").read_text() == f"#!{venv}/bin/python3\nimport numpy\n"
+    assert not [
+        path for path in venv.rglob("*") if path.is_file() and b".building" in path.read_bytes()
+    ]
+    rows = dict(venvs.records(str(venv / SITE)))[str(venv / SITE / "numpy-1.26.4.dist-info/RECORD")]
+    content = (venv / "bin/f2py").read_bytes()
+    assert ["../../../bin/f2py", "sha256=" + venvs.digest(content), str(len(content))] in rows
+    assert venvs.lacking(str(venv)) == []
+    assert venvs.strange(str(venv)) == []
+
+
+def test_the_mark_is_newer_than_every_file(root: Path) -> None:
+    """The look reads what is newer than it."""
+    built(root)
+    venvs.finish(str(root), NAME, MARK)
+    mark = (root / NAME / venvs.MARKER).stat().st_mtime_ns
+    assert all(
+        path.lstat().st_mtime_ns <= mark for path in (root / NAME).rglob("*") if path.is_file()
+    )
+
+
+def test_a_flush_of_the_disk_comes_before_the_mark(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut leaves empty files under a whole mark."""
+    seen: list[bool] = []
+    monkeypatch.setattr(
+        venvs, "flush", lambda path: seen.append((Path(path) / venvs.MARKER).exists())
+    )
+    built(root)
+    venvs.finish(str(root), NAME, MARK)
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(
+    "fault", ["a file is gone", "a file is short", "a wheel is gone", "no list"]
+)
+def test_what_is_not_whole_takes_nobodys_place(root: Path, fault: str) -> None:
+    make(root / NAME)
+    new = built(root)
+    if fault == "a file is gone":
+        (new / SITE / "numpy/core.so").unlink()
+    elif fault == "a file is short":
+        os.truncate(new / SITE / "numpy/core.so", 100)
+    elif fault == "a wheel is gone":
+        (new / SITE / "numpy-1.26.4.dist-info").rename(new / SITE / "numpy-2.0.2.dist-info")
+    else:
+        (new / "requirements.txt").unlink()
+    with pytest.raises(venvs.RefusedError, match="not whole"):
+        venvs.finish(str(root), NAME, MARK)
+    assert says(root / NAME) == "x = 1\n"
+    assert not (new / venvs.MARKER).exists()
+
+
+def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> None:
+    library = make(root / NAME) / SITE / "numpy/core.so"
+    built(root)
+    code = (
+        "import mmap, sys; stream = open(sys.argv[1], 'rb'); "
+        "held = mmap.mmap(stream.fileno(), 0, prot=1); print(1, flush=True); input()"
+    )
+    job = subprocess.Popen(
+        [sys.executable, "-c", code, str(library)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert job.stdout is not None
+    job.stdout.readline()
+    try:
+        assert [one.split()[1] for one in venvs.look(str(root), NAME, sys.executable)["using"]] == [
+            str(job.pid)
+        ]
+        for act in (
+            lambda: venvs.finish(str(root), NAME, MARK),
+            lambda: venvs.remove(str(root)),
+        ):
+            with pytest.raises(venvs.RefusedError, match=f"in use by pid {job.pid} "):
+                act()
+            assert says(root / NAME) == "x = 1\n"
+            assert job.poll() is None
+    finally:
+        job.communicate("\n")
+    assert job.returncode == 0
+    venvs.finish(str(root), NAME, MARK)
+    assert says(root / NAME) == "x = 2\n"
+
+
+def test_the_use_of_one_behind_a_link_is_seen(root: Path) -> None:
+    """The kernel tells where a file really is."""
+    library = make(root / NAME) / SITE / "numpy/core.so"
+    link = root.parent / "link"
+    link.symlink_to(root)
+    with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ):
+        code = f"{IMPORTED}; print(venvs.using({str(link / NAME)!r}))"
+        said = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+    assert f"pid {os.getpid()} " in said.stdout
+
+
+MORE = {
+    "a wheel": lambda venv: wheel(venv / SITE, "pandas-2.0.3", {"pandas/__init__.py": b"y\n"}),
+    "a module": lambda venv: write(venv / SITE / "mine.py"),
+    "a folder of modules": lambda venv: write(venv / SITE / "mine/__init__.py"),
+    "a .pth": lambda venv: write(venv / SITE / "mine.pth"),
+    "a program": lambda venv: write(venv / "bin/train"),
+    "a file": lambda venv: write(venv / "weights.h5"),
+    "an edited wheel": lambda venv: write(venv / SITE / "numpy/__init__.py", b"x = 'mine'\n"),
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_what_people_put_into_it_is_kept_beside(root: Path, more: str) -> None:
+    venv = make(root / NAME)
+    assert venvs.strange(str(venv)) == []
+    MORE[more](venv)
+    assert len(venvs.strange(str(venv))) == 1
+    write(root / f"{NAME}.save" / "earlier")
+    before = sorted(str(path.relative_to(venv)) for path in venv.rglob("*"))
+    built(root)
+    kept = root / f"{NAME}.save.1"
+    assert venvs.finish(str(root), NAME, MARK)["kept"] == [str(kept)]
+    assert says(root / NAME) == "x = 2\n"
+    after = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
+    assert after == [path for path in before if path != venvs.MARKER]
+    assert (root / f"{NAME}.save" / "earlier").exists()
+
+
+@pytest.mark.parametrize("damage", ["a library is cut short", "a file is gone", "a pip was killed"])
+def test_damage_alone_is_nobodys_work(root: Path, damage: str) -> None:
+    venv = make(root / NAME)
+    if damage == "a library is cut short":
+        os.truncate(venv / SITE / "numpy/core.so", 10)
+    elif damage == "a file is gone":
+        (venv / SITE / "numpy/__init__.py").unlink()
+    else:
+        write(venv / "pip-unpack-x/tensorflow.whl")
+        write(venv / SITE / "~umpy/__init__.py")
+        write(venv / SITE / "__pycache__/six.cpython-39.pyc")
+    assert venvs.strange(str(venv)) == []
+
+
+def test_a_file_that_two_wheels_bring_is_whole_as_either_has_it(root: Path) -> None:
+    """Debian's venv seeds pkg_resources, and a setuptools of the lock brings another over it."""
+    new = built(root)
+    write(new / "requirements.txt", b"numpy==1.26.4\nsetuptools==80.10.2\n")
+    wheel(new / SITE, "pkg_resources-0.0.0", {"pkg_resources/__init__.py": b"old\n"})
+    wheel(new / SITE, "setuptools-80.10.2", {"pkg_resources/__init__.py": b"newer\n"})
+    assert venvs.lacking(str(new)) == []
+    assert venvs.strange(str(new)) == []
+    venvs.finish(str(root), NAME, MARK)
+
+
+STEPS = ("flush", "replace", "rename_texts", "write_mark", "step", "exchange", "put_away")
+
+
+class Killed(BaseException):
+    """As by SIGKILL: nothing is tidied up."""
+
+
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_step_the_old_or_the_new_is_there_and_one_run_cures(
+    root: Path, step: str, when: str, more: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv = make(root / NAME)
+    if more:
+        write(venv / SITE / "mine.py", b"precious")
+    built(root)
+    original = getattr(venvs, step)
+
+    def killed(*arguments: Any) -> None:
+        if when == "after":
+            original(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(venvs, step, killed)
+    with pytest.raises(Killed):
+        venvs.finish(str(root), NAME, MARK)
+    monkeypatch.setattr(venvs, step, original)
+    assert says(venv) in {"x = 1\n", "x = 2\n"}
+    assert venvs.lacking(str(venv)) == []
+    # The next run.
+    venvs.clean(str(root))
+    built(root, "3")
+    venvs.finish(str(root), NAME, MARK)
+    assert says(venv) == "x = 3\n"
+    saved = list(root.glob(f"{NAME}.save*/{SITE}/mine.py"))
+    assert len(saved) == int(more)
+    assert len(os.listdir(root)) == 1 + int(more)
+    assert venvs.clean(str(root)) == {"changed": False}
+
+
+def test_without_an_exchange_it_takes_two_steps(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venvs, "exchange", lambda *_: False)
+    write(make(root / NAME) / "weights.h5")
+    built(root)
+    venvs.finish(str(root), NAME, MARK)
+    assert sorted(os.listdir(root)) == [NAME, f"{NAME}.save"]
+    assert says(root / NAME) == "x = 2\n"
+
+
+def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
+    write(tmp_path / "a/one")
+    write(tmp_path / "b/two")
+    assert venvs.exchange(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert os.listdir(tmp_path / "a") == ["two"]
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory without a mark"])
+def test_whatever_is_in_its_place_is_kept(root: Path, kind: str) -> None:
+    if kind == "file":
+        write(root / NAME)
+    elif kind == "link":
+        (root / NAME).symlink_to("/nowhere")
+    else:
+        write(root / NAME / "mine")
+    built(root)
+    assert venvs.finish(str(root), NAME, MARK)["kept"] == [f"{root / NAME}.save"]
+    assert says(root / NAME) == "x = 2\n"
+
+
+def test_only_others_are_removed_where_some_stay(root: Path) -> None:
+    for name in (NAME, "2.8.0-bbbbbbbb", "2.7.0-cccccccc"):
+        make(root / name)
+    (root / "current").symlink_to(NAME)
+    assert venvs.remove(str(root), NAME, "2.7.0-cccccccc")["removed"] == [
+        str(root / "2.8.0-bbbbbbbb")
+    ]
+    assert sorted(os.listdir(root)) == ["2.7.0-cccccccc", NAME, "current"]
+
+
+def test_a_removal_leaves_the_link_to_another_disk(root: Path) -> None:
+    make(root / NAME)
+    (root / "current").symlink_to(NAME)
+    link = root.parent / "link"
+    link.symlink_to(root)
+    assert venvs.remove(str(link))["changed"]
+    assert link.is_symlink()
+    assert os.listdir(root) == []
+
+
+# who may write it
+
+
+def loosen(path: Path) -> None:
+    path.chmod(path.stat().st_mode | 0o002)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [".", "bin", "bin/activate", "lib", SITE, SITE + "/numpy", "pyvenv.cfg", SITE + "/a.pth"],
+)
+def test_what_others_may_write_is_told(root: Path, place: str) -> None:
+    venv = make(root / NAME)
+    write(venv / "pyvenv.cfg")
+    write(venv / SITE / "a.pth")
+    interpreter = os.path.realpath(sys.executable)
+    assert venvs.untrusted(str(venv), interpreter) == []
+    loosen(venv / place)
+    assert venvs.untrusted(str(venv), interpreter) == [[place, "writable for all"]]
+
+
+def test_what_another_owns_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    venv = make(root / NAME)
+    monkeypatch.setattr(venvs, "ROOT", os.getuid() + 1)
+    told = dict(venvs.untrusted(str(venv), sys.executable))
+    assert told[SITE] == f"owned by user {os.getuid()}"
+    assert "bin/python3" in told
+
+
+def test_a_python_that_leads_elsewhere_is_told(root: Path) -> None:
+    venv = make(root / NAME)
+    (venv / "bin/python3").unlink()
+    (venv / "bin/python3").symlink_to("/bin/true")
+    assert venvs.untrusted(str(venv), sys.executable) == [
+        ["bin/python3", "leads to " + os.path.realpath("/bin/true")]
+    ]
+
+
+@pytest.mark.parametrize("line", ["{}", "{}/lib", "# {}\n{}"])
+def test_a_pth_that_leads_to_others_is_told(root: Path, line: str) -> None:
+    venv = make(root / NAME)
+    write(
+        venv / SITE / "a.pth", f"import os; x = 1\n{line.format(root, root)}\n\n/nowhere\n".encode()
+    )
+    (root / "lib").mkdir()
+    interpreter = os.path.realpath(sys.executable)
+    assert venvs.untrusted(str(venv), interpreter) == []
+    loosen(root)
+    why = f"it leads to others: {root} is writable for all"
+    assert venvs.untrusted(str(venv), interpreter) == [[SITE + "/a.pth", why]]
+
+
+def test_a_link_is_trusted_where_its_whole_way_is_roots(tmp_path: Path) -> None:
+    disk = tmp_path / "disk" / "tf"
+    disk.mkdir(parents=True)
+    link = tmp_path / "tensorflow"
+    link.symlink_to(disk)
+    assert venvs.parents(str(link)) is None
+    disk.parent.chmod(0o777)
+    assert venvs.parents(str(link)) == f"{disk.parent} is writable for all"
+    disk.parent.chmod(0o755)
+    disk.chmod(0o777)
+    assert venvs.parents(str(link)) == f"{disk} is writable for all"
+
+
+def test_a_root_that_others_may_write_is_repaired_and_its_parents_are_not(tmp_path: Path) -> None:
+    root = tmp_path / "a" / "tensorflow"
+    root.mkdir(parents=True)
+    root.chmod(0o777)
+    assert venvs.parents(str(root)) is None
+    root.parent.chmod(0o775)
+    assert venvs.parents(str(root)) is None  # a group of root's
+    root.parent.chmod(0o777)
+    assert venvs.parents(str(root)) == f"{root.parent} is writable for all"
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert "circle" in venvs.parents(str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("place", ["requirements.txt", SITE + "/numpy-1.26.4.dist-info/RECORD"])
+def test_a_fifo_holds_nobody_up(root: Path, place: str) -> None:
+    venv = make(root / NAME)
+    (venv / place).unlink()
+    os.mkfifo(venv / place)
+    code = f"{IMPORTED}; venvs.strange({str(venv)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_a_refusal_is_one_sentence(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-", "finish", str(root), NAME, MARK],
+        input=SCRIPT.read_text("utf-8"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "what was built is not whole: requirements.txt\n"
+
+
+def test_its_syntax_is_python_3_7s() -> None:
+    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 7))
