@@ -63,7 +63,12 @@ class TensorflowOptions(Options):
         "are checked all the same. Empty: nothing is kept.",
         path=True,
     )
-    tensorflow_keep_old: bool = option(True, "Keep the environments that are no longer in use.")
+    tensorflow_keep_old: bool = option(
+        True,
+        "Keep the environments that are no longer in use. False: the plan names them, and one in "
+        "which somebody has installed more is moved to NAME.save.",
+        looked_at=True,
+    )
     tensorflow_beside: list[str] = option(
         [],
         "Names of environments under the root that are in use too, though not current: they stay "

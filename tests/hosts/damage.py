@@ -29,8 +29,8 @@ ALWAYS = (
 
 
 # Rows whose repair has not been run to its end on a host yet; docs/damage.md says so.
-UNTRIED_BATCHES: frozenset[str] = frozenset()
-UNTRIED_ROWS: frozenset[str] = frozenset()
+UNTRIED_BATCHES: frozenset[str] = frozenset({"trust"})
+UNTRIED_ROWS: frozenset[str] = frozenset({"deep-wheel-writable"})
 
 
 @dataclass(frozen=True)
@@ -637,6 +637,43 @@ ROWS: tuple[Row, ...] = (
         "sed -i 's/site-packages = false/site-packages = true/' $VENV/pyvenv.cfg",
         ("pyvenv.cfg",), "third", touches=VENV_TREE,
     ),
+    # --- what others may write, and everybody imports
+    Row(
+        "tensorflow-site-owned", "tensorflow", "site-packages is given to a user",
+        "chown nobody $SITE",
+        ("lib/python3.9/site-packages",), "trust", touches=VENV_TREE,
+    ),
+    Row(
+        "tensorflow-bin-writable", "tensorflow", "The venv's programs are writable for all",
+        "chmod o+w $VENV/bin",
+        ("bin",), "trust", touches=VENV_TREE,
+    ),
+    Row(
+        "tensorflow-python3-elsewhere", "tensorflow", "The venv's python3 leads elsewhere",
+        "ln -sfn /usr/bin/perl $VENV/bin/python3",
+        ("bin/python3",), "trust", touches=VENV_TREE,
+    ),
+    Row(
+        "tensorflow-path-added", "tensorflow", "A .pth file leads into a user's directory",
+        "mkdir /var/tmp/lib; chown nobody /var/tmp/lib; echo /var/tmp/lib > $SITE/mine.pth",
+        ("lib/python3.9/site-packages/mine.pth",), "trust",
+        touches=(*VENV_TREE, "/var/tmp/lib"),
+    ),
+    Row(
+        "tensorflow-root-owned", "tensorflow", "The directory of the venvs is given to a user",
+        "chown nobody /opt/tensorflow",
+        ("/opt/tensorflow",), "trust", touches=("/opt/tensorflow",),
+    ),
+    Row(
+        "tensorflow-current-owned", "tensorflow", "The link to the venv is given to a user",
+        "chown --no-dereference nobody /opt/tensorflow/current",
+        ("/opt/tensorflow/current",), "trust", touches=VENV_TREE,
+    ),
+    Row(
+        "tensorflow-building-left", "tensorflow", "A venv that was never finished lies about",
+        "mkdir -p /opt/tensorflow/.building-2.9.3-00000000/lib",
+        (".building-2.9.3-00000000",), "trust", touches=("/opt/tensorflow", *VENV_TREE),
+    ),
     # --- bytes that changed while time and size did not, and what only a full reading finds
     Row(
         "deep-cuda-library", "cuda", "A byte of a library changes; size and time do not",
@@ -695,6 +732,11 @@ ROWS: tuple[Row, ...] = (
         "deep-wheel-source-deleted", "tensorflow", "A wheel's Python file is deleted",
         "rm $SITE/tensorboard/version.py",
         ("tensorboard/version.py",), "deep", "deep", VENV_TREE,
+    ),
+    Row(
+        "deep-wheel-writable", "tensorflow", "A wheel's Python file is writable for all",
+        "chmod o+w $SITE/flatbuffers/util.py",
+        ("lib/python3.9/site-packages/flatbuffers/util.py",), "deep", "deep", VENV_TREE,
     ),
     Row(
         "deep-wheel-compiled", "tensorflow", "A compiled Python file is overwritten",

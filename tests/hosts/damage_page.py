@@ -75,9 +75,10 @@ BOTTOM = """
 - The target of a link in a package, where its old time was restored: dpkg keeps no targets. Links
   that the loader follows to TensorFlow's libraries are resolved all the same.
 - A compiled Python file whose time was restored: wheels have no hashes for what pip compiles.
-- What is added: a further module in the venv, a `.pth` file, a package of a user's own, a program
-  earlier in PATH, LD_LIBRARY_PATH or PYTHONPATH in somebody's shell. What users add beside the
-  locked wheels is theirs.
+- What root adds: a further module in the venv, a package of a user's own, a program earlier in
+  PATH, LD_LIBRARY_PATH or PYTHONPATH in somebody's shell. What users add beside the locked wheels
+  is theirs; where they could write without root, or a `.pth` file leads to what others own, it is
+  seen.
 - Packages that the lock does not name: libc, gcc, Python itself; those are the platform's, and
   `debsums` or `dpkg --verify` reads them.
 - A second entry of the same package source: apt warns, and works. Entries that contradict each
@@ -88,8 +89,9 @@ BOTTOM = """
 - Memory, a GPU's own faults, a kernel module changed after it was loaded.
 
 A repair with `--deep` of an edited configuration file or key keeps what was there as `.dpkg-old`.
-A damaged venv is made anew, so packages that users added to it are gone; whole wheels that are
-missing or of another version are put in place without that.
+A damaged venv is made anew beside the old one. Where users added packages to it, the plan names
+them and the old one is kept as `NAME.save`; whole wheels that are missing or of another version
+are put in place without that.
 
 ## What `--deep` costs
 """

@@ -877,6 +877,37 @@ def removal_states() -> Iterator[State]:
     yield State(rule, "nothing would go", answer())
 
 
+@fresh
+def repaired() -> dict[str, Any]:
+    """The machine, whose environment of TensorFlow is made anew; made up."""
+    data = machine()
+    data["found"]["state"]["tensorflow"]["root"] = {"parents": None}
+    data["found"]["preflight"]["venvs"] = {
+        "2.9.3-444c500c": {"kind": "anew", "more": [], "using": [], "kept": None}
+    }
+    return data
+
+
+def venv_states() -> Iterator[State]:
+    """Environments that are changed under people, or with what people put into them."""
+    venv = PRE + "venvs/2.9.3-444c500c/"
+    rule, here = "venv-in-use", {"base": repaired, "only": ("tensorflow",)}
+    anew = "pid 4711 of ada uses TensorFlow's environment 2.9.3-444c500c, which would be made anew"
+    yield State(rule, "a job", {venv + "using": [JOB]}, (anew, "none is ever ended"), **here)
+    changed = {venv + "using": [JOB], venv + "kind": "changed"}
+    yield State(rule, "wheels are put back", changed, ("would be changed: python",), **here)
+    yield State(rule, "nobody uses it", {venv + "using": []}, **here)
+    rule = "venv-kept"
+    more = {venv + "more": ["pandas 2.0.3", "mine.py"], venv + "kept": "/opt/tensorflow/x.save"}
+    words = ("stays in /opt/tensorflow/x.save: pandas 2.0.3, mine.py", "x.save/bin/python -m pip")
+    yield State(rule, "packages of people's", more, words, **here)
+    yield State(rule, "the locked wheels alone", {venv + "more": []}, **here)
+    rule, place = "venv-parents", "found/state/tensorflow/root/parents"
+    why = "/data is writable for all"
+    yield State(rule, "others may write", {place: why}, (why, "chmod go-w"), **here)
+    yield State(rule, "root alone", {place: None}, **here)
+
+
 @functools.cache
 def states() -> tuple[State, ...]:
     order = [rule.id for rule in preflight.RULES]
@@ -890,6 +921,7 @@ def states() -> tuple[State, ...]:
         *podman_states(),
         *workspace_states(),
         *door_states(),
+        *venv_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))
 

@@ -368,6 +368,29 @@ CASES.update(
         ),
     }
 )
+VENVS = {"2.9.3-x": {"kind": "anew", "more": ["pandas 2.0.3"], "using": [], "kept": "/opt/x.save"}}
+USED = {
+    "2.9.3-x": {
+        **VENVS["2.9.3-x"],
+        "more": [],
+        "using": [{"pid": 7, "user": "ada", "command": "x"}],
+    }
+}
+CASES.update(
+    {
+        "venv-parents": (
+            {
+                "state.tensorflow": {
+                    "version": None,
+                    "root": {"parents": "/opt is writable for all"},
+                }
+            },
+            {"state.tensorflow": {"version": None, "root": {"parents": None}}},
+        ),
+        "venv-in-use": ({"preflight.venvs": USED}, {"preflight.venvs": VENVS}),
+        "venv-kept": ({"preflight.venvs": VENVS}, {"preflight.venvs": USED}),
+    }
+)
 RULES = {rule.id: rule for rule in preflight.RULES}
 
 

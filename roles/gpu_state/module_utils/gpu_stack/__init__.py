@@ -33,7 +33,7 @@ COMPONENTS = [
 SWITCHES = (
     *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
     *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
-    "nvidia_container_toolkit_hold",
+    *("nvidia_container_toolkit_hold", "tensorflow_keep_old"),
     *("gpu_front_door_redirect", "gpu_front_door_hsts", "gpu_front_door_acme_agree"),
 )
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
@@ -319,6 +319,10 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
         found["preflight"] = preflight.look(context, run)
         found["preflight"]["transaction"] = transaction.look(context, result["changes"], gone)
         found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
+        if tensorflow.NAME in result["components"] and tensorflow.NAME not in gone:
+            from . import venv_use
+
+            found["preflight"]["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])
         if gpu_workspace.NAME in result["components"]:
             workspaces = gpu_workspace.stands_in_the_way(context, result["changes"])
             found["preflight"]["workspaces"] = workspaces

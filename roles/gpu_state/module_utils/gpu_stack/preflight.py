@@ -29,6 +29,7 @@ from . import (
     running,
     tensorflow,
     transaction,
+    venv_use,
 )
 from .change import blocker
 from .context import SILENT
@@ -488,18 +489,28 @@ def cuda_needs(platform, profile, source=None):
 def _needs(found, changes, options, row):
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
+    venvs = found["preflight"].get("venvs") or {}
     for component in sorted({one["component"] for one in changes}):
-        # A component that is there and only changed needs little; one that is absent all of it.
-        if found["state"].get(component, {}).get("version") is None:
+        # A component that is there and only changed needs little; one that is absent all of it, and
+        # so does an environment that is built beside the one in use.
+        absent = found["state"].get(component, {}).get("version") is None
+        part = row.get(component) or {}
+        if absent or (component == tensorflow.NAME and _built(part, venvs)):
             needs.append((component, _size(found, component, options, row.get(component) or {})))
         if component != tensorflow.NAME:
             continue
         for part in row.get("beside") or []:
             seen = found["state"][component]["beside"][tensorflow.directory(part)]
-            if not tensorflow.finished(part, seen):
+            if not tensorflow.finished(part, seen) or _built(part, venvs):
                 name = "{0} {1}".format(component, part["version"])
                 needs.append((name, _size(found, component, options, part)))
     return needs
+
+
+def _built(part, venvs):
+    """True of an environment that this run makes."""
+    name = tensorflow.directory(part) if part else None
+    return (venvs.get(name) or {}).get("kind") in ("new", "anew")
 
 
 def _size(found, component, options, part):
@@ -1436,6 +1447,9 @@ RULES = (
     Rule("logged-in-told", "nvidia_driver", False, logged_in_told),
     Rule("gpu-driver-window", "nvidia_driver", True, gpu_driver_window),
     Rule("gpu-without-code", "tensorflow", True, gpu_without_code),
+    Rule("venv-parents", "tensorflow", True, venv_use.parents),
+    Rule("venv-in-use", "tensorflow", True, venv_use.in_use),
+    Rule("venv-kept", "tensorflow", False, venv_use.kept),
     Rule("gpu-translated", "tensorflow", False, gpu_translated),
     Rule("secure-boot", "nvidia_driver", True, secure_boot_unsigned),
     Rule("nouveau", "nvidia_driver", False, nouveau_loaded),

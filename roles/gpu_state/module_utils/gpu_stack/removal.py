@@ -317,10 +317,15 @@ def dependents(context, names):
 def _using(context, components):
     """[{pid, user, command, component}] of processes that have files of these open as code."""
     places = {
-        "tensorflow": tensorflow.root_of(context.options) + "/",
-        "cudnn": cudnn.root_of(context.options) + "/",
+        "tensorflow": tensorflow.root_of(context.options),
+        "cudnn": cudnn.root_of(context.options),
     }
-    places = {name: places[name] for name in places if name in components}
+    # The kernel tells where a file really is: a root may be a link to another disk.
+    places = {
+        name: (context.resolve(places[name]) or places[name]) + "/"
+        for name in places
+        if name in components
+    }
     sonames = context.part("cuda").get("sonames") or {}
     bases = [name.split(".so")[0] + ".so" for name in sonames] if "cuda" in components else []
     found = []

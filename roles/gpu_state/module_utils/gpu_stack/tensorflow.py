@@ -10,7 +10,7 @@ import json
 import re
 import stat
 
-from . import dpkg
+from . import dpkg, venv_trust
 from .change import change
 
 NAME = "tensorflow"
@@ -244,15 +244,35 @@ def activation(context, venv, cuda):
 
 def look(context):
     """What the venv is: version, current, marker, python, isolated, interpreter, wheels,
-    requirements, activation, closed and flaws. `isolated` is False where pyvenv.cfg lets the
-    system's packages in. `beside` has the same of each venv that is wished for beside it, by its
+    requirements, activation, closed, flaws and untrusted. `isolated` is False where pyvenv.cfg
+    lets the system's packages in. `root` is about the directory of all, `old` names venvs that are
+    no longer wished for. `beside` has the same of each venv that is wished for beside it, by its
     directory.
     """
     found = _look(context, context.part(NAME), context.part("cuda"))
     beside = (context.row or {}).get("beside") or []
+    root = root_of(context.options)
+    found["root"] = venv_trust.look_root(context, root)
+    found["old"] = _old(
+        context, root, [directory(row) for row in [context.part(NAME), *beside] if row]
+    )
     if beside:
         found["beside"] = {directory(row): _look(context, row, {}) for row in beside}
     return found
+
+
+def _old(context, root, staying):
+    """Names of finished venvs that are none of these, where such are not kept."""
+    if context.options.get("tensorflow_keep_old", True) or not staying:
+        return []
+    return [
+        name
+        for name in context.listdir(root)
+        if name not in [*staying, "current"]
+        and not name.startswith(".")
+        and context.readlink("{0}/{1}".format(root, name)) is None
+        and context.exists("{0}/{1}/{2}".format(root, name, MARKER))
+    ]
 
 
 def _look(context, row, cuda):
@@ -282,6 +302,7 @@ def _look(context, row, cuda):
         "closed": _closed(context, ways),
         "links": _links(context, site, row) if site else [],
         "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
+        "untrusted": venv_trust.look(context, venv, site, row.get("python")) if marker else [],
     }
 
 
@@ -319,7 +340,10 @@ def _content_changes(row, found):
         to = "link to {0}'s".format(row["sonames"][soname])
         changes.append(change(NAME, LINKS + soname, "missing", to, reason))
     changes.extend(_flaw_changes(row, found.get("flaws") or [], anew))
-    return changes
+    told = any(one["item"] == "python" for one in changes)
+    untrusted = found.get("untrusted") or []
+    untrusted = [one for one in untrusted if not (told and one[0].startswith("bin/python"))]
+    return changes + venv_trust.changes(NAME, untrusted)
 
 
 def _flaw_changes(row, flaws, anew):
@@ -344,7 +368,10 @@ def _flaw_changes(row, flaws, anew):
 
 def differ(row, found, options):
     """What keeps the locked venv from being there, whole and current."""
-    changes = _differ(row, found, options, found["version"])
+    changes = venv_trust.root_changes(NAME, root_of(options), found.get("root") or {})
+    changes += _differ(row, found, options, found["version"])
+    for name in found.get("old") or []:
+        changes.append(change(NAME, name, "present", "absent", "tensorflow_keep_old is false"))
     if finished(row, found) and found["current"] != directory(row):
         reason = "{0}/current is what users run".format(root_of(options))
         changes.append(change(NAME, "current", found["current"], directory(row), reason))
@@ -371,6 +398,11 @@ def finished(row, found):
         row["requirements_sha256"],
         row["python"],
     ) == tuple(found["marker"].get(key) for key in ("version", "requirements_sha256", "python"))
+
+
+def inside(row, found, options):
+    """The changes of one venv, whichever it is."""
+    return _differ(row, found, options, None)
 
 
 def _differ(row, found, options, old):

@@ -1,0 +1,338 @@
+"""TensorFlow's environments: who may write them, who uses them, and what people put into them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+from converged_host import SITE, VENV, Host
+from gpu_stack import venv_trust, venv_use
+
+NAME = VENV.rsplit("/", 1)[-1]
+ANEW = {"tensorflow": {"tensorflow_reinstall": True}}
+SCRIPT = Path(__file__).parents[3] / "roles" / "tensorflow" / "files" / "venvs.py"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = made.make(tmp_path)
+    host.link(VENV + "/bin/python3", "python")
+    host.write(SITE + "/easy.pth", "import os\n# x\n./absl\n")
+    return host
+
+
+def loosen(path: str) -> Callable[[Host], None]:
+    def damage(host: Host) -> None:
+        place = host.path(path)
+        place.chmod(place.stat().st_mode | 0o002)
+
+    return damage
+
+
+def relink(host: Host) -> None:
+    host.write("/home/ada/bin/python3.9", made.ELF)
+    host.link(VENV + "/bin/python3", "/home/ada/bin/python3.9")
+
+
+def all_relinked(host: Host) -> None:
+    host.write("/home/ada/bin/python3.9", made.ELF)
+    host.link(VENV + "/bin/python", "/home/ada/bin/python3.9")
+
+
+def added_path(host: Host) -> None:
+    host.write("/home/ada/lib/mine.py", "")
+    host.path("/home/ada").chmod(0o777)
+    host.write(SITE + "/ada.pth", "/home/ada/lib\n")
+
+
+SHORT = "lib/python3.9/site-packages"
+DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str]]]] = [
+    ("site-packages", loosen(SITE), [(SHORT, "writable for all")]),
+    ("a package", loosen(SITE + "/numpy"), [(SHORT + "/numpy", "writable for all")]),
+    ("a .pth", loosen(SITE + "/easy.pth"), [(SHORT + "/easy.pth", "writable for all")]),
+    ("bin", loosen(VENV + "/bin"), [("bin", "writable for all")]),
+    ("lib", loosen(VENV + "/lib"), [("lib", "writable for all")]),
+    ("itself", loosen(VENV), [(".", "writable for all")]),
+    ("its settings", loosen(VENV + "/pyvenv.cfg"), [("pyvenv.cfg", "writable for all")]),
+    ("python3 elsewhere", relink, [("bin/python3", "leads to /home/ada/bin/python3.9")]),
+    (
+        "python elsewhere, of the right name",
+        all_relinked,
+        [
+            ("bin/python", "leads to /home/ada/bin/python3.9"),
+            ("bin/python3", "leads to /home/ada/bin/python3.9"),
+        ],
+    ),
+    (
+        "a path into somebody's home",
+        added_path,
+        [(SHORT + "/ada.pth", "leads to others: /home/ada is writable for all")],
+    ),
+]
+
+
+def test_an_environment_of_roots_alone_is_as_locked(host: Host) -> None:
+    assert host.items() == []
+    assert host.items(deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [(damage, expected) for _name, damage, expected in DAMAGES],
+    ids=[name for name, _damage, _expected in DAMAGES],
+)
+def test_d6_what_others_may_write_or_what_leads_elsewhere_is_named_and_made_anew(
+    host: Host, damage: Callable[[Host], None], expected: list[tuple[str, str]]
+) -> None:
+    damage(host)
+    assert host.items() == [("tensorflow", item, old) for item, old in expected]
+    assert host.plan()["repairs"] == ANEW
+
+
+def test_a_group_that_may_write_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = host.path(SITE)
+    place.chmod(0o775)
+    assert host.items() == []  # root's own group
+    monkeypatch.setattr(venv_trust, "STAFF", -1)
+    real = venv_trust.Owner.__init__
+
+    def another(self: Any, context: Any) -> None:
+        real(self, context)
+        self.groups = (-1,)
+
+    monkeypatch.setattr(venv_trust.Owner, "__init__", another)
+    found = host.items()
+    assert found == [("tensorflow", SHORT, f"writable for group {place.stat().st_gid}")]
+
+
+def test_another_owner_of_everything_is_one_item(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `chown -R ada` of the environment, told in one line."""
+    real = venv_trust.Owner.__init__
+
+    def another(self: Any, context: Any) -> None:
+        real(self, context)
+        self.uid += 1
+
+    monkeypatch.setattr(venv_trust.Owner, "__init__", another)
+    found = {item: old for _component, item, old in host.items()}
+    told = found["import path"]
+    assert told is not None
+    assert f"entries: owned by user {os.getuid()}" in told
+    assert "/opt/tensorflow" in found
+    assert "/opt/tensorflow/current" in found
+
+
+def test_what_lies_deep_in_a_wheel_is_left_to_a_deep_look(host: Host) -> None:
+    loosen(SITE + "/absl/flags.py")(host)
+    assert host.items() == []
+    expected = [("tensorflow", SHORT + "/absl/flags.py", "writable for all")]
+    assert host.items(deep=True) == expected
+
+
+def test_the_directory_of_all_is_given_back_to_root(host: Host) -> None:
+    loosen("/opt/tensorflow")(host)
+    assert host.items() == [("tensorflow", "/opt/tensorflow", "writable for all")]
+    assert host.plan()["repairs"] == {}
+    assert host.plan()["blockers"] == []
+
+
+def test_a_directory_above_it_is_left_to_a_person(host: Host) -> None:
+    loosen("/opt")(host)
+    result = host.plan()
+    told = [(one["item"], one["from"]) for one in result["changes"]]
+    assert told == [("/opt/tensorflow", "/opt is writable for all")]
+    ((id_, message),) = [(one["id"], one["message"]) for one in result["blockers"]]
+    assert id_ == "venv-parents"
+    assert message.startswith("/opt is writable for all: who may write there")
+
+
+def moved(host: Host) -> None:
+    """/opt/tensorflow is a link to another disk."""
+    host.path("/data").mkdir()
+    host.path("/opt/tensorflow").rename(host.path("/data/tf"))
+    host.link("/opt/tensorflow", "/data/tf")
+
+
+def test_a_link_to_another_disk_is_as_good(host: Host) -> None:
+    moved(host)
+    assert host.items() == []
+
+
+@pytest.mark.parametrize("place", ["/data", "/data/tf"])
+def test_a_link_is_not_trusted_where_others_may_write(host: Host, place: str) -> None:
+    moved(host)
+    loosen(place)(host)
+    found = host.plan()
+    assert [one["id"] for one in found["blockers"]] == ["venv-parents"]
+    assert found["blockers"][0]["message"].startswith(place + " is writable for all")
+
+
+def test_links_in_a_circle_end(host: Host) -> None:
+    host.link("/opt/a", "b")
+    host.link("/opt/b", "a")
+    from gpu_stack.context import Context
+
+    told = venv_trust.parents(Context(root=str(host.root)), "/opt/a")
+    assert told == "/opt/a leads in a circle"
+
+
+@pytest.mark.parametrize("kind", [".building-", ".ready-", ".removing-"])
+def test_what_a_killed_run_has_left_is_named(host: Host, kind: str) -> None:
+    host.write(f"/opt/tensorflow/{kind}{NAME}/x", "")
+    assert host.items() == [("tensorflow", kind + NAME, "present")]
+    assert host.plan()["repairs"] == {}
+
+
+# who uses it
+
+
+def job(host: Host, venv: str = VENV) -> None:
+    host.write("/proc/77/maps", f"7f00-7f01 r-xp 0 08:01 1  {venv}/lib/x.so\n")
+    host.write("/proc/77/comm", "python\n")
+    host.write("/proc/77/cmdline", "python\0train.py\0")
+
+
+def broken(host: Host) -> None:
+    host.remove(f"{SITE}/{made.LIBRARY}")
+
+
+def another_numpy(host: Host) -> None:
+    old = host.path(SITE + "/numpy-1.26.4.dist-info")
+    old.rename(old.with_name("numpy-2.0.2.dist-info"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [(broken, "made anew"), (another_numpy, "changed"), (relink, "made anew")],
+)
+def test_m1_a_repair_is_refused_while_somebody_uses_the_environment(
+    host: Host, damage: Callable[[Host], None], word: str
+) -> None:
+    job(host)
+    damage(host)
+    ((id_, message),) = [(one["id"], one["message"]) for one in host.plan()["blockers"]]
+    assert id_ == "venv-in-use"
+    told = f"pid 77 of None uses TensorFlow's environment {NAME}, which would be {word}: "
+    assert message == told + "python train.py"
+    # Not where TensorFlow is left out, or another environment is used.
+    assert host.plan(skip=["tensorflow"])["blockers"] == []
+    job(host, "/opt/tensorflow/mine")
+    assert host.plan()["blockers"] == []
+
+
+def test_m1_who_uses_it_behind_a_link_is_seen(host: Host) -> None:
+    broken(host)
+    moved(host)
+    job(host, f"/data/tf/{NAME}")
+    assert [one["id"] for one in host.plan()["blockers"]] == ["venv-in-use"]
+    gone = host.plan(options={"tensorflow_state": "absent"})
+    assert "in-use" in [one["id"] for one in gone["blockers"]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        loosen("/opt/tensorflow"),
+        lambda host: host.path(VENV + "/bin").chmod(0o700),
+        lambda host: host.write(VENV + "/requirements.txt", "numpy\n"),
+        lambda host: host.link("/opt/tensorflow/current", "x"),
+    ],
+)
+def test_what_disturbs_nobody_asks_nobody(host: Host, damage: Callable[[Host], None]) -> None:
+    job(host)
+    damage(host)
+    assert len(host.items()) == 1
+    assert host.plan()["blockers"] == []
+
+
+# what people put into it
+
+
+def test_d5_the_plan_names_what_a_repair_leaves_behind(host: Host) -> None:
+    host.wheel("pandas-2.0.3", {"pandas/__init__.py": b"x\n"})
+    host.write(SITE + "/mine.py", "")
+    host.write(VENV + "/bin/train", "")
+    host.write(VENV + "/weights.h5", "")
+    host.write(f"/opt/tensorflow/{NAME}.save/earlier", "")
+    assert host.plan()["notices"] == []
+    broken(host)
+    ((id_, message, hint),) = [
+        (one["id"], one["message"], one["hint"]) for one in host.plan()["notices"]
+    ]
+    assert id_ == "venv-kept"
+    assert message == (
+        f"TensorFlow's environment {NAME} is made anew; what people put into it stays in "
+        f"/opt/tensorflow/{NAME}.save.1: pandas 2.0.3, easy.pth, mine.py, bin/train, weights.h5"
+    )
+    assert f"/opt/tensorflow/{NAME}.save.1/bin/python -m pip freeze" in hint
+
+
+def test_d5_wheels_that_are_put_back_in_place_cost_nothing(host: Host) -> None:
+    host.wheel("pandas-2.0.3", {"pandas/__init__.py": b"x\n"})
+    another_numpy(host)
+    assert host.plan()["notices"] == []
+
+
+def test_many_packages_are_counted(host: Host) -> None:
+    host.remove(SITE + "/easy.pth")
+    for number in range(20):
+        host.wheel(f"p{number:02}-1", {f"p{number:02}/__init__.py": b""})
+    broken(host)
+    assert host.plan()["notices"][0]["message"].endswith("p10 1, p11 1 and 8 more")
+
+
+def test_the_program_of_the_role_finds_the_same(host: Host) -> None:
+    """What the plan names is what the role keeps."""
+    spec = importlib.util.spec_from_file_location("venvs_program", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    assert set(venv_use.OWN) == program.OWN
+    assert set(venv_use.SEEDED) == program.SEEDED
+    assert venv_use.PROGRAMS.pattern == program.PROGRAMS.pattern
+    assert venv_trust.STAFF in program.GROUPS
+    for name in ("BUILDING", "READY", "REMOVING"):
+        assert getattr(venv_trust, name) == getattr(program, name)
+
+
+def test_room_for_a_second_environment_is_asked(host: Host) -> None:
+    broken(host)
+    found = {
+        "state": {"tensorflow": {"version": "2.9.3"}},
+        "preflight": {
+            "disk": {"/opt/tensorflow": {"free": 1 << 30, "device": 1}},
+            "venvs": {NAME: {"kind": "anew", "more": [], "using": [], "kept": None}},
+        },
+        "platform": {},
+    }
+    from gpu_stack import preflight
+
+    row = made.LOCK["stacks"]["debian11-small"]
+    ((message, _hint),) = preflight.disk_full(found, [{"component": "tensorflow"}], {}, row)
+    assert "(tensorflow in /opt/tensorflow)" in message
+    found["preflight"]["venvs"][NAME]["kind"] = "changed"
+    assert preflight.disk_full(found, [{"component": "tensorflow"}], {}, row) == []
+
+
+# former environments
+
+
+def test_former_environments_are_in_the_plan_where_they_are_not_kept(host: Host) -> None:
+    old = f"2.8.0-{made.REQUIREMENTS[:8]}"
+    host.write(f"/opt/tensorflow/{old}/.provision.json", json.dumps({"version": "2.8.0"}))
+    host.write("/opt/tensorflow/mine/x", "")
+    assert host.items() == []
+    options = {"tensorflow_keep_old": False}
+    assert host.items(options=options) == [("tensorflow", old, "present")]
+    job(host, f"/opt/tensorflow/{old}")
+    (blocker,) = host.plan(options=options)["blockers"]
+    assert "which would be removed: python train.py" in blocker["message"]
