@@ -53,7 +53,7 @@ def wheel(site: Path, name: str, files: dict[str, bytes]) -> None:
 
 def make(place: Path, *, value: str = "1", mark: bool = True) -> Path:
     """An environment as `venv` and pip leave it; `value` is what its module says."""
-    write(place / "bin/activate", f"VIRTUAL_ENV={place}\n".encode())
+    write(place / "bin/activate", f"VIRTUAL_ENV={place}\nPS1='({place.name}) '\n".encode())
     (place / "bin/python3").symlink_to(sys.executable)
     write(place / "requirements.txt", b"numpy==1.26.4 \\\n    --hash=sha256:0\n")
     files = {
@@ -92,7 +92,7 @@ def test_its_programs_name_its_own_place_and_the_records_agree(root: Path) -> No
     built(root)
     venvs.finish(str(root), NAME, MARK)
     venv = root / NAME
-    assert (venv / "bin/activate").read_text() == f"VIRTUAL_ENV={venv}\n"
+    assert (venv / "bin/activate").read_text() == f"VIRTUAL_ENV={venv}\nPS1='({NAME}) '\n"
     assert (venv / "bin/f2py").read_text() == f"#!{venv}/bin/python3\nimport numpy\n"
     assert not [
         path for path in venv.rglob("*") if path.is_file() and b".building" in path.read_bytes()

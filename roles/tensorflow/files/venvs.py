@@ -365,8 +365,8 @@ def clean(root):
 def rename_texts(place, old, new):
     """Write `new` for `old` in the texts of `place`, and the records of wheels accordingly.
 
-    `venv` and pip write the environment's path into its programs; compiled files take theirs from
-    where they are imported.
+    `venv` and pip write the environment's path into its programs, and its name into the prompt;
+    compiled files take theirs from where they are imported.
     """
     known = {}
     tops = [os.path.join(place, name) for name in ("bin", "share", "etc", "pyvenv.cfg")]
@@ -374,7 +374,7 @@ def rename_texts(place, old, new):
         walked = os.walk(top) if os.path.isdir(top) else [(place, [], [os.path.basename(top)])]
         for directory, _directories, names in walked:
             for path in (os.path.join(directory, name) for name in names):
-                data = renamed(path, old.encode(), new.encode())
+                data = renamed(path, old, new)
                 if data is not None:
                     known[path] = ["sha256=" + digest(data), str(len(data))]
     for site in sites(place):
@@ -391,12 +391,18 @@ def rename_texts(place, old, new):
 
 
 def renamed(path, old, new):
-    """The file's new content where it held the old path; else None."""
+    """The file's new content where it held the old path or its last name; else None."""
     data = None if os.path.islink(path) else content(path)
-    if data is None or old not in data or b"\0" in data:
+    if data is None or b"\0" in data:
         return None
-    replace(path, data.replace(old, new))
-    return data.replace(old, new)
+    changed = data.replace(os.fsencode(old), os.fsencode(new))
+    changed = changed.replace(
+        os.fsencode(os.path.basename(old)), os.fsencode(os.path.basename(new))
+    )
+    if changed == data:
+        return None
+    replace(path, changed)
+    return changed
 
 
 def replace(path, data):
