@@ -62,7 +62,8 @@ def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
     """The report of the hosts, line by line; `fix` False where that was done already."""
     for name, host in report["hosts"].items():
         count = len(host["findings"])
-        words = {"healthy": "healthy", "ill": f"{count} finding{'' if count == 1 else 's'}"}
+        words = {"ill": f"{count} finding{'' if count == 1 else 's'}"}
+        words["differs"] = "no known trouble, and not as locked"
         label = " (its GPU is simulated)" if host["simulated_gpu"] else ""
         yield f"{name}: {words.get(host['status'], host['status'])}{label}"
         if host["message"]:

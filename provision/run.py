@@ -107,7 +107,7 @@ def ask_doctor(
     """Runs `doctor.yml` of `tree`: (what report/doctor.json says, the exit code, Ansible's log).
 
     The report is None where Ansible ended before it saw a host. Exit codes: 4 where a host failed
-    or was not reached, 5 where something was found, 0 where all are healthy. Raises as
+    or was not reached, 5 where something was found or differs, 0 where all are healthy. Raises as
     `run_playbook`.
     """
     tree = tree.resolve()
@@ -134,7 +134,7 @@ def ask_doctor(
         return report, InputError.exit_code, log
     if found & {"failed", "unreachable"} or (ended and "ill" not in found):
         return report, HostError.exit_code, log
-    return report, DriftError.exit_code if "ill" in found else 0, log
+    return report, DriftError.exit_code if found & {"ill", "differs"} else 0, log
 
 
 def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import diagnose
+from . import cures, diagnose
 from .diagnose import Diagnosis
 
 # What nvidia-smi is asked for, by the probe.
 SMI_CELLS = 6
 # So many packages or wheels are named in a diagnosis; all of them stand in its detail.
 NAMED = 5
-AGAIN = "run the playbook again; `provision plan` shows what it will repair"
+AGAIN = cures.RUN
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Seen:
     """One host: the probe's answer, the lock's stack for it, and the options that matter here.
 
     `error` says why there is no probe. `simulated` and `container` come from the probe or the run.
+    `planned`: (component, item) of what the plan has for this host; None where nobody looked.
     """
 
     row: dict[str, Any]
@@ -37,6 +38,7 @@ class Seen:
     probe: dict[str, Any]
     lock_digest: str | None = None
     error: str = ""
+    planned: tuple[tuple[str, str], ...] | None = None
 
     @property
     def simulated(self) -> bool:
@@ -98,7 +100,10 @@ class Check:
             return not_applicable(f"the stack has no {component}")
         if seen.options.get(f"{component}_state") == "absent":
             return not_applicable("it was wished away")
-        return self.judge(seen)
+        verdict = self.judge(seen)
+        if verdict.result != "failed":
+            return verdict
+        return replace(verdict, hint=cures.told(self.id, verdict.hint, seen.planned))
 
 
 CHECKS: list[Check] = []
@@ -376,6 +381,8 @@ def cuda_files(seen: Seen) -> Verdict:
         found = seen.probe["files"].get(name) or {}
         if not found.get("exists"):
             wrong.append(f"{name} is missing ({file['path']})")
+        elif not found.get("usable", True):
+            wrong.append(f"{name} can't be used by {seen.probe.get('user')} ({file['path']})")
         elif owned and found.get("owner") != file["package"]:
             wrong.append(
                 f"{name} ({file['path']}) belongs to {found.get('owner') or 'no package'}, "
@@ -647,7 +654,7 @@ def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
     if not found.get("built_with_cuda"):
         return failed(
             "this TensorFlow was built without CUDA",
-            "it is the CPU wheel (tensorflow-cpu): run the playbook again",
+            f"it is the CPU wheel (tensorflow-cpu): {AGAIN}",
         )
     build, cuda, cudnn = found.get("build"), seen.row.get("cuda"), seen.row.get("cudnn")
     if not build:
@@ -886,14 +893,14 @@ def front_door_refuses_strangers(seen: Seen) -> Verdict:
 def receipt_names_the_lock(seen: Seen) -> Verdict:
     found = seen.probe["receipt"]
     if found.get("error"):
-        return failed(str(found["error"]), "a finished run writes it: run the playbook again")
+        return failed(str(found["error"]), f"a finished run writes it: {AGAIN}")
     if seen.lock_digest is None:
         return not_applicable("there is no lock here to compare with")
     if found.get("lock_digest") == seen.lock_digest:
         return passed(f"written {found.get('written')}")
     return failed(
         f"the host was last finished with another lock ({found.get('lock_digest')})",
-        "run the playbook: it brings the host to this lock",
+        AGAIN,
     )
 
 

@@ -158,7 +158,8 @@ def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
     except ValueError:
         said = str(entry.get("stderr") or entry.get("msg") or "").strip().splitlines()
         why = said[-1] if said else "it printed nothing"
-        return checks.Seen(row, options, {}, lock_digest, f"the probe did not run: {why}")
+        error = f"the probe did not run: {why}"
+        return checks.Seen(row, options, {}, lock_digest, error, planned_of(entry))
     try:
         handed = json.loads(entry.get("handed") or "null")
     except ValueError:
@@ -167,7 +168,15 @@ def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
         probe["handed"] = handed
     elif entry.get("handed_error"):
         probe["handed"] = {"error": str(entry["handed_error"]).strip().splitlines()[-1]}
-    return checks.Seen(row, options, probe, lock_digest)
+    return checks.Seen(row, options, probe, lock_digest, planned=planned_of(entry))
+
+
+def planned_of(entry: dict[str, Any]) -> tuple[tuple[str, str], ...] | None:
+    """(component, item) of the host's plan; None where nobody looked."""
+    planned = entry.get("planned")
+    if not isinstance(planned, list):
+        return None
+    return tuple((str(one["component"]), str(one["item"])) for one in planned)
 
 
 def recorded_hosts(source: str) -> dict[str, checks.Seen]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .cures import RUN
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -34,7 +36,7 @@ NVIDIA_SMI: tuple[tuple[str, str, str], ...] = (
     (
         r"Mismatch in versions between nvidia-smi and NVML",
         "nvidia-smi and libnvidia-ml.so.1 come from different driver versions",
-        "run the playbook again: it reinstalls the locked packages; look for a second driver "
+        RUN + "; look for a second driver "
         "(`ldconfig -p | grep nvidia-ml`, `ls /usr/bin/nvidia-uninstall`)",
     ),
     (
@@ -67,7 +69,7 @@ NVIDIA_SMI: tuple[tuple[str, str, str], ...] = (
     (
         r"nvidia-smi: command not found|nvidia-smi: not found",
         "nvidia-smi is not installed",
-        "run the playbook: it installs the package nvidia-smi",
+        RUN,
     ),
 )
 
@@ -77,16 +79,14 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
         r"_ARRAY_API not found|compiled using NumPy 1\.x|numpy\.core\.multiarray failed to import"
         r"|Unable to convert function return value to a Python type",
         "this TensorFlow was built for NumPy 1, and the environment has NumPy 2",
-        "somebody ran pip in the environment: run the playbook again, it rebuilds the environment "
-        "from the locked requirements (numpy<2)",
+        f"somebody ran pip in the environment (the lock has numpy<2): {RUN}",
     ),
     (
         # protobuf 4 under generated code of protobuf 3: tensorflow#56266.
         r"Descriptors cannot (?:not )?be created directly"
         r"|cannot import name 'builder' from 'google\.protobuf",
         "the environment's protobuf is not the one this TensorFlow was built for",
-        "somebody ran pip in the environment: run the playbook again, it rebuilds the environment "
-        "from the locked requirements (protobuf<3.20)",
+        f"somebody ran pip in the environment (the lock has protobuf<3.20): {RUN}",
     ),
     (
         r"Illegal instruction|rc -4\b|compiled to use AVX\S* instructions",
@@ -96,12 +96,12 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
     (
         r"No module named '?([\w.]+)'?",
         "the environment lacks the Python module {1}",
-        "run the playbook again: it rebuilds the environment from the locked requirements",
+        RUN,
     ),
     (
         r"ImportError: (\S+\.so\S*): cannot open shared object file",
         "TensorFlow needs {1}, and the loader can't find it",
-        "run the playbook again; `provision plan` names the package",
+        RUN,
     ),
     (
         # The probe ends it with signal 9: to be read before what else that may mean.
@@ -118,7 +118,7 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
     (
         r"No space left on device",
         "the disk is full",
-        "free some space and run again",
+        "free some space on the host",
     ),
 )
 
@@ -171,7 +171,7 @@ def tensorflow_import(rc: int | None, error: str, log: str) -> Diagnosis:
     said = error or last_line(log) or f"its process ended with {rc}"
     return Diagnosis(
         f"TensorFlow can't be imported: {said}",
-        "run the playbook again: it rebuilds an incomplete environment",
+        RUN,
     )
 
 
@@ -182,14 +182,13 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
     if missing:
         return Diagnosis(
             f"{counted}: it could not load {', '.join(missing)}",
-            "run the playbook again: it reinstalls what owns the library; TensorFlow takes no GPU "
-            "at all when one of its libraries is missing",
+            f"TensorFlow takes no GPU at all when one of its libraries is missing: {RUN}",
         )
     # gpu_device.cc; since 2.14 without the library's name, unless TF_CPP_MAX_VLOG_LEVEL is set.
     if "Cannot dlopen some GPU libraries" in log:
         return Diagnosis(
             f"{counted}: it could not load one of CUDA's libraries, and does not say which",
-            "run the playbook again; if it comes back, LD_LIBRARY_PATH may put others in front",
+            f"{RUN}; LD_LIBRARY_PATH may put others in front",
         )
     older = CUDNN_OLDER.search(log)
     if older:

@@ -654,6 +654,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
             name: {
                 "path": file["path"],
                 "exists": os.path.exists(file["path"]),
+                # ptxas is started, libdevice is read.
+                "usable": os.access(file["path"], os.X_OK if name == "ptxas" else os.R_OK),
                 "owner": owner(os.path.realpath(file["path"]), file.get("package")),
             }
             for name, file in (cuda.get("files") or {}).items()

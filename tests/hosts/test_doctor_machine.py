@@ -44,7 +44,7 @@ def doctor(project: Project, *arguments: str) -> tuple[int, Found, str]:
 
 def healthy(project: Project) -> None:
     code, found, said = doctor(project)
-    assert (code, found) == (0, {}), said
+    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
 
 
 def named(project: Project, *cases: str) -> tuple[Found, str]:
@@ -57,7 +57,7 @@ def named(project: Project, *cases: str) -> tuple[Found, str]:
 def fixed(project: Project) -> None:
     """By `--fix`, which asks again at its end; and what it ran left nothing over."""
     code, found, said = doctor(project, "--fix")
-    assert (code, found) == (0, {}), said
+    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
     left = project.provision("plan", "-i", "lab", "--tags", "nvidia_driver")
     assert "nothing to change" in left.stdout or left.returncode in {0, 5}, left.stdout
     assert [c for c in project.report["hosts"][HOST]["changes"] if c["selected"]] == []
@@ -124,7 +124,7 @@ def test_headers_that_are_missing_are_brought(
     assert f"/lib/modules/{name}/build is missing; the archive has linux-headers-{name}" in said
     cure(machine.run, found["headers-metapackage"], "sudo apt-get install linux-headers-amd64")
     code, found, said = doctor(project, "--fix")
-    assert (code, found) == (0, {}), said
+    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
 
 
 def test_a_module_that_is_there_for_another_kernel_is_built_for_this_one(
@@ -198,5 +198,5 @@ def test_devices_that_systemd_does_not_find_are_linked(
     _found, said = named(project, "containers-lose-gpus")
     assert "/dev/nvidia-uvm has no /dev/char/510:0, and the container toolkit is 1.17.8" in said
     code, found, said = doctor(project, "--fix")
-    assert (code, found) == (0, {}), said
+    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
     assert machine.run("readlink -f /dev/char/510:0").strip() == "/dev/nvidia-uvm"

@@ -607,6 +607,13 @@ def cuda_states() -> Iterator[State]:
             {f"{place}/owner": "cuda-nvcc-12-4"},
             (f"{name} ({path}) belongs to cuda-nvcc-12-4, not to {file['package']}",),
         )
+        closed = {"path": path, "exists": True, "usable": False, "owner": file["package"]}
+        yield State(
+            "cuda.files",
+            f"{name} is closed to users",
+            {place: closed},
+            (f"{name} can't be used by", path),
+        )
         yield State(
             "cuda.files", f"{name} was not looked at", {place: GONE}, (f"{name} is missing",)
         )
@@ -743,7 +750,7 @@ IMPORTS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
         1,
         "ModuleNotFoundError: No module named 'absl'",
         "",
-        ("lacks the Python module absl", "locked requirements"),
+        ("lacks the Python module absl", "run the playbook"),
     ),
     (
         "a library of TensorFlow's own is missing",

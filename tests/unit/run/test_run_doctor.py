@@ -98,6 +98,16 @@ def test_a_healthy_host_is_called_so(project: Path) -> None:
     assert (code, said) == (0, "gpu01: healthy (its GPU is simulated)\n")
 
 
+def test_a_host_that_differs_from_its_lock_is_not_called_healthy(project: Path) -> None:
+    """`plan` ended with 5 and `doctor` with 0 about one host: a nightly job heard two truths."""
+    code, said = ask(project, says=answer(differences=2))
+    assert code == 5
+    assert said.splitlines() == [
+        "gpu01: no known trouble, and not as locked (its GPU is simulated)",
+        "  note: 2 differences from the lock: provision plan",
+    ]
+
+
 def test_a_finding_is_told_with_its_reason_cure_and_thread(project: Path) -> None:
     code, said = ask(project, says=answer(FINDING, differences=3))
     assert code == 5

@@ -49,7 +49,8 @@ def lines(report: dict[str, Any]) -> list[str]:
     found = []
     for name, host in report["hosts"].items():
         count = len(host["findings"])
-        words = {"healthy": "healthy", "ill": f"{count} finding{'s' if count != 1 else ''}"}
+        words = {"ill": f"{count} finding{'s' if count != 1 else ''}"}
+        words["differs"] = "no known trouble, and not as locked"
         found.append(f"{name}: {words.get(host['status'], host['status'])}")
         if host["message"]:
             found.append(f"  {host['message']}")
@@ -111,7 +112,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         now = [one["id"] for one in answer["findings"]]
         before = self._hosts.get(result._host.get_name(), {}).get("findings", [])
         self._hosts[result._host.get_name()] = {
-            "status": "ill" if now else "healthy",
+            "status": "ill" if now else "differs" if answer["differences"] else "healthy",
             "message": "",
             "findings": answer["findings"],
             "fixed": [one["title"] for one in before if one["id"] not in now],

@@ -181,6 +181,16 @@ def differences(row, found, options):
     return changes
 
 
+def _receipt_changes(lock, row, options, found):
+    return receipt.differ(
+        lock.get("digest"),
+        found["receipt"],
+        found.get("unfinished"),
+        wished_away(row, options),
+        found.get("receipt_fault"),
+    )
+
+
 def merge_repairs(changes):
     """{component: role variables} of the selected changes; lists are joined, without doubles."""
     repairs = {}
@@ -238,13 +248,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
     changes = differences(row, found, options) if row is not None else []
     gone = wished_away(row, options)
     if row is not None:
-        changes += receipt.differ(
-            lock.get("digest"),
-            found["receipt"],
-            found.get("unfinished"),
-            gone,
-            found.get("receipt_fault"),
-        )
+        changes += _receipt_changes(lock, row, options, found)
     for one in changes:
         one["selected"] = tagged(one["component"], only, skip)
     changes = cdi.following(changes)
@@ -376,7 +380,10 @@ def ask_doctor(parameters, root="/", runner=None):
     context = Context(root=root, options=options, runner=runner)
     found = _look(context, parameters.get("lock"), parameters.get("wish"))
     found["preflight"] = preflight.look(context)
-    changes = differences(context.row, found, options) if context.row is not None else []
+    changes = []
+    if context.row is not None:
+        changes = differences(context.row, found, options)
+        changes += _receipt_changes(parameters.get("lock"), context.row, options, found)
     return doctor.answer(parameters, found, context, changes)
 
 

@@ -1,0 +1,177 @@
+"""A red check advises a run where the plan has an item for it, and never where it has none.
+
+docs/checks.md is written here from the same data: PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import check_states
+import pytest
+from check_states import State
+
+from provision.verify import cures
+from provision.verify.checks import CHECKS, Seen
+from provision.verify.cures import CURES
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "hosts"))
+import damage  # noqa: E402
+
+PAGE = ROOT / "docs" / "checks.md"
+AGAIN = re.compile(r"run the playbook|run again", re.IGNORECASE)
+
+# What the plan names and one run cures, of the kind that turns the check red: rows of the damage
+# catalogue, which are tried on hosts, or tests of the plan.
+STACK = "tests/unit/gpu_stack/"
+SHOWN: dict[str, tuple[str, ...]] = {
+    "nvidia_driver.answers": ("driver-program-not-executable", "driver-program-truncated"),
+    "nvidia_driver.version": ("driver-other-version",),
+    "nvidia_driver.module": ("tests/unit/driver/test_nvidia_driver.py", "running driver"),
+    "nvidia_driver.library": ("driver-library-deleted", "driver-library-empty"),
+    "nvidia_driver.packages": ("driver-package-removed", "driver-other-version"),
+    "nvidia_driver.gpus": ("driver-library-deleted",),
+    "cuda.packages": ("cuda-package-removed", "cuda-half-configured", "cuda-downgraded"),
+    "cuda.nvcc_login": ("cuda-nvcc-not-executable", "cuda-nvcc-closed", "env-profile-edited"),
+    "cuda.nvcc_ssh": ("cuda-nvcc-not-executable", "cuda-nvcc-closed"),
+    "cuda.nvcc_cron": ("cuda-nvcc-not-executable", "cuda-nvcc-closed"),
+    "cuda.nvcc_systemd": ("cuda-nvcc-not-executable", "cuda-nvcc-closed"),
+    "cuda.libraries": ("cuda-library-deleted", "cuda-link-moved", "env-cache-closed"),
+    "cuda.files": ("cuda-ptxas-deleted", "cuda-ptxas-not-executable", "cuda-libdevice-link"),
+    "cudnn.library": ("cudnn-link-moved", "env-cache-closed"),
+    "cudnn.version": ("cudnn-link-moved",),
+    "cudnn.headers": ("cudnn-library-same-size",),
+    "gpu_env.variables": ("env-profile-edited", "env-units-closed", "env-profiles-closed"),
+    "tensorflow.imports": ("tensorflow-numpy-2", "tensorflow-current-moved"),
+    "tensorflow.version": ("tensorflow-current-moved",),
+    "tensorflow.wheels": ("tensorflow-numpy-2", "tensorflow-dist-info-removed"),
+    "tensorflow.cuda_wheels": (f"{STACK}test_stack_wheels.py", "missing"),
+    "tensorflow.built_with_cuda": ("tensorflow-current-moved",),
+    "tensorflow.gpus": ("cuda-library-deleted", "cudnn-link-moved"),
+    "tensorflow.trains": ("tensorflow-numpy-2",),
+    "receipt.lock": ("receipt-truncated", "receipt-closed"),
+    "nvidia_container_toolkit.packages": (f"{STACK}test_stack_container_toolkit.py", "hold"),
+    "nvidia_container_toolkit.docker": (f"{STACK}test_stack_container_toolkit.py", "docker"),
+    "nvidia_container_toolkit.cdi": (f"{STACK}test_stack_cdi.py", "hostPath"),
+    **dict.fromkeys(
+        [one for one in CURES if one.startswith("gpu_workspace.")],
+        (f"{STACK}test_stack_workspaces.py", "workspace"),
+    ),
+    **dict.fromkeys(
+        [one for one in CURES if one.startswith("gpu_front_door.")],
+        (f"{STACK}test_stack_front_door.py", "door"),
+    ),
+}
+
+
+def test_every_check_has_a_cure_and_no_cure_is_of_none() -> None:
+    assert set(CURES) == {check.id for check in CHECKS}
+
+
+@pytest.mark.parametrize("check", CURES)
+def test_what_cures_a_check_where_the_plan_is_empty_is_no_run(check: str) -> None:
+    """A run with --deep looks at more than the plan that was empty, and is named as such."""
+    assert CURES[check].otherwise
+    assert not AGAIN.search(CURES[check].otherwise)
+
+
+@pytest.mark.parametrize("check", [name for name in CURES if CURES[name].components])
+def test_what_the_plan_cures_was_shown(check: str) -> None:
+    shown = SHOWN[check]
+    if shown[0].startswith("tests/"):
+        assert shown[1] in (ROOT / shown[0]).read_text("utf-8")
+        return
+    rows = {row.id: row for row in damage.ROWS}
+    for name in shown:
+        assert rows[name].tried
+        assert not rows[name].undo
+        assert {one for one, _ in rows[name].items} <= set(CURES[check].components)
+
+
+def hint(state: State, planned: tuple[tuple[str, str], ...] | None) -> str:
+    seen: Seen = replace(state.seen(), planned=planned)
+    return check_states.verdicts(seen)[state.check].hint
+
+
+STATES = check_states.states()
+
+
+@pytest.mark.parametrize("check", CURES)
+def test_each_state_that_turns_it_red_says_what_cures_it(check: str) -> None:
+    """`chmod a-x nvcc`: verify said to run again, the plan was empty, and a run changed nothing."""
+    states = [state for state in STATES if state.check == check]
+    assert states
+    for state in states:
+        alone = hint(state, ())
+        assert alone, state.fact
+        assert not AGAIN.search(alone), (state.fact, alone)
+        assert cures.RUN not in alone + hint(state, None), state.fact
+        stranger = hint(state, (("nobody", "thing"),))
+        assert stranger == alone or "all" in CURES[check].components, state.fact
+        for component in CURES[check].components:
+            planned = hint(state, ((component, "/the/thing"),))
+            assert "run the playbook: it repairs /the/thing" in planned, state.fact
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def page() -> str:
+    """docs/checks.md."""
+    lines = [
+        "# Checks: what verify proves, and what cures a red one",
+        "",
+        "Each check asks what programs really do. Where one is red, `provision verify` says what",
+        "cures it, by the plan of the same host: if the plan has an item of the components in the",
+        "third column, a run repairs it, and the item is named. If it has none, no run changes",
+        "anything, and the last column is what helps. So nobody is sent round in a circle.",
+        "",
+        "This page is written by a test from the data beside the checks",
+        "(`provision/verify/cures.py`): `PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants`.",
+        "",
+        "| check | what must be true | a run cures it by items of | and otherwise |",
+        "|---|---|---|---|",
+    ]
+    for check in CHECKS:
+        cure = CURES[check.id]
+        names = [f"`{name}`" for name in cure.components if name != "all"]
+        planned = ", ".join(names) or "nothing: a run can't begin"
+        if "all" in cure.components:
+            planned = "any component"
+        lines.append(f"| `{check.id}` | {cell(check.title)} | {planned} | {cell(cure.otherwise)} |")
+    return "\n".join(lines) + "\n" + NIGHTLY
+
+
+NIGHTLY = """
+## For a nightly job
+
+`plan`, `doctor` and `verify` make the same look at a host, with the same plan, and none of them
+changes anything. Each knows all that the one before it knows:
+
+| command | asks | exit code 0 says |
+|---|---|---|
+| `provision plan` | does the host differ from its lock? | no difference |
+| `provision doctor` | the same, and the known troubles | no difference, no known trouble |
+| `provision verify` | the same look, and every check above | no difference, all checks passed |
+
+A host that differs has 5 from all three (6 from `verify` where a check is red as well). Where
+`plan` and `doctor` say 0 and `verify` says 6, something outside of what a run keeps is in the way,
+and the message says what. A host that could not be reached, or whose look failed, has 4. Of several
+hosts the worst counts: 4 before 6 before 5.
+
+    provision verify -i lab --json > verify.json || mail -s "GPU hosts: $?" admins < verify.json
+
+Add `--deep` now and then: it reads every file, and takes its time ([damage.md](damage.md)).
+"""
+
+
+def test_the_page_is_the_data() -> None:
+    if os.environ.get("PROVISION_UPDATE_GOLDEN") == "1":
+        PAGE.write_text(page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page()
