@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ _SCALARS = {
     _TEXT: "text",
     **{f"tag:yaml.org,2002:{kind}": kind for kind in ("int", "float", "bool", "null")},
 }
+# Tags that make no text, number or truth value of a scalar.
+_NO_SCALARS = ("binary", "seq", "map", "set", "omap", "pairs")
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -82,7 +84,7 @@ def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
         if len(data) > MAX_BYTES:
             raise _OddError(0, "a larger file", f"at most {MAX_BYTES >> 20} MiB")
         text = data.decode("utf-8")
-        _check(text, ours=True)
+        _check(text, _check_plain)
         return yaml.load(text, Loader=Loader)  # noqa: S506  a safe loader
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -126,10 +128,14 @@ class _Open:
     keys: set[str] = field(default_factory=set)
 
 
-def _check(text: str, *, ours: bool) -> None:
+# (event, the lists and mappings around it, the loader, its line)
+_Judge = Callable[[Any, Sequence[_Open], Any, int], None]
+
+
+def _check(text: str, judge: _Judge | None) -> None:
     """_OddError or YAMLError for what is not to be loaded; reads the events, without recursion.
 
-    `ours`: a file that provision writes; else one of the user's, which may hold what Ansible knows.
+    `judge` looks at each value besides.
     """
     opened: list[_Open] = []
     sizes: dict[str, int] = {}
@@ -141,8 +147,8 @@ def _check(text: str, *, ours: bool) -> None:
             if isinstance(event, yaml.CollectionEndEvent):
                 _close(opened, sizes, line)
             elif isinstance(event, yaml.NodeEvent):
-                if ours:
-                    _check_plain(event, opened, loader, line)
+                if judge is not None:
+                    judge(event, opened, loader, line)
                 _count(event, opened, sizes, line)
     finally:
         loader.dispose()
@@ -221,6 +227,51 @@ def _check_plain(event: yaml.NodeEvent, opened: Sequence[_Open], loader: Any, li
             ) from None
 
 
+def _check_constructed(event: Any, opened: Sequence[_Open], loader: Any, line: int) -> None:
+    """_OddError for what Ansible can't make a value of, or can't hand on as JSON."""
+    as_key = " as a key" if opened and opened[-1].at_key else ""
+    if not isinstance(event, yaml.ScalarEvent):
+        if as_key and isinstance(event, yaml.CollectionStartEvent):
+            raise _OddError(line, "a list or mapping as a key", "text as a key")
+        return
+    tag = event.tag or loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+    construct = loader.yaml_constructors.get(tag)
+    if construct is None:
+        return  # a tag of Ansible's
+    kind = tag.rpartition(":")[2]
+    shown = f"{event.value[:40]} ({kind}){as_key}"
+    if kind in _NO_SCALARS or (as_key and kind == "timestamp"):
+        raise _OddError(line, shown, "text, in quotes")
+    try:
+        construct(loader, yaml.ScalarNode(tag, event.value))
+    except (ValueError, KeyError, AttributeError, yaml.YAMLError):
+        raise _OddError(line, shown, "a value that can be read, or text in quotes") from None
+
+
+def check_readable(text: str, *, where: str) -> None:
+    """InputError with the line of what keeps Ansible from reading a file of an inventory.
+
+    For a file that it has refused: Ansible tries every inventory plugin on it and lists the
+    complaints of each.
+    """
+    try:
+        _check(text, _check_constructed)
+    except _OddError as odd:
+        raise InputError(
+            "Ansible cannot read this value",
+            where=f"{where}:{odd.line}",
+            got=odd.got,
+            expected=odd.expected,
+        ) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InputError(
+            "this is not YAML",
+            where=f"{where}:{mark.line + 1}" if mark else where,
+            got=str(getattr(error, "problem", None) or getattr(error, "reason", "")),
+        ) from None
+
+
 def check_inventory(paths: Sequence[Path]) -> None:
     """InputError for an inventory's files that would hang or crash Ansible.
 
@@ -240,7 +291,7 @@ def check_inventory(paths: Sequence[Path]) -> None:
         if not _may_unfold(text):
             continue
         try:
-            _check(text, ours=False)
+            _check(text, None)
         except yaml.YAMLError:
             continue
         except _OddError as odd:

@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from provision import catalog, locales
+from provision import catalog, inputs, locales
 from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError
 from provision.sources import Sources
@@ -241,16 +240,7 @@ def _check_yaml(sources: Sources) -> None:
     for name, text in sources.texts.items():
         if not name.endswith((".yml", ".yaml")):
             continue
-        try:
-            for _ in yaml.compose_all(text, Loader=yaml.SafeLoader):
-                pass
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            raise InputError(
-                "this is not YAML",
-                where=f"{name}:{mark.line + 1}" if mark else name,
-                got=str(getattr(error, "problem", "")),
-            ) from None
+        inputs.check_readable(text, where=name)
 
 
 def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
@@ -810,7 +800,7 @@ def _no_template(where: str, key: str, example: str = "") -> InputError:
 
 
 def _refuse_vaulted(value: Any, key: str, where: str) -> None:
-    """InputError where a value, or one within it, is kept by Ansible Vault."""
+    """InputError where a value, or one within it, is Ansible Vault's or marked `!unsafe`."""
     if isinstance(value, list):
         for one in value:
             _refuse_vaulted(one, key, where)
@@ -822,6 +812,13 @@ def _refuse_vaulted(value: Any, key: str, where: str) -> None:
                 where=where,
                 expected='a literal, like "2.9"',
                 hint="write it without the vault: it is no secret",
+            )
+        if "__ansible_unsafe" in value:
+            raise InputError(
+                f"{key} is marked !unsafe",
+                where=where,
+                expected='a literal, like "2.9"',
+                hint="leave the tag out: this is never read as a template",
             )
         for inner, one in value.items():
             _refuse_vaulted(one, str(inner), where)

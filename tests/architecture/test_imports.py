@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "ending": {"errors"},
     "catalog": {"errors", "values", "yaml_c"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
-    "inventory": {"errors", "values", "catalog", "locales", "sources"},
+    "inventory": {"errors", "values", "catalog", "inputs", "locales", "sources"},
     # Where a word stands in the inventory's files.
     "sources": set(),
     "discover": {"errors", "values", "catalog", "inputs", "inventory", "run", "yaml_c"},

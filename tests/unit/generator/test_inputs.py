@@ -149,6 +149,29 @@ def test_links_in_a_circle_and_hidden_files_are_passed_over(tmp_path: Path) -> N
     inputs.check_inventory([tmp_path])
 
 
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("a: !!int x\n", "x (int)"),
+        ("a: 2024-13-45\n", "2024-13-45 (timestamp)"),
+        ("2024-01-01: 1\n", "2024-01-01 (timestamp) as a key"),
+        ("[a]: 1\n", "a list or mapping as a key"),
+        ("a: !!binary aGk=\n", "aGk= (binary)"),
+        ("a: !!seq x\n", "x (seq)"),
+    ],
+)
+def test_a_value_that_ansible_refuses_is_named_with_its_line(text: str, got: str) -> None:
+    """Ansible lists what each of its inventory plugins has to say of it, and no line."""
+    with pytest.raises(InputError) as caught:
+        inputs.check_readable(f"all:\n{text}", where="hosts.yml")
+    assert (caught.value.where, caught.value.got) == ("hosts.yml:2", got)
+
+
+def test_what_ansible_reads_is_not_named() -> None:
+    text = "a: !vault |\n  $ANSIBLE_VAULT\nb: !unsafe x\nc: 2024-01-01\n1: &x {y: ~}\nd: {<<: *x}\n"
+    inputs.check_readable(text, where="hosts.yml")
+
+
 # fuzz: a value, or a ProvisionError with exit code 2; nothing else ever
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -314,3 +337,11 @@ def test_any_value_of_our_words_is_one_or_refused(data: st.DataObject) -> None:
 def test_any_value_of_a_word_of_a_wish_is_one_or_refused(word: str, value: Any) -> None:
     wish = {"tensorflow": "2.9", word: value}
     refusal(lambda: inventory.parse_wish(wish, where="f"))
+
+
+@given(text=BITS)
+def test_any_text_of_an_inventory_is_checked_or_refused(text: str, tmp_path_factory: Any) -> None:
+    refusal(lambda: inputs.check_readable(text, where="f"))
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "hosts.yml").write_text(text)
+    refusal(lambda: inputs.check_inventory([folder]))
