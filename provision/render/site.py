@@ -415,8 +415,9 @@ def _proofs() -> list[dict[str, Any]]:
             # A simulated GPU computes nothing: there this is skipped, and never counted as proven.
             "name": "Proof | Compute on every GPU",
             "ansible.builtin.command": {
-                "argv": ["timeout", "3600", _TENSORFLOW_PYTHON, "-c", COMPUTE_SCRIPT]
+                "argv": [*_PATIENT[:2], "3600", _TENSORFLOW_PYTHON, "-I", "-c", COMPUTE_SCRIPT]
             },
+            "timeout": 3660,
             "environment": xla,
             "register": "__gpu_compute",
             "changed_when": False,

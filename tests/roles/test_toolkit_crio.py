@@ -243,6 +243,7 @@ def test_what_would_change_something_else_is_refused(
 
 def conmon(machine: Machine, pid: str, runtime: str, group: str) -> None:
     machine.put(f"/proc/{pid}/comm", "conmon\n")
+    machine.put(f"/proc/{pid}/status", "Name:\tconmon\nUid:\t0\t0\t0\t0\n")
     machine.put(f"/proc/{pid}/cgroup", f"0::{group}\n")
     machine.put(f"/proc/{pid}/cmdline", f"/usr/bin/conmon\0-c\0abc\0-n\0k8s_ada\0-r\0{runtime}\0")
 

@@ -279,6 +279,12 @@ def monitors():
     for path in glob.glob(inside("/proc/[0-9]*/comm")):
         pid = path.split("/")[-2]
         try:
+            # Root's alone: podman of a user has its own, and anybody may call a process that.
+            started_by = re.search(
+                r"^Uid:\t(\d+)", text("/proc/{0}/status".format(pid)) or "", re.M
+            )
+            if started_by is None or started_by.group(1) != "0":
+                continue
             if (text("/proc/{0}/comm".format(pid)) or "").strip() == "conmon":
                 found[pid] = (text("/proc/{0}/cmdline".format(pid)) or "").split("\0")
         except OSError:

@@ -43,6 +43,15 @@ def process(pid: int, comm: str, uid: int = 0, command: str = "") -> dict[str, s
 
 # who uses a GPU
 
+
+def test_what_a_user_called_a_process_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    tree(tmp_path, process(7, "evil\x1b[2J", command="train\0\x1b]0;x\x07\0--y"))
+    found = preflight._process(context(tmp_path), "7", "evil\x1b[2J")
+    assert found["command"] == "train ?]0;x? --y"
+    tree(tmp_path, {"/proc/7/cmdline": ""})
+    assert preflight._process(context(tmp_path), "7", "evil\x1b[2J")["command"] == "evil?[2J"
+
+
 COMPUTE_APPS = ("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader")
 
 

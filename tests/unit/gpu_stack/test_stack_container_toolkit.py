@@ -515,6 +515,7 @@ def test_pods_that_use_it_keep_it(host: Host) -> None:
     host.write("/usr/bin/crio", made.ELF)
     host.write("/usr/bin/containerd", made.ELF)
     host.write("/proc/901/comm", "conmon\n")
+    host.write("/proc/901/status", "Uid:\t0\t0\t0\t0\n")
     host.write("/proc/901/cmdline", "conmon\0-n\0k8s_ada\0-r\0/usr/bin/nvidia-container-runtime\0")
     place = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/abc/"
     host.write(place + "address", "")
@@ -524,6 +525,15 @@ def test_pods_that_use_it_keep_it(host: Host) -> None:
     assert set(found) == {"containerd-containers", "crio-containers"}
     assert "wished away: k8s.io/abc" in found["containerd-containers"]
     assert "wished away: k8s_ada" in found["crio-containers"]
+
+
+def test_a_users_process_called_conmon_keeps_nothing(host: Host) -> None:
+    """Anybody could hold up a removal with a name and arguments."""
+    host.write("/usr/bin/crio", made.ELF)
+    host.write("/proc/901/comm", "conmon\n")
+    host.write("/proc/901/status", "Uid:\t1000\t1000\t1000\t1000\n")
+    host.write("/proc/901/cmdline", "conmon\0-n\0k8s_ada\0-r\0/usr/bin/nvidia-container-runtime\0")
+    assert host.plan(lock=lock(), options=GONE)["blockers"] == []
 
 
 def test_dockers_default_runtime_keeps_it(host: Host) -> None:

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import fnmatch
 import os
+import re
 import signal
 import time
 
@@ -261,6 +262,14 @@ class Context(object):
             return None if entry is None else os.lstat(entry)
         except OSError:
             return None
+
+    def is_roots(self, pid):
+        """Whether root started this process; anybody may choose a name and arguments for one.
+
+        By its real user: /proc/PID belongs to root too where a program may not be looked into.
+        """
+        status = self.read("/proc/{0}/status".format(pid)) or ""
+        return re.search(r"^Uid:\t0\t", status, re.M) is not None
 
     def exists(self, path):
         return self.stat(path) is not None

@@ -169,8 +169,9 @@ def users(context):
     """Names of CRI-O's containers at work that NVIDIA's program started, as their conmon has it."""
     found = []
     for path in context.glob("/proc/[0-9]*/comm"):
-        if (context.read(path) or "").strip() != "conmon":
-            continue
+        name = (context.read(path) or "").strip()
+        if name != "conmon" or not context.is_roots(path.split("/")[-2]):
+            continue  # podman of a user has its own, and anybody may call a process that
         words = (context.read(path[: -len("comm")] + "cmdline") or "").split("\0")
         given = {word: words[number] for number, word in enumerate(words[:-1], 1)}
         if RUNTIME in (given.get("-r"), given.get("--runtime")):

@@ -199,7 +199,9 @@ def processes(context, asked=None):
 
 
 def _process(context, pid, comm):
-    command = _text(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
+    words = _text(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
+    # The user chooses them, and they are shown on somebody's terminal.
+    command, comm = ("".join(c if c.isprintable() else "?" for c in text) for text in (words, comm))
     uid = re.search(r"^Uid:\s+(\d+)", _text(context, "/proc/{0}/status".format(pid)), re.M)
     user = None
     if uid is not None:
@@ -337,10 +339,8 @@ def dpkg_at_work(context):
     Anybody may call a process dpkg.
     """
     for path in context.glob("/proc/[0-9]*/comm"):
-        if _text(context, path).strip() == "dpkg":
-            status = _text(context, path[: -len("comm")] + "status")
-            if re.search(r"^Uid:\t0\t", status, re.M):
-                return True
+        if _text(context, path).strip() == "dpkg" and context.is_roots(path.split("/")[-2]):
+            return True
     return False
 
 

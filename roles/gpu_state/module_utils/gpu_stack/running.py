@@ -9,7 +9,6 @@ can open, as an earlier version made it, means something only where a holder of 
 import fcntl
 import json
 import os
-import re
 import time
 
 PATH = "/var/lib/provision/run.lock"
@@ -63,10 +62,9 @@ def _free(stream):
 
 def _is_holder(context, found):
     """Whether a process of root's that holds hosts is the one that the file names."""
-    place = "/proc/{0}/".format(found.get("holder"))
-    if not re.search(r"^Uid:\t0\t", context.read(place + "status") or "", re.M):
-        return False
-    return HOLDER in (context.read(place + "cmdline") or "")
+    pid = found.get("holder")
+    said = "/proc/{0}/cmdline".format(pid)
+    return context.is_roots(pid) and HOLDER in (context.read(said) or "")
 
 
 def _content(text):
