@@ -81,3 +81,58 @@ def test_a_strangers_package_is_not_removed_for_the_stack(host: Project) -> None
     assert "apt would remove somebodys-solver" in alone(host, "cuda")
     assert state_of(host, "somebodys-solver") == "ii 1.0"
     host.ssh(HOST, "sudo dpkg --purge somebodys-solver")
+
+
+def half_install(host: Project) -> None:
+    """libcuda1 of another version, unpacked, whose dependencies no archive has; no python3-apt."""
+    host.ssh(HOST, "sudo apt-get -qqy purge python3-apt >/dev/null 2>&1 || true")
+    needs = "Multi-Arch: same\\nDepends: nvidia-alternative (= 460.91.03-1)\\n"
+    package(host, "libcuda1", "460.91.03-1", needs, action="unpack")
+    assert state_of(host, "libcuda1") == "iU 460.91.03-1"
+
+
+def test_a_half_installed_driver_of_another_version_is_finished_by_one_run(host: Project) -> None:
+    """Preflight promised it, and Apply died in fetching package lists: apt could install nothing.
+
+    A source of somebody's that does not answer is no reason to stop either, and is named by file.
+    """
+    half_install(host)
+    source = "/etc/apt/sources.list.d/lab.list"
+    host.ssh(HOST, f"echo 'deb http://127.0.0.1:9/debian somewhere main' | sudo tee {source}")
+    code, said = apply(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    assert code == 0, said
+    assert "it will be finished first" in said, said
+    assert state_of(host, "libcuda1") == "hi 470.256.02-2"
+    assert host.ssh(HOST, "dpkg --audit") == ""
+    notes = [one["message"] for one in entry(host)["warnings"]]
+    assert any(f"apt cannot use {source}:1" in one for one in notes), notes
+    host.ssh(HOST, f"sudo rm {source}")
+
+
+def test_the_doctor_heals_it_too(host: Project) -> None:
+    """`doctor --fix` failed, for dpkg alone cannot finish what lacks its dependencies."""
+    names = "libcuda1 'nvidia-*' 'glx-*' update-glx 'libnvidia-*'"
+    host.ssh(
+        HOST,
+        "sudo apt-mark unhold $(apt-mark showhold) >/dev/null;"
+        f" sudo apt-get -qqy purge {names} >/dev/null; sudo rm /etc/apt/preferences.d/provision*",
+    )
+    half_install(host)
+    done = host.provision("doctor", "-i", "lab", "--fix")
+    assert state_of(host, "libcuda1") == "hi 470.256.02-2", done.stdout + done.stderr
+    assert host.ssh(HOST, "dpkg --audit") == ""
+
+
+def test_a_needed_source_that_fails_is_named_by_file_and_line(host: Project) -> None:
+    host.ssh(
+        HOST,
+        "sudo apt-mark unhold $(apt-mark showhold) >/dev/null;"
+        " sudo apt-get -qqy purge libcuda1 >/dev/null; sudo cp -a /etc/apt /root/apt"
+        " && sudo sed -i 's#http[^ ]*debian.org#http://127.0.0.1:9#' /etc/apt/sources.list"
+        " && sudo rm -rf /etc/apt/sources.list.d/provision* /var/lib/apt/lists/*",
+    )
+    code, said = apply(host, "--tags", "nvidia_driver")
+    host.ssh(HOST, "sudo rm -rf /etc/apt && sudo mv /root/apt /etc/apt")
+    assert code == 4, said
+    assert "/etc/apt/sources.list:1" in said, said
+    assert "The driver was not touched" in said, said
