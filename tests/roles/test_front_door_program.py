@@ -297,6 +297,7 @@ def test_an_authority_of_one_name_and_a_certificate_of_it(host: Host) -> None:
     authority, own = certified(host, host.program.CA), certified(host, host.program.CHAIN)
     assert "X509v3 Name Constraints: critical\n                Permitted:\n" in authority
     assert f"DNS:{NAME}\n" in authority
+    assert "TLS Web Server Authentication" in authority
     assert "CA:TRUE, pathlen:0" in authority
     assert f"X509v3 Subject Alternative Name: \n                DNS:{NAME}\n" in own
     assert "CA:FALSE" in own
@@ -312,6 +313,40 @@ def test_an_authority_of_one_name_and_a_certificate_of_it(host: Host) -> None:
         ],
         check=True, capture_output=True,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "usage", "fits"),
+    [
+        (f"DNS:{NAME}", "serverAuth", True),
+        ("DNS:other.example.org", "serverAuth", False),
+        ("IP:192.0.2.1", "serverAuth", False),
+        ("IP:2001:db8::1", "serverAuth", False),
+        ("email:ada@example.org", "serverAuth", False),
+        (f"DNS:{NAME}", "emailProtection", False),
+    ],
+)
+def test_whoever_has_the_authoritys_key_can_be_this_name_and_nobody_else(
+    host: Host, tmp_path: Path, name: str, usage: str, fits: bool
+) -> None:
+    """Addresses and e-mail names were of nobody's kind, and so all permitted (L1)."""
+    host.program.apply(wish())
+    (tmp_path / "ext").write_text(f"[v3]\nsubjectAltName={name}\nextendedKeyUsage={usage}\n")
+    ca = [str(host.path(one)) for one in (host.program.CA, host.program.CA_KEY)]
+    leaf = {one: str(tmp_path / one) for one in ("key", "csr", "crt", "ext")}
+    for command in (
+        ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-subj", "/", "-keyout", leaf["key"], "-out", leaf["csr"]],
+        ["x509", "-req", "-in", leaf["csr"], "-CA", ca[0], "-CAkey", ca[1], "-set_serial", "1",
+         "-days", "9", "-extfile", leaf["ext"], "-extensions", "v3", "-out", leaf["crt"]],
+    ):  # fmt: skip
+        subprocess.run(["openssl", *command], check=True, capture_output=True)
+    purpose = "smimesign" if usage == "emailProtection" else "sslserver"
+    done = subprocess.run(
+        ["openssl", "verify", "-purpose", purpose, "-CAfile", ca[0], leaf["crt"]],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) is fits, done.stdout + done.stderr
 
 
 def test_a_second_time_nothing_is_made_anew(host: Host) -> None:

@@ -461,7 +461,11 @@ def authority(name):
             "[req]\ndistinguished_name=dn\nx509_extensions=v3\nprompt=no\n"
             "[dn]\nCN=GPU front door of {0}\n[v3]\nbasicConstraints=critical,CA:TRUE,pathlen:0\n"
             "keyUsage=critical,keyCertSign,cRLSign\nsubjectKeyIdentifier=hash\n"
-            "nameConstraints=critical,permitted;DNS:{0}\n".format(name),
+            # An address or an e-mail name is none of it: of a kind that nothing is said of all
+            # is permitted. Who is trusted by it are servers, and nobody else.
+            "extendedKeyUsage=serverAuth\n"
+            "nameConstraints=critical,permitted;DNS:{0},permitted;email:invalid,"
+            "excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:::/::\n".format(name),
         )
         openssl(
             *("req", "-x509", "-new", "-sha256", "-days", str(CA_DAYS), "-key", folder + "/key"),

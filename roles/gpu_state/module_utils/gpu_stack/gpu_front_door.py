@@ -35,7 +35,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "73d295ae7e94776daa290306f9b3827c7ce462881e5eb236c09346e5fcd49cac",
+        "dc6bf6b5ac41f1c9f63ee8f6bf88e6e0740513b7d5562ffc07a9bcc34c20e5d0",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,
