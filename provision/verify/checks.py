@@ -800,16 +800,17 @@ def tensorboard_answers(seen: Seen) -> Verdict:
 @check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
 def workspaces_list_gpus(seen: Seen) -> Verdict:
     people = [one["name"] for one in seen.options["gpu_workspaces"] if one["gpus"] != "none"]
-    if not people:
-        return not_applicable("nobody's workspace has GPUs")
+    others = [one["name"] for one in seen.options["gpu_workspaces"] if one["gpus"] == "none"]
     handed = seen.probe.get("handed")
+    if not people and not handed:
+        return not_applicable("nobody's workspace has GPUs")
     if handed is None:
         return not_applicable("docker answers root alone, and the verify play asks it")
     if "error" in handed:
         hint = "`sudo gpu-workspace gpus` on the host asks the containers again"
         return failed(f"the containers could not be asked: {handed['error']}", hint)
     unknown: dict[str, Any] = {"gpus": [], "wrong": "it was not asked"}
-    answers = {name: handed["people"].get(name, unknown) for name in people}
+    answers = {name: handed["people"].get(name, unknown) for name in people + others}
     wrong = [f"{name}: {answers[name]['wrong']}" for name in answers if answers[name]["wrong"]]
     wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
     if wrong:

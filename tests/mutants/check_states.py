@@ -177,7 +177,10 @@ def shared() -> dict[str, Any]:
     data["probe"]["workspaces"]["bob"] |= {"status": None, "ssh": "publickey"}
     data["probe"]["workspaces"]["bob"]["tensorboard"] = None
     data["probe"]["handed"] = {
-        "people": {"ada": {"gpus": ["GPU-a"], "wrong": None}},
+        "people": {
+            "ada": {"gpus": ["GPU-a"], "wrong": None},
+            "bob": {"gpus": [], "wrong": None},
+        },
         "tensorflow": {"gpus": 1, "wrong": None},
     }
     return data
@@ -1115,7 +1118,18 @@ def workspace_states() -> Iterator[State]:
         ),
         (board, "another program answers", {f"{ada}/tensorboard": 404}, "answers with status 404"),
         (gpus, "a container lost its GPUs", {f"{handed}/people/ada/wrong": lost}, f"ada: {lost}"),
-        (gpus, "a container was not asked", {f"{handed}/people": {}}, "ada: it was not asked"),
+        (
+            gpus,
+            "a container was not asked",
+            {f"{handed}/people": {"bob": {"gpus": [], "wrong": None}}},
+            "ada: it was not asked",
+        ),
+        (
+            gpus,
+            "one without GPUs has all of them",
+            {f"{handed}/people/bob/wrong": "its container has GPUs (GPU-a), and none were"},
+            "bob: its container has GPUs (GPU-a)",
+        ),
         (
             gpus,
             "the containers can't be asked",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import socket
@@ -61,6 +62,14 @@ def person(name: str = "ada", **more: Any) -> dict[str, Any]:
         ([person(tensorboard_port=8801)], "port 8801 is said twice (ada and ada)"),
         ([person(ssh_port=1)], "ada: ssh_port has no meaning for kind jupyter"),
         ([person(kind="both", ssh_port=1)], "ada needs ssh_keys: a list of public keys"),
+        (
+            [person("root", kind="both", ssh_port=1, ssh_keys=[KEY])],
+            "entry 1: root is an account that sshd itself needs",
+        ),
+        (
+            [person("sshd", kind="both", ssh_port=1, ssh_keys=[KEY])],
+            "entry 1: sshd is an account that sshd itself needs",
+        ),
         ([person(kind="both", ssh_keys=[KEY])], "ada needs ssh_port: a number"),
         ([person(kind="both", ssh_port=0, ssh_keys=[KEY])], "ada: ssh_port is a number"),
         ([person(kind="both", ssh_port=1, ssh_keys=[])], "ada: ssh_keys is a list of public"),
@@ -509,7 +518,9 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
     words = " ".join(told)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
-        "--security-opt no-new-privileges --network gpu-workspaces --user 70000:70000",
+        "--security-opt no-new-privileges --pids-limit 16384 --log-driver local",
+        "--log-opt max-size=10m --log-opt max-file=3",
+        "--network gpu-workspaces --user 70000:70000",
         "--workdir /home/ada --shm-size 1g",
         "--env JUPYTER_TOKEN_FILE=/run/gpu-workspace/token",
         "--mount type=bind,src=/srv/homes/ada,dst=/home/ada --mount",
@@ -530,7 +541,7 @@ def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
     program.apply(wish(writable))
     words = " ".join(program.command("ada"))
     assert not any(f"--{one} " in words for one in ("gpus", "cpus", "memory"))
-    assert "src=/a,dst=/b --entrypoint" in words
+    assert "src=/a,dst=/b --runtime" in words
 
 
 # as a compose file
@@ -560,6 +571,8 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "mem_limit": "2g",
         "memswap_limit": "2g",
         "security_opt": ["no-new-privileges"],
+        "pids_limit": 16384,
+        "logging": {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}},
         "labels": [command[n + 1] for n, word in enumerate(command) if word == "--label"],
         "environment": [command[n + 1] for n, word in enumerate(command) if word == "--env"],
         "volumes": [
@@ -598,9 +611,9 @@ def test_an_older_compose_gets_gpus_by_the_runtime(
     program.apply(wish({**ADA, "gpus": gpus}))
     text, service = as_compose("--runtime")
     assert "deploy" not in service
-    assert service.get("runtime") == (visible and "nvidia")
+    assert service["runtime"] == ("nvidia" if visible else "runc")
     found = [one for one in service["environment"] if one.startswith("NVIDIA")]
-    assert found == ([f"NVIDIA_VISIBLE_DEVICES={visible}"] if visible else [])
+    assert found == [f"NVIDIA_VISIBLE_DEVICES={visible or 'void'}"]
     assert yaml.safe_load(text)["version"] == "2.4"
     newer = as_compose()[1]
     if gpus == "all":
@@ -622,7 +635,7 @@ def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
         # Every value that docker is told, but those whose words compose has in parts.
         values = {command[n + 1] for n, word in enumerate(command[:-4]) if word.startswith("--")}
         values = {v for v in values if not v.startswith(("--", "type=", '"device=', "all"))}
-        said = json.dumps(service)
+        said = json.dumps(service).replace('": "', "=")  # options of a log are a mapping
         assert [v for v in values if v not in said] == []
         assert "$" in text
         assert "$" not in text.replace("$$", "")
@@ -860,9 +873,10 @@ def test_a_limit_that_is_not_in_force_is_told(
 
 
 def test_errors_are_one_sentence_and_exit_1(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
+    machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert program.main(["look", json.dumps(wish(person("Ada")))]) == 1
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(wish(person("Ada")))))
+    assert program.main(["look"]) == 1
     assert '"Ada" is no user name' in capsys.readouterr().err
     assert program.main(["compose"]) == 2
     assert "gpu-workspace list" in capsys.readouterr().err
@@ -984,6 +998,20 @@ def test_the_script_is_one_that_a_shell_reads(keyed: Machine) -> None:
             capture_output=True,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_name_that_the_image_has_is_the_persons_uid(keyed: Machine, tmp_path: Path) -> None:
+    """`root` logged in as uid 0 though `user` said another, and `games` as the image's (L5)."""
+    program.apply(wish({**SSH, "name": "games", "user": "5001:5002"}))
+    lines = program.command("games")[-1].splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("sed -i"))
+    passwd = tmp_path / "passwd"
+    passwd.write_text("root:x:0:0::/root:/bin/sh\ngames:x:5:60::/usr/games:/bin/sh\n", "utf-8")
+    script = "\n".join(lines[begin : begin + 2]).replace("/etc/passwd", str(passwd))
+    subprocess.run(["sh", "-ec", script], check=True)
+    assert passwd.read_text("utf-8").splitlines() == [
+        "root:x:0:0::/root:/bin/sh", "games:x:5001:5002::/home/games:/bin/bash",
+    ]  # fmt: skip
 
 
 def test_an_image_with_jupyter_is_looked_at_again_for_sshd(keyed: Machine) -> None:
@@ -1213,22 +1241,31 @@ class Handing:
         self.lists = {"ada": [UUIDS[0]], "bob": UUIDS}
         self.tensorflow = (0, "GPUS 1\n", "")
         self.runs: list[tuple[str, ...]] = []
+        # What is asked in containers, and what one without GPUs says.
+        self.asked: list[list[str]] = []
+        self.without = (0, "", "")
         real = machine.call
 
         def call(command: list[str], **options: Any) -> tuple[int, str, str]:
             words = command[3:]
-            if words[:1] == ["exec"]:
-                found = self.lists[words[1].removeprefix("gpu-workspace-")]
-                if not found:
-                    return 9, "", "Failed to initialize NVML: Unknown Error\n"
-                rows = [f"GPU {n}: T4 (UUID: {one})" for n, one in enumerate(found)]
-                return 0, "\n".join(rows), ""
             if words[:1] == ["run"]:
                 self.runs.append(tuple(words))
                 return self.tensorflow
             return real(command, **options)
 
+        def limited(command: list[str], **_options: Any) -> tuple[int, str, str]:
+            self.asked.append(command[3:])
+            name = command[6].removeprefix("gpu-workspace-")
+            if command[7] == "/bin/sh":
+                return self.without
+            found = self.lists[name]
+            if not found:
+                return 9, "", "Failed to initialize NVML: Unknown Error\n"
+            rows = [f"GPU {n}: T4 (UUID: {one})" for n, one in enumerate(found)]
+            return 0, "\n".join(rows), ""
+
         monkeypatch.setattr(program, "call", call)
+        monkeypatch.setattr(program, "limited", limited)
 
 
 @pytest.fixture
@@ -1251,6 +1288,7 @@ def test_containers_that_list_what_was_promised(handing: Handing) -> None:
         "people": {
             "ada": {"gpus": UUIDS[:1], "wrong": None},
             "bob": {"gpus": UUIDS, "wrong": None},
+            "eve": {"gpus": [], "wrong": None},
         },
         "tensorflow": {"gpus": 1, "wrong": None},
     }
@@ -1294,6 +1332,55 @@ def test_what_tensorflow_of_the_image_lists(
     found = program.handed()["tensorflow"]
     assert found["gpus"] == gpus
     assert found["wrong"] is None if wrong is None else wrong in found["wrong"]
+
+
+def test_root_runs_nothing_in_a_container_but_as_its_person(handing: Handing) -> None:
+    """As root it was, by whatever PATH the container has: the person may have written it (M5)."""
+    program.handed()
+    assert [one[:4] for one in handing.asked] == [
+        ["exec", "--user", f"{uid}:{uid}", f"gpu-workspace-{name}"]
+        for uid, name in ((70000, "ada"), (70001, "bob"), (70002, "eve"))
+    ]
+    assert handing.asked[0][4:] == ["timeout", "-k", "5", "60", "/usr/bin/nvidia-smi", "-L"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        ((0, f"GPU 0: T4 (UUID: {UUIDS[0]})\n", ""), f"has GPUs ({UUIDS[0]}), and none were"),
+        ((0, "DEVICE /dev/nvidia0\n", ""), "has GPUs (/dev/nvidia0), and none were promised"),
+        ((1, "", "Failed to initialize NVML\n"), None),
+        ((1, "", "Error: No such container: x\n"), "could not be asked for GPUs: Error: No such"),
+        ((124, "", "no answer within 60 s"), "could not be asked for GPUs: no answer"),
+    ],
+)
+def test_who_was_promised_no_gpu_has_none(
+    handing: Handing, answer: tuple[int, str, str], wrong: str | None
+) -> None:
+    """An image that asks for all got all, where NVIDIA's runtime is docker's default (M4)."""
+    handing.without = answer
+    found = program.handed()["people"]["eve"]["wrong"]
+    assert found is None if wrong is None else wrong in found
+    words = " ".join(program.command("eve"))
+    assert "--runtime runc --env NVIDIA_VISIBLE_DEVICES=void" in words
+    assert "--gpus" not in words
+    assert "--runtime" not in " ".join(program.command("ada"))
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "words"),
+    [
+        ("echo out; echo err >&2; exit 3", 3, "err"),
+        ("yes", 124, "it says more than 1000 bytes"),
+        ("sleep 60", 124, "no answer within 1 s"),
+        ("printf 'a\\033]0;title\\007b' >&2; exit 1", 1, "a?]0;title?b"),
+    ],
+)
+def test_what_a_container_says_is_bounded(script: str, code: int, words: str) -> None:
+    """It is the person's: it may be endless, never come, or be written for a terminal."""
+    found = program.limited(["/bin/sh", "-c", script], timeout=1, size=1000)
+    assert (found[0], words in found[2]) == (code, True)
+    assert len(found[1]) <= 1000
 
 
 def test_gpus_that_a_container_does_not_list_fail_the_proof(

@@ -23,6 +23,7 @@ import os
 import re
 import resource
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -76,8 +77,12 @@ TENSORBOARD = 6006
 SERVES = {"jupyter": JUPYTER, "tensorboard": TENSORBOARD}
 # All workspaces are on one network of docker's, on which they do not reach each other.
 NETWORK = "gpu-workspaces"
+# Threads count too: a library of numbers starts one for each processor in each of its programs.
+PIDS = 16384
 APART = "com.docker.network.bridge.enable_icc=false"
 TIMEOUT = 60
+# No list of GPUs is longer.
+SAID = 1 << 16
 # docker answers nobody while it makes or removes a container; without an overlay it copies the
 # whole image for each.
 STARTS = 600
@@ -107,6 +112,8 @@ SIZE = re.compile(r"(\d+)([kmg])b?", re.I)
 UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,}")
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 SHORTEST_TOKEN = 16
+# By SSH `root` was uid 0, whatever `user` said.
+SYSTEMS_OWN = ("root", "sshd")
 
 # In the container: whichever Jupyter the image has. It reads the token from the file that
 # JUPYTER_TOKEN_FILE names, and shows `...` for it in its log.
@@ -126,7 +133,9 @@ SERVED = (("base_url", "/{0}/"), ("trust_xheaders", "True"))
 # https://www.openssh.com/txt/release-8.7
 START_SSH = r"""
 mkdir -p /run/sshd
-grep -q '^@name@:' /etc/passwd || echo '@name@:x:@uid@:@gid@::/home/@name@:/bin/bash' >> /etc/passwd
+# The image may have that name for another uid.
+sed -i '/^@name@:/d' /etc/passwd
+echo '@name@:x:@uid@:@gid@::/home/@name@:/bin/bash' >> /etc/passwd
 grep -q '^[^:]*:[^:]*:@gid@:' /etc/group || echo '@name@:x:@gid@:' >> /etc/group
 # A password lets somebody in where there is one, and nobody else can read what it is known by.
 ways=no
@@ -218,6 +227,11 @@ def _person(number, one):
                 )
             )
     found = dict(DEFAULTS, **one)
+    if name in SYSTEMS_OWN and one.get("kind") in ("ssh", "both"):
+        raise ValueError(
+            "entry {0}: {1} is an account that sshd itself needs in the container; expected "
+            "another name".format(number, name)
+        )
     if found["kind"] not in KINDS:
         raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
     needed = ("gpus", *KINDS[found["kind"]])
@@ -490,6 +504,56 @@ def call(command, timeout=TIMEOUT):
         done.stdout.decode("utf-8", "replace"),
         done.stderr.decode("utf-8", "replace"),
     )
+
+
+def inquire(name, *command):
+    """(exit code, output, errors) of a program of somebody's container, run as that person.
+
+    What it says is the person's: no more than SAID bytes of it are read, within TIMEOUT seconds,
+    and nothing of it but printable characters is passed on.
+    """
+    user = _wished(_settings(name))["user"]
+    # A program in the container that docker has begun outlives its `docker exec`.
+    bound = ["timeout", "-k", "5", str(TIMEOUT)] if command[0] != "/bin/sh" else []
+    words = ["exec", "--user", user, container(name), *bound, *command]
+    return limited(["docker", "--host", SOCKET, *words])
+
+
+def limited(command, timeout=TIMEOUT, size=SAID):
+    """`call` of a program that may say anything, for ever, as much as it likes."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        return 127, "", "{0} is not here".format(command[0])
+    said, until = {process.stdout: b"", process.stderr: b""}, time.monotonic() + timeout
+    reading = set(said)
+    while reading:
+        ready = select.select(list(reading), [], [], max(0, until - time.monotonic()))[0]
+        if not ready:
+            break
+        for stream in ready:
+            block = os.read(stream.fileno(), 65536)
+            said[stream] += block
+            if not block:
+                reading.discard(stream)
+        if max(map(len, said.values())) > size:
+            break
+    if reading:
+        process.kill()
+    process.wait()
+    out, error = (
+        re.sub(r"[^\n\x20-\x7e]", "?", said[stream][:size].decode("utf-8", "replace"))
+        for stream in (process.stdout, process.stderr)
+    )
+    process.stdout.close()
+    process.stderr.close()
+    if max(map(len, said.values())) > size:
+        return 124, out, "it says more than {0} bytes".format(size)
+    return (124, out, "no answer within {0} s".format(timeout)) if reading else (
+        process.returncode, out, error,
+    )  # fmt: skip
 
 
 def docker(*arguments, **options):
@@ -1440,6 +1504,9 @@ def command(name):
         *("--label", "{0}={1}".format(REVISION, revision)),
         # A program of root's that somebody puts into a home makes nobody root.
         *("--security-opt", "no-new-privileges"),
+        # One who starts programs without end, or writes without end, ends nobody else's.
+        *("--pids-limit", str(PIDS), "--log-driver", "local"),
+        *("--log-opt", "max-size=10m", "--log-opt", "max-file=3"),
         *("--network", NETWORK),
         # sshd lets people in as root alone; what else runs there is given up to them.
         *("--user", "0:0" if "ssh" in parts else person["user"]),
@@ -1491,8 +1558,11 @@ def _handed(name):
     indices = data(folder(name) + "/gpus.json")
     if indices == "all":
         return ["--gpus", "all"]
+    if not indices:
+        # An image may say NVIDIA_VISIBLE_DEVICES=all, and NVIDIA's runtime be docker's default.
+        return ["--runtime", "runc", "--env", "NVIDIA_VISIBLE_DEVICES=void"]
     # docker reads the value as CSV: the quotes keep the indices together.
-    return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))] if indices else []
+    return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
 
 
 def start(person):
@@ -1560,6 +1630,8 @@ _ONCE = {
     "--cpus": ("cpus", float),
     "--memory": ("mem_limit", str),
     "--memory-swap": ("memswap_limit", str),
+    "--pids-limit": ("pids_limit", int),
+    "--runtime": ("runtime", str),
     "--entrypoint": ("entrypoint", lambda value: [value]),
 }
 _OFTEN = {
@@ -1586,6 +1658,11 @@ def composed(arguments, by_runtime):
         elif word in _OFTEN:
             key, form = _OFTEN[word]
             service.setdefault(key, []).append(form(next(words)))
+        elif word == "--log-driver":
+            service.setdefault("logging", {})["driver"] = next(words)
+        elif word == "--log-opt":
+            key, _, value = next(words).partition("=")
+            service.setdefault("logging", {}).setdefault("options", {})[key] = value
         elif word == "--gpus":
             _hand_over(service, next(words).strip('"'), by_runtime)
         elif word.startswith("-"):
@@ -1870,17 +1947,42 @@ LIST = (
 )
 
 
+# Where the toolkit puts it; a program of that name somewhere else may be the person's.
+SMI = "/usr/bin/nvidia-smi"
+LISTED = r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)"
+# Whatever is there of a GPU.
+NONE = (
+    "[ ! -x {0} ] || timeout -k 5 {1} {0} -L; "
+    'for one in /dev/nvidia[0-9]*; do [ ! -e "$one" ] || echo "DEVICE $one"; done'
+).format(SMI, TIMEOUT // 2)
+
+
+def _without(name):
+    """{gpus, wrong} of a container that was promised none: an image may ask for all by itself."""
+    code, out, error = inquire(name, "/bin/sh", "-c", NONE)
+    listed = re.findall(LISTED, out, re.M) + re.findall(r"^DEVICE (/dev/nvidia\d+)$", out, re.M)
+    wrong = None
+    if listed:
+        wrong = "its container has GPUs ({0}), and none were promised".format(", ".join(listed))
+    elif code == 124 or code in (125, 126, 127) or "No such container" in error:
+        said = error.strip().splitlines() or ["status {0}".format(code)]
+        wrong = "its container could not be asked for GPUs: {0}".format(said[-1][:200])
+    return {"gpus": listed, "wrong": wrong}
+
+
 def handed():
     """{people: {name: {gpus, wrong}}, tensorflow: {gpus, wrong}}: what containers list of GPUs.
 
-    nvidia-smi is asked in everybody's own container. TensorFlow is asked once for an image, in a
-    container beside them with the GPUs of one of them: it would take memory from somebody's limit.
+    nvidia-smi is asked in everybody's own container, as the person. TensorFlow is asked once for an
+    image, in a container beside them with the GPUs of one of them: it would take memory from
+    somebody's limit.
     """
     found = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
     all_uuids, asked = gpus(), None
     for name in there():
         indices = data(folder(name) + "/gpus.json")
         if not indices:
+            found["people"][name] = _without(name)
             continue
         wanted = all_uuids
         if indices != "all":
@@ -1888,12 +1990,12 @@ def handed():
                 all_uuids[one] if one < len(all_uuids) else "GPU {0}, which is gone".format(one)
                 for one in indices
             ]
-        code, out, error = docker("exec", container(name), "nvidia-smi", "-L")
-        listed = re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", out, re.M)
+        code, out, error = inquire(name, SMI, "-L")
+        listed = re.findall(LISTED, out, re.M)
         wrong = None
         if code:
             said = (error or out).strip().splitlines() or ["status {0}".format(code)]
-            wrong = "nvidia-smi fails in its container: {0}".format(said[-1])
+            wrong = "nvidia-smi fails in its container: {0}".format(said[-1][:200])
         elif sorted(listed) != sorted(wanted):
             wrong = "its container lists {0} GPUs ({1}), and {2} were promised ({3})".format(
                 len(listed), ", ".join(listed) or "none", len(wanted), ", ".join(wanted)
@@ -1981,7 +2083,7 @@ def main(argv):
             relay(rest[0])
         elif name in ("look", "apply", "image", "load", "prove"):
             if name == "look":
-                found = look(json.loads(rest[0]))
+                found = look(json.load(sys.stdin))
             elif name == "apply":
                 found = apply(json.load(sys.stdin))
             else:

@@ -36,7 +36,7 @@ def test_a_host_with_good_workspaces_passes() -> None:
         JUPYTER: ("passed", "refused without a token: ada"),
         SSH: ("passed", "by key, or by a wished password: bob"),
         BOARD: ("passed", "answers: ada"),
-        GPUS: ("passed", "nvidia-smi: ada 1; TensorFlow 1"),
+        GPUS: ("passed", "nvidia-smi: ada 1, bob 0; TensorFlow 1"),
         LIMITS: ("passed", "as wished: ada, bob"),
     }
 
@@ -245,9 +245,12 @@ def test_where_nobody_has_gpus_or_tensorboard_they_are_not_asked_for() -> None:
     data = check_states.shared()
     data["options"]["gpu_workspaces"] = data["options"]["gpu_workspaces"][1:]
     found = verdicts(data)
-    assert (found[BOARD].result, found[GPUS].result) == ("not_applicable", "not_applicable")
+    assert (found[BOARD].result, found[GPUS].result) == ("not_applicable", "passed")
     assert found[BOARD].detail == "nobody's workspace has TensorBoard"
-    assert found[GPUS].detail == "nobody's workspace has GPUs"
+    # Who was promised none is looked at as well.
+    assert found[GPUS].detail.startswith("nvidia-smi: bob 0")
+    del data["probe"]["handed"]
+    assert verdicts(data)[GPUS].detail == "nobody's workspace has GPUs"
 
 
 def test_what_docker_was_not_asked_is_not_passed() -> None:

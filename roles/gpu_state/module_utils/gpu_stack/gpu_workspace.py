@@ -37,7 +37,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "0e2acee0f2a77e19edb7440a504444f27e74172e2e06cde4c621a48f17680f62",
+        "a102af8411314eddeb7f3b0ff304d1b747f29a3856f222b49356222079618137",
     ),
     "/etc/systemd/system/gpu-workspace-port@.service": (
         0o644,
