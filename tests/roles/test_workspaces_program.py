@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -10,12 +11,15 @@ import os
 import socket
 import stat
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from gpu_stack import gpu_workspace
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
@@ -825,6 +829,48 @@ def test_a_token_is_told_only_at_the_socket_that_root_opened(
     program._jupyter("ada", {"port": 8801, "address": "127.0.0.1", "base": "/ada/"})
     assert {one[:2] for one in asked if len(one) > 3 and one[3]} == {(program.PORTS, "ada")}
     assert len(asked) == 3
+
+
+class Endless:
+    """A Jupyter of the person's own: it answers for ever, a byte at a time or as fast as it can."""
+
+    def __init__(self, slow: bool) -> None:
+        self.slow, self.listener = slow, socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                caller = self.listener.accept()[0]
+                threading.Thread(target=self.answer, args=[caller], daemon=True).start()
+
+    def answer(self, caller: socket.socket) -> None:
+        with contextlib.suppress(OSError), caller:
+            caller.recv(4096)
+            caller.sendall(
+                b"HTTP/1.1 200 OK\r\n" + b"" if self.slow else b"HTTP/1.1 200 OK\r\n\r\n"
+            )
+            while True:
+                caller.sendall(b"X" if self.slow else b"[" * 65536)
+                if self.slow:
+                    time.sleep(0.05)
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
+    """Whoever answered a byte now and then held a run of root's for ever."""
+    endless = Endless(slow)
+    port = endless.listener.getsockname()[1]
+    monkeypatch.setattr(program, "ANSWER", 0.5)
+    status, text = program.ask("127.0.0.1", port, "/")
+    assert (status, len(text)) == (200, 0 if slow else program.SAID)
+    monkeypatch.setattr(program, "_settings", lambda _name: {"address": "127.0.0.1"})
+    assert program.opened("ada", port) == 0
+    monkeypatch.setattr(gpu_workspace, "ANSWER", 0.5)
+    assert gpu_workspace.opened("127.0.0.1", port, "token") == 0
+    endless.listener.close()
 
 
 def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:

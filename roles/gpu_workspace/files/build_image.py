@@ -29,6 +29,8 @@ LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/lintian/", "/usr/s
 SPARE = 1 << 30
 LINES = 15
 TIMEOUT = 120
+# A package archive may be slow; one that hangs is not waited for until tomorrow.
+BUILDS = 7200
 
 
 class RefusedError(Exception):
@@ -297,7 +299,12 @@ def streamed(command, write):
             broken = False
         except BrokenPipeError:
             broken = True  # docker says why
-        code = running.wait()
+        try:
+            code = running.wait(BUILDS)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+            raise RefusedError("docker build took longer than {0} s".format(BUILDS)) from None
         told.seek(0)
         said = told.read().decode("utf-8", "replace")
     if code or broken:

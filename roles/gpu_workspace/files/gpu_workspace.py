@@ -31,6 +31,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = "/"
@@ -81,8 +82,9 @@ NETWORK = "gpu-workspaces"
 PIDS = 16384
 APART = "com.docker.network.bridge.enable_icc=false"
 TIMEOUT = 60
-# No list of GPUs is longer.
+# No list of GPUs is longer, and no answer of Jupyter's that counts kernels.
 SAID = 1 << 16
+ANSWER = 10
 # docker answers nobody while it makes or removes a container; without an overlay it copies the
 # whole image for each.
 STARTS = 600
@@ -1307,7 +1309,7 @@ def opened(name, port):
         status, body = ask(*place, base + path, text(folder(name) + "/token"))
         try:
             found = json.loads(body) if status == 200 else []
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         count += len(found) if isinstance(found, list) else 0
     return count
@@ -1828,23 +1830,30 @@ def limits(state):
 def ask(address, port, path, token=None):
     """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
 
-    With a token it is asked at (PORTS, name): there is nobody else whom it could be told.
+    With a token it is asked at (PORTS, name): there is nobody else whom it could be told. What
+    answers is the person's: ANSWER seconds are waited for the whole of it, SAID bytes are read.
     """
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
-    connection = http.client.HTTPConnection(host, None if address == PORTS else port, timeout=10)
+    connection = http.client.HTTPConnection(host, None if address == PORTS else port)
+    # A time-out of the connection's is for each piece of an answer, and there may be many.
+    end = threading.Timer(ANSWER, lambda: connection.sock.shutdown(socket.SHUT_RDWR))
+    end.daemon = True
     try:
         if address == PORTS:
-            connection.host = "127.0.0.1"
             connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.settimeout(10)
+            connection.sock.settimeout(ANSWER)
             connection.sock.connect(inside("{0}/{1}.jupyter".format(PORTS, port)))
+        else:
+            connection.sock = socket.create_connection((host, port), timeout=ANSWER)
+        end.start()
         headers = {"Authorization": "token " + token} if token else {}
         connection.request("GET", path, headers=headers)
         found = connection.getresponse()
-        return found.status, found.read().decode("utf-8", "replace")
+        return found.status, found.read(SAID).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return None, ""
     finally:
+        end.cancel()
         connection.close()
 
 

@@ -35,7 +35,7 @@ EARLY = 30
 FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
-        "dc6bf6b5ac41f1c9f63ee8f6bf88e6e0740513b7d5562ffc07a9bcc34c20e5d0",
+        "59999045a2e98def6e96f479ce5e48338ca084d1fd0f21d1a03c7a3e06e389c8",
     ),
     "/etc/systemd/system/gpu-front-door.service": (
         0o644,

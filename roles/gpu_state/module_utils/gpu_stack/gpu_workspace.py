@@ -29,6 +29,8 @@ SOCKET = "unix:///var/run/docker.sock"
 LABEL = "gpu-workspace"
 PERSON = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PATIENCE = "20"
+# For the whole of an answer of somebody's Jupyter.
+ANSWER, SAID = 5, 1 << 16
 SSH = 22
 # SHA-256 of the Containerfile that the role ships.
 RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
@@ -37,7 +39,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "a102af8411314eddeb7f3b0ff304d1b747f29a3856f222b49356222079618137",
+        "ea198289e1adcd158dcacb6bea6d196a3d6c778fc8630ef9f2641fb7271c8c1e",
     ),
     "/etc/systemd/system/gpu-workspace-port@.service": (
         0o644,
@@ -428,27 +430,43 @@ def opened(address, port, token, base="/", way=None):
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
 
     `way` is the socket that systemd opened for root: there is nobody else whom a token could be
-    told.
+    told. What answers is the person's: the whole answer has ANSWER seconds and SAID bytes.
     """
     # Asked only where somebody is concerned: the import takes longer than the rest of the look.
     import http.client
     import socket
+    import threading
 
     count = 0
     for path in (base + "api/kernels", base + "api/terminals"):
         host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
-        connection = http.client.HTTPConnection(host, port, timeout=5)
+        connection = http.client.HTTPConnection(host, port)
+        # A time-out of the connection's is for each piece of an answer, and there may be many.
+        end = threading.Timer(ANSWER, _cut, [connection])
+        end.daemon = True
         try:
             if way:
                 connection.sock = socket.socket(socket.AF_UNIX)
-                connection.sock.settimeout(5)
+                connection.sock.settimeout(ANSWER)
                 connection.sock.connect(way)
+            else:
+                connection.sock = socket.create_connection((host, port), timeout=ANSWER)
+            end.start()
             connection.request("GET", path, headers={"Authorization": "token " + (token or "")})
             answer = connection.getresponse()
-            found = json.loads(answer.read().decode("utf-8")) if answer.status == 200 else []
+            said = answer.read(SAID).decode("utf-8", "replace")
+            found = json.loads(said) if answer.status == 200 else []
             count += len(found) if isinstance(found, list) else 0
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, RecursionError, http.client.HTTPException):
             continue
         finally:
+            end.cancel()
             connection.close()
     return count
+
+
+def _cut(connection):
+    """Ends an answer that never does."""
+    import socket
+
+    connection.sock.shutdown(socket.SHUT_RDWR)
