@@ -120,7 +120,10 @@ def test_an_initial_project_locks_and_renders(tmp_path: Path) -> None:
     new = tmp_path / "mylab"
     for arguments in (["init", str(new)], ["lock", "--project", str(new)], ["render", str(new)]):
         code, _, err = run(*arguments)
-        assert (code, err) == (0, ""), arguments
+        assert code == 0, arguments
+        # Nobody has asked the hosts yet what they are.
+        assert ("is not known; this lock is for them if it is" in err) == (arguments[0] == "lock")
+        assert len(err.splitlines()) == (arguments[0] == "lock"), arguments
     code, _, err = run("init", str(new))
     assert code == 2
     assert "is yours" in err
