@@ -77,6 +77,11 @@ CURES: dict[str, Cure] = {
     "tensorflow.cuda_wheels": Cure(("tensorflow",), WHEELS),
     "tensorflow.built_with_cuda": Cure(("tensorflow",), WHEELS),
     "tensorflow.gpus": Cure((DRIVER, "cuda", "cudnn", ENV, "tensorflow"), LOADER),
+    "tensorflow.computes": Cure(
+        (DRIVER, "cuda", "cudnn", ENV, "tensorflow"),
+        f"{KERNEL_LOG}; a GPU that this TensorFlow has no code for needs another TensorFlow in the "
+        f"wish (`provision catalog --gpu`); else {DEEP}",
+    ),
     "tensorflow.trains": Cure(("tensorflow",), f"{WHEELS}; `free -m` tells the memory"),
     f"{PEOPLE}.runs": Cure((PEOPLE, TOOLKIT, DRIVER), JOURNAL),
     f"{PEOPLE}.jupyter": Cure((PEOPLE,), JOURNAL),

@@ -53,6 +53,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "tensorflow.cuda_wheels": (f"{STACK}test_stack_wheels.py", "missing"),
     "tensorflow.built_with_cuda": ("tensorflow-current-moved",),
     "tensorflow.gpus": ("cuda-library-deleted", "cudnn-link-moved"),
+    "tensorflow.computes": ("cuda-library-deleted", "cuda-ptxas-not-executable"),
     "tensorflow.trains": ("tensorflow-numpy-2",),
     "receipt.lock": ("receipt-truncated", "receipt-closed"),
     "nvidia_container_toolkit.packages": (f"{STACK}test_stack_container_toolkit.py", "hold"),
