@@ -162,25 +162,35 @@ def run(
     Of longer outputs the last `limit` characters are kept (0: all).
     """
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
-            timeout=timeout,
-            check=False,
         )
+        out, error_output = process.communicate(timeout=timeout)
     except FileNotFoundError:
         return {"rc": 127, "stdout": "", "stderr": command[0] + ": command not found"}
     except subprocess.TimeoutExpired:
+        end(process)
         return {"rc": 124, "stdout": "", "stderr": f"no answer within {timeout} s"}
     except OSError as error:
         return {"rc": 126, "stdout": "", "stderr": str(error)}
     return {
-        "rc": done.returncode,
-        "stdout": text(done.stdout, limit),
-        "stderr": text(done.stderr, limit),
+        "rc": process.returncode,
+        "stdout": text(out, limit),
+        "stderr": text(error_output, limit),
     }
+
+
+def end(process: subprocess.Popen[bytes], patience: float = 5.0) -> tuple[bytes, bytes]:
+    """Kills a program; what it has written. One that the kernel holds (state D) is left behind."""
+    process.kill()
+    try:
+        return process.communicate(timeout=patience)
+    except subprocess.TimeoutExpired:
+        return b"", b""
 
 
 def text(data: bytes, limit: int = OUTPUT_LIMIT) -> str:
@@ -427,8 +437,7 @@ def tensorflow(
             remaining = max(1.0, TENSORFLOW_TIMEOUT - (time.time() - started))
             out, log = job.communicate(timeout=remaining)
         except subprocess.TimeoutExpired:
-            job.kill()
-            out, log = job.communicate()
+            out, log = end(job)
             log += f"\nno answer within {TENSORFLOW_TIMEOUT} s".encode()
         answer = {}
         for line in text(out).splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,3 +76,16 @@ def test_the_proofs_programs_have_an_end_and_import_from_nowhere_else() -> None:
         if "-c" in argv:
             assert "-I" in argv, task["name"]
         assert argv[0] in {"timeout", "nvcc"}, task["name"]
+
+
+def test_the_look_opens_files_by_one_function() -> None:
+    """What a user may have put there is neither waited for nor followed (regular.py)."""
+    stack = ROLES / "gpu_state/module_utils/gpu_stack"
+    found = {
+        path.name: node.lineno
+        for path in stack.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+    }
+    # As a program of the driver's role it reads utmp and /proc/PID/status.
+    assert set(found) == {"people.py"}

@@ -173,6 +173,20 @@ def test_a_program_that_hangs_is_given_up() -> None:
     assert probe.run(["sleep", "5"], timeout=0.2)["rc"] == 124
 
 
+def test_a_program_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel holds who asks a hung driver: verify waited for ever for it to die."""
+    left: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: left.append(process))
+    started: list[tuple[bytes, bytes]] = []
+    end = probe.end
+    monkeypatch.setattr(probe, "end", lambda process: started.append(end(process, patience=0.2)))
+    assert probe.run(["sleep", "60"], timeout=0.2)["rc"] == 124
+    monkeypatch.undo()
+    assert started == [(b"", b"")]
+    left[0].kill()
+    left[0].wait()
+
+
 def test_no_tensorflow_is_no_crash(tmp_path: Path) -> None:
     assert probe.tensorflow(str(tmp_path))["missing"] is True
 
