@@ -54,6 +54,7 @@ from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
 from provision.report import html, junit, live, terminal
 from provision.report import load as load_report
+from provision.report.reading import clean
 from provision.roles import JUDGES, PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
@@ -95,8 +96,12 @@ NoPrefixWarnings = Annotated[
 
 
 def _say(text: str, console: Console = out) -> None:
-    """Prints text as it is; on a terminal, long lines break between words and keep their indent."""
-    lines = text.splitlines()
+    """Prints text; on a terminal, long lines break between words and keep their indent.
+
+    Names and answers of hosts are among it: what would steer the terminal is shown as
+    `\\u001b`.
+    """
+    lines = clean(text).splitlines()
     if console.is_terminal:
         lines = [part for line in lines for part in _broken(line, console.width)]
     console.print("\n".join(lines), markup=False)

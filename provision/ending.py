@@ -55,8 +55,13 @@ class _Output(io.RawIOBase):
         return len(data)
 
 
-def _patient(stream: TextIO) -> TextIO:
-    """The stream, with `_Output` at its end; the same one where it is no file."""
+def _patient(stream: TextIO | None) -> TextIO:
+    """The stream, with `_Output` at its end; the same one where it is no file.
+
+    None is what Python makes of one that was closed before it began (`>&-`).
+    """
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
     try:
         raw = _Output(stream.fileno())
     except (OSError, ValueError, AttributeError):
@@ -73,6 +78,11 @@ def _patient(stream: TextIO) -> TextIO:
 
 def prepare() -> None:
     """Called once, before anything is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # or the next file that is opened were standard output
     sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup's stays

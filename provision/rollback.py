@@ -95,7 +95,7 @@ def parse(text: str) -> list[Receipt]:
         try:
             data = json.loads(part)
             one = _receipt(data)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         found.append(one)
     # The present one is the first that was printed, whatever a clock said.

@@ -287,7 +287,7 @@ def answer(path: Path) -> dict[str, Any] | None:
     """A host's result as Ansible's --tree writes it; None where there is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 

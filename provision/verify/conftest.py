@@ -135,7 +135,7 @@ def load_lock(path: Path) -> dict[str, Any]:
         lock = content["gpu_lock"]
     except OSError as error:
         raise pytest.UsageError(f"{path}: {error.strerror}; name it by --provision-lock") from None
-    except (yaml.YAMLError, KeyError, TypeError):
+    except (yaml.YAMLError, ValueError, KeyError, TypeError):
         raise pytest.UsageError(f"{path}: not a lock") from None
     return dict(lock)
 

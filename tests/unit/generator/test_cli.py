@@ -37,6 +37,12 @@ def test_what_is_piped_is_never_broken(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.rstrip("\n") == line
 
 
+def test_a_hosts_answer_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A host may call its system "\\x1b]0;..."; `provision discover` printed it raw."""
+    cli._say("gpu01: \x1b]0;title\x07 \x1b[2Jdebian\u202e", Console(width=200))
+    assert capsys.readouterr().out == "gpu01: \\u001b]0;title\\u0007 debian\\u202e\n"
+
+
 def test_a_misspelt_component_is_refused_with_the_nearest() -> None:
     """Ansible runs nothing for a tag that nothing carries, and calls that success."""
     with pytest.raises(InputError) as caught:

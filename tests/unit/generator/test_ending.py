@@ -68,6 +68,20 @@ def test_a_reader_that_leaves_is_no_error(arguments: list[str], code: int) -> No
     assert b"Exception" not in done.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_before_it_began_are_no_error(closed: str) -> None:
+    """Python has None for them, and the next file that is opened gets their number."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, "explain", "cuda_state"],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"present" in done.stdout) == (">&-" not in closed.split())
+
+
 def test_a_full_disk_behind_stdout_is_said() -> None:
     """/dev/full answers every write with ENOSPC."""
     with open("/dev/full", "wb") as full:

@@ -51,6 +51,11 @@ def test_receipts_are_told_newest_first_and_broken_ones_left_out() -> None:
     assert found[0].words == "cuda 11.2.2, tensorflow 2.9.3"
 
 
+def test_a_receipt_that_is_nested_without_end_is_left_out() -> None:
+    """It comes from a host, and ended the command with a RecursionError."""
+    assert rollback.parse("provision:receipt\n" + "[" * 100_000 + "\nprovision:end") == []
+
+
 def test_a_state_is_told_once() -> None:
     """Two receipts of one lock differ in when a repair was made."""
     again = receipt(NOW, "2026-11-18T10:00:00Z")

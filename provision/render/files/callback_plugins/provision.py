@@ -971,7 +971,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             with self._lock_file().open("rb") as stream:
                 loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
                 lock = yaml.load(stream, loader).get("gpu_lock")  # noqa: S506 (both are safe)
-        except (OSError, yaml.YAMLError, AttributeError):
+        except (OSError, yaml.YAMLError, ValueError, AttributeError):
             return {}
         return lock if isinstance(lock, dict) else {}
 
