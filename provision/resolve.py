@@ -273,6 +273,7 @@ def _platforms_for(
     for platform in candidates:
         stack, beside = _side_by_side(solver, wish, platform, gpus)
         if stack is not None and beside is not None and not stack.missing:
+            _refuse_twice((stack, *beside), owner)
             fitting[platform.id] = stack
         known = known or stack
     if fitting:
@@ -426,7 +427,6 @@ def _side_by_side(
         beside = [_beside(solver, one, platform, stack, gpus) for one in wish.beside]
         found = tuple(one for one in beside if one is not None)
         if len(found) == len(beside):
-            _refuse_twice((stack, *found))
             if stack is not first:
                 stack = _told_driver(stack, found)
             return stack, found
@@ -444,14 +444,14 @@ def _told_driver(stack: Stack, beside: Sequence[Stack]) -> Stack:
     return dataclasses.replace(stack, reasons=tuple(reasons))
 
 
-def _refuse_twice(stacks: Sequence[Stack]) -> None:
+def _refuse_twice(stacks: Sequence[Stack], owner: str) -> None:
     """InputError where two of a host's environments would be one and the same."""
     made: set[tuple[str, tuple[str, ...]]] = set()
     for one in stacks:
         if (one.tensorflow, one.packages) in made:
             raise InputError(
                 f"TensorFlow {one.tensorflow} stands twice in one gpu_stack",
-                where="gpu_stack: beside",
+                where=owner,
                 got=f"TensorFlow {_list([stack.tensorflow for stack in stacks])}",
                 expected="every TensorFlow once, or with other packages",
             )
@@ -897,9 +897,8 @@ class Solver:
         if unknown is not None:
             unknown.where = where
             return unknown
-        facts = _unique(
-            FACTS[rule.name](self, problem, clash) for rule in self._reasons(problem, clash)
-        )
+        rules = self._reasons(problem, clash)
+        facts = _unique(FACTS[rule.name](self, problem, clash) for rule in rules)
         instead = self._nvidias_driver_instead(wish, platform, gpus)
         instead += self._instead(problem, wish, demands)
         return UnsatisfiableError(
@@ -907,7 +906,7 @@ class Solver:
             where=where,
             got="; ".join(facts) or _literal(wish),
             expected=" or ".join(instead[:3]) or "another wish, or another host",
-            hint=_hint(clash),
+            hint=_hint(clash, rules),
         )
 
     def _reasons(self, problem: Problem, clash: Sequence[Demand]) -> Sequence[Rule]:
@@ -1647,7 +1646,9 @@ def _headline(clash: Sequence[Demand]) -> str:
     return f"{what}{on}{with_}"
 
 
-def _hint(clash: Sequence[Demand]) -> str:
+def _hint(clash: Sequence[Demand], rules: Sequence[Rule]) -> str:
+    if len(clash) == 1 and "code-gpus" in [rule.name for rule in rules]:
+        return "no wheel of TensorFlow's runs on it; NVIDIA's own container of TensorFlow may"
     if len(clash) == 1:
         return "this alone can't be had, whatever else is wished"
     return "without any one of these the rest can be had; `provision catalog` shows what runs where"

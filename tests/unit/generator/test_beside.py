@@ -171,8 +171,9 @@ def test_reasons_beside_do_not_tell_wishes_that_nobody_had() -> None:
 @pytest.mark.parametrize("other", ["2.9", "2.9.3"])
 def test_one_tensorflow_twice_is_refused(other: str) -> None:
     """Both would be one directory on the host."""
-    with pytest.raises(InputError, match=r"2\.9\.3 stands twice"):
+    with pytest.raises(InputError, match=r"2\.9\.3 stands twice") as caught:
         recorded.choices({"tensorflow": "2.9", "beside": [{"tensorflow": other}]})
+    assert caught.value.where.startswith("gpu_stack of ")
 
 
 def test_a_host_is_explained_with_those_beside(
