@@ -28,6 +28,9 @@ _DEB = b"!<arch>\n"
 _SCRIPT = b"#!"
 # Where the packages come from, as the lock says it.
 TOOLKIT_LABEL = "nvidia-container-toolkit"
+# By it apt's preferences on the hosts keep the drivers of NVIDIA's repositories of CUDA away, and
+# NVIDIA's own cuda-*.pin prefers them (Pin: release l=NVIDIA CUDA).
+CUDA_LABEL = "NVIDIA CUDA"
 # Larger than any index or key, smaller than what unpacks to fill a disk.
 _LARGEST = 1 << 28
 MIRROR_HINT = "`--nvidia-mirror URL` locks from a mirror, `--nvidia-key FILE` with a key of its own"
@@ -70,14 +73,23 @@ class Reader:
         names = {key.fingerprint: key.file for key in self.catalog.nvidia_keys}
         places = {one: f"{url}/{names[one]}" for one in row.signed_by or ()}
         label = f"cuda-{row.platform}-{row.architecture}"
-        return self._fetched(url, label, lambda: self._keys(places))
+        return self._fetched(url, label, lambda: self._keys(places), release_label=CUDA_LABEL)
 
-    def _fetched(self, url: str, label: str, keys_of: Callable[[], dict[str, str]]) -> Repository:
+    def _fetched(
+        self,
+        url: str,
+        label: str,
+        keys_of: Callable[[], dict[str, str]],
+        *,
+        release_label: str = "",
+    ) -> Repository:
         """A flat repository; its keys are asked for only where it has a signed index."""
         self.progress(f"{label}: InRelease")
         files = self._signed_files(url)
         keys = keys_of()
         text, signers = self._verified(files, keys, url)
+        if release_label:
+            _check_label(text, release_label, url)
         path = self._index(text, url)
         digest, _size = indices.checksums(text)[path]
         self.progress(f"{label}: Packages")
@@ -97,6 +109,7 @@ class Reader:
             files = {"InRelease": files["InRelease"]}
         keys = self._keys_inside(row, url, inside)
         text, signers = self._verified(files, keys, url)
+        _check_label(text, CUDA_LABEL, url)
         path = self._index(text, url)
         body = inside.get(path.removeprefix("./"), b"")
         digest = indices.checksums(text)[path][0]
@@ -242,6 +255,23 @@ def _pinned(data: bytes, fingerprint: str, where: str) -> str:
             hint=MIRROR_HINT,
         )
     return found[0].armored
+
+
+def _check_label(text: str, expected: str, url: str) -> None:
+    """InputError for a repository that escapes the hosts' pins, for who signs it says its label.
+
+    Where it changes later, apt itself refuses it (apt-secure(8), "Information changes").
+    """
+    label = indices.release_field(text, "Label")
+    if label != expected:
+        raise InputError(
+            "the repository's label is not the one that apt's pins on the hosts go by",
+            where=url,
+            got=f"Label: {label}" if label else "no Label",
+            expected=f"Label: {expected}",
+            hint="with another one apt would take any package from there, drivers too; a mirror "
+            "that signs anew has to keep NVIDIA's label",
+        )
 
 
 def _check_no_page(data: bytes, where: str) -> None:

@@ -103,10 +103,11 @@ class Key:
 
 
 def repository(
-    key: Key, text: str, *, fields: str = "", detached: bool = False
+    key: Key, text: str, *, fields: str = "", label: str = "NVIDIA CUDA", detached: bool = False
 ) -> dict[str, bytes]:
     """The files of a flat repository."""
     files = {"Packages": text.encode(), "Packages.gz": gzip.compress(text.encode(), mtime=0)}
+    fields = f"Label: {label}\n{fields}"
     release = f"Origin: NVIDIA\nDate: Fri, 20 Nov 2026 10:00:00 UTC\n{fields}SHA256:\n"
     for name, data in files.items():
         release += f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n"
@@ -117,7 +118,13 @@ def repository(
 
 
 def installer(
-    folder: Path, key: Key, text: str, *, key_file: str = "7fa2af80.pub", detached: bool = False
+    folder: Path,
+    key: Key,
+    text: str,
+    *,
+    key_file: str = "7fa2af80.pub",
+    detached: bool = False,
+    label: str = "NVIDIA CUDA",
 ) -> bytes:
     """A local installer, as dpkg-deb makes it."""
     root = folder / "root"
@@ -128,7 +135,7 @@ def installer(
         "Package: cuda-repo-ubuntu2004-11-2-local\nVersion: 11.2.2-460.32.03-1\n"
         "Architecture: amd64\nMaintainer: x <x@example.org>\nDescription: x\n"
     )
-    for name, data in repository(key, text, detached=detached).items():
+    for name, data in repository(key, text, detached=detached, label=label).items():
         (inside / name).write_bytes(data)
     armored = key_file.endswith(".pub")
     (inside / key_file).write_bytes(key.armored if armored else key.binary)

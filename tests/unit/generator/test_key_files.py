@@ -160,12 +160,12 @@ def test_a_subkey_that_the_pinned_key_never_signed_for_is_not_believed(
     assert not apt_believes(tmp_path / "apt", text, other)
 
 
-def apt_believes(folder: Path, armored: str, signer: Key) -> bool:
+def apt_believes(folder: Path, armored: str, signer: Key, label: str = "NVIDIA CUDA") -> bool:
     """Does apt take a repository of this signer, with this text as its Signed-By?"""
     top = folder / "repository"
     for name in ("lists/partial", "archives/partial", "empty", "repository"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for name, data in repository(signer, packages()).items():
+    for name, data in repository(signer, packages(), label=label).items():
         (top / name).write_bytes(data)
     (folder / "key.asc").write_text(armored)
     (folder / "status").touch()
@@ -210,3 +210,11 @@ def test_an_older_lock_with_two_keys_for_a_repository_is_not_rendered(
         nvidia.check_locked_keys(stacks(key.binary + behind + other.binary), where="lock.yml")
     assert "https://m.test" in caught.value.where
     nvidia.check_locked_keys(stacks(key.binary), where="lock.yml")
+
+
+def test_apt_refuses_a_label_that_changes(key: Key, tmp_path: Path) -> None:
+    """The pins on a host go by the label that the lock has seen; apt keeps to it from then on."""
+    text = key.armored.decode()
+    assert apt_believes(tmp_path, text, key)
+    assert apt_believes(tmp_path, text, key)
+    assert not apt_believes(tmp_path, text, key, label="mine")

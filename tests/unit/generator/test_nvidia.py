@@ -264,6 +264,26 @@ def test_a_repository_without_inrelease_is_read_by_its_signature(
     assert lab.part("cuda", **OWN)["version"] == "11.2.2"
 
 
+@pytest.mark.parametrize("label", ["NVIDIA", "NVIDIA CUDA 12", ""])
+def test_a_repository_that_escapes_the_hosts_pins_is_refused(
+    lab: Lab, server: Server, key: Key, label: str
+) -> None:
+    """Who signs a repository chooses its label, and the pins on the hosts go by that alone."""
+    network(server, key, label=label)
+    with pytest.raises(InputError, match="apt's pins on the hosts go by") as caught:
+        lab.lock(**OWN)
+    assert caught.value.expected == "Label: NVIDIA CUDA"
+    assert caught.value.where == f"{server.url}{NETWORK}"
+
+
+def test_an_installer_that_escapes_the_hosts_pins_is_refused(
+    lab: Lab, server: Server, key: Key, tmp_path: Path
+) -> None:
+    server.files[LOCAL] = installer(tmp_path, key, packages(), label="mine")
+    with pytest.raises(InputError, match="apt's pins on the hosts go by"):
+        lab.lock(cuda_source="local", **OWN)
+
+
 def test_a_mirror_that_signs_anew(lab: Lab, server: Server, other: Key) -> None:
     """Its key is what the hosts get, and NVIDIA's own need not be there."""
     server.add(NETWORK, repository(other, packages()))
