@@ -74,6 +74,8 @@ def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
             yield f"  fixed: {title}"
         for one in host["findings"]:
             yield from lines(one, fix=fix)
+        for note in host.get("notes") or []:
+            yield f"  note: {note}"
         if not host["locked"]:
             yield "  note: the lock has no row for this host, which is judged without it"
         if host["differences"]:

@@ -449,6 +449,16 @@ def cudnn_headers(seen: Seen) -> Verdict:
     return failed(f"the headers are of cuDNN {found}, the lock's is {wanted}", AGAIN)
 
 
+# Neither a run nor a check can change that: sshd's configuration is the administrator's, and a
+# mistake in it locks everybody out. Preflight and the doctor say what can be done.
+NO_PAM = "sshd has UsePAM no, and reads no /etc/environment"
+
+
+def without_pam(seen: Seen) -> bool:
+    """Is sshd known not to use PAM?"""
+    return seen.probe.get("sshd_uses_pam") is False
+
+
 # How programs are started, and what a person calls that.
 PLACES = {
     "ssh": "a command over ssh",
@@ -470,7 +480,7 @@ def environment_is_everywhere(seen: Seen) -> Verdict:
     wrong, judged = [], []
     for place, title in PLACES.items():
         found = seen.probe["environment"].get(place)
-        if found is None:
+        if found is None or (place == "ssh" and without_pam(seen)):
             continue
         judged.append(title)
         lacking = [name for name in wanted if found.get(name) is None]
@@ -485,7 +495,8 @@ def environment_is_everywhere(seen: Seen) -> Verdict:
     if wrong:
         cure = "a login or a unit that already runs keeps the environment it began with"
         return failed("; ".join(wrong), f"{AGAIN}; {cure}")
-    return passed(f"{', '.join([*wanted, *paths])} in {', '.join(judged)}")
+    left = f"; not in a command over ssh: {NO_PAM}" if without_pam(seen) else ""
+    return passed(f"{', '.join([*wanted, *paths])} in {', '.join(judged)}{left}")
 
 
 def containers(seen: Seen) -> bool:
@@ -968,6 +979,8 @@ def judge_nvcc(seen: Seen, where: str) -> Verdict:
     if seen.options.get("cuda_profile") == "runtime":
         return not_applicable("cuda_profile: runtime installs no nvcc")
     answer, release = seen.probe["nvcc"][where], seen.row["cuda"]["release"]
+    if where == "ssh" and answer["rc"] == 127 and without_pam(seen):
+        return not_applicable(NO_PAM)
     if answer["rc"] != 0:
         said = diagnose.last_line(answer["stderr"] or answer["stdout"])
         if answer["rc"] == 127:

@@ -247,6 +247,31 @@ def environment_file(path: str = "/etc/environment") -> dict[str, str]:
     return found
 
 
+def sshd_uses_pam(path: str = "/etc/ssh/sshd_config", depth: int = 0) -> bool | None:
+    """Whether sshd gives sessions what PAM gives (/etc/environment); None where it can't be read.
+
+    sshd_config(5): the first value counts, no is the default, Match blocks have no UsePAM.
+    """
+    content = read(path)
+    if content is None:
+        return None
+    for line in content.splitlines():
+        words = [word.strip('"') for word in line.replace("=", " ", 1).split()]
+        name = words[0].lower() if words else ""
+        if name == "match":
+            break
+        if name == "usepam" and len(words) > 1:
+            return words[1].lower() == "yes"
+        if name == "include" and depth == 0:
+            for pattern in words[1:]:
+                for one in sorted(glob.glob(os.path.join("/etc/ssh", pattern))):
+                    told = sshd_uses_pam(one, 1)
+                    # A closed file may say either.
+                    if told is not None or read(one) is None:
+                        return told
+    return None if depth else False
+
+
 def environments() -> dict[str, dict[str, str] | None]:
     """What four kinds of process get in their environment; None where it can't be seen."""
     cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
@@ -654,6 +679,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
             for place, seen in places.items()
         },
         "nvcc": nvcc(places),
+        "sshd_uses_pam": sshd_uses_pam(),
         "libraries": {
             soname: library(soname, package, cache)
             for soname, package in (cuda.get("sonames") or {}).items()

@@ -64,6 +64,9 @@ GOOD: dict[str, Any] = {
         "installer": [],
         "usr_local_cuda": None,
         "conda": [],
+        "sshd_without_pam": None,
+        "trusted_gpg": False,
+        "system_tensorflow": [],
         "running": None,
         "users": [],
         "clock": [5, 60],
@@ -226,6 +229,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
     ),
     "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+    "sshd-pam": ({"preflight.sshd_without_pam": "/x"}, {"preflight.sshd_without_pam": None}),
+    "trusted-gpg": ({"preflight.trusted_gpg": True}, {"preflight.trusted_gpg": False}),
+    "system-tensorflow": (
+        {"preflight.system_tensorflow": ["2.9.1 in /x"]},
+        {"preflight.system_tensorflow": []},
+    ),
     "driver-hangs": (
         {"preflight.driver_hangs": "nvidia-smi did not answer within 120 s"},
         {"preflight.driver_hangs": None},

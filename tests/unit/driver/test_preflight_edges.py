@@ -518,6 +518,9 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "installer": ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"],
         "usr_local_cuda": {"path": "/usr/local/cuda", "named_in": []},
         "conda": ["/root/.bashrc"],
+        "sshd_without_pam": None,
+        "system_tensorflow": [],
+        "trusted_gpg": False,
         "running": None,
         "users": [],
     }

@@ -497,3 +497,26 @@ def test_a_diagnosis_without_a_cure_gets_the_checks() -> None:
         "diagnosis": "it is so",
         "hint": "do that",
     }
+
+
+def without_pam(changes: dict[str, Any], answer: bool | None) -> Seen:
+    seen = host(changes)
+    return dataclasses.replace(seen, probe={**seen.probe, "sshd_uses_pam": answer})
+
+
+def test_without_pam_what_ssh_gives_is_not_judged_and_said() -> None:
+    """`UsePAM no`: no run could ever prove the host, for sshd reads no /etc/environment then."""
+    environment = {**PROBE["environment"]["ssh"], "XLA_FLAGS": None}
+    gone = {"environment/ssh": environment, "nvcc/ssh": said("", "nvcc: command not found", 127)}
+    for pam in (True, None):
+        seen = without_pam(gone, pam)
+        assert BY_ID["gpu_env.variables"](seen).result == "failed"
+        assert BY_ID["cuda.nvcc_ssh"](seen).result == "failed"
+    seen = without_pam(gone, False)
+    verdict = BY_ID["gpu_env.variables"](seen)
+    assert verdict.result == "passed"
+    assert "not in a command over ssh: sshd has UsePAM no" in verdict.detail
+    assert BY_ID["cuda.nvcc_ssh"](seen).result == "not_applicable"
+    # Another CUDA that ssh does find is wrong all the same.
+    other = without_pam({**gone, "nvcc/ssh": said("release 12.4, V12.4.1\n")}, False)
+    assert BY_ID["cuda.nvcc_ssh"](other).result == "failed"

@@ -57,6 +57,7 @@ def lines(report: dict[str, Any]) -> list[str]:
         found += [f"  fixed: {title}" for title in host["fixed"]]
         for one in host["findings"]:
             found += finding(one)
+        found += [f"  note: {one}" for one in host.get("notes") or []]
         if not host["locked"]:
             found.append("  note: the lock has no row for this host, which is judged without it")
         if host["differences"] and host["status"] != "unreachable":
@@ -119,6 +120,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             "components": answer["fixes"]["components"],
             "locked": answer["locked"],
             "differences": answer["differences"],
+            "notes": answer.get("notes") or [],
             "simulated_gpu": answer["simulated_gpu"],
         }
 

@@ -18,6 +18,7 @@ from . import (
     nvidia_driver,
     preflight,
     running,
+    surroundings,
     tensorflow,
 )
 from .doctor_cases import BY_ID, CASES
@@ -708,6 +709,19 @@ def fixes(findings):
     return whole
 
 
+def notes(found):
+    """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
+    rules = (
+        *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
+        preflight.conda_first,
+    )
+    return [
+        "{0}. To do: {1}".format(message, hint)
+        for rule in rules
+        for message, hint in rule(found, [], {}, {})
+    ]
+
+
 def answer(parameters, found, context, changes):
     """What the task returns: the findings, what would fix them, and how far the plan is off."""
     facts = dict(
@@ -730,6 +744,7 @@ def answer(parameters, found, context, changes):
         "busy": running.who(other) if other is not None else "",
         "locked": context.row is not None,
         "differences": len(changes),
+        "notes": notes(found),
         "platform": found["platform"],
         "simulated_gpu": found["simulated_gpu"],
         "changed": False,

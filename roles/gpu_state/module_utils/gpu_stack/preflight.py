@@ -27,6 +27,7 @@ from . import (
     people,
     receipt,
     running,
+    surroundings,
     tensorflow,
     transaction,
     venv_use,
@@ -263,7 +264,8 @@ def conda(context):
     directory = home(context)
     if directory:
         files += [directory + "/.bashrc", directory + "/.bash_profile", directory + "/.profile"]
-    for path in files:
+    files += surroundings.login_files(_users(context))
+    for path in dict.fromkeys(files):
         text = _text(context, path)
         if (path.endswith("conda.sh") and text) or re.search(
             r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf)\w*/bin", text, re.M
@@ -424,6 +426,7 @@ def look(context, run=None):
         "users": people.users(context),
         "clock": people.clock(),
     }
+    found.update(surroundings.look(context))
     if context.part(nvidia_container_toolkit.NAME) and nvidia_container_toolkit.running(context):
         found["docker"] = nvidia_container_toolkit.containers(context)
     return found
@@ -1467,6 +1470,9 @@ RULES = (
     Rule("driver-method", "nvidia_driver", True, other_method),
     Rule("unowned-cuda", "cuda", True, unowned_cuda),
     Rule("conda", "tensorflow", False, conda_first),
+    Rule("sshd-pam", gpu_env.NAME, False, surroundings.no_pam),
+    Rule("trusted-gpg", None, False, surroundings.trusted_for_all),
+    Rule("system-tensorflow", "tensorflow", False, surroundings.hidden_tensorflow),
     Rule("bashrc-user", gpu_env.NAME, True, bashrc_user),
     Rule("bashrc-left", None, False, bashrc_left),
     Rule("cudnn-archive", cudnn.NAME, True, cudnn_archive_absent),

@@ -1,0 +1,139 @@
+"""What people set up by hand around the stack, which no run takes away, and which can hide it.
+
+A host where a tutorial was typed has a TensorFlow in the system's Python, keys that apt trusts for
+every repository, and a conda in front of somebody's PATH. All of it is somebody's; none of it is
+damage. But who types `python` there gets another one, so it is said before a run and by the doctor.
+"""
+
+import re
+
+SSHD = "/etc/ssh/sshd_config"
+TRUSTED = "/etc/apt/trusted.gpg"
+SYSTEM_PYTHON = (
+    "/usr/local/lib/python3*/dist-packages/tensorflow*.dist-info",
+    "/usr/lib/python3/dist-packages/tensorflow*.dist-info",
+)
+TENSORFLOW = re.compile(r"^tensorflow(_(gpu|cpu|intel))?-(?P<version>[0-9][^-]*)\.dist-info$")
+INCLUDES = 16
+LOGIN_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc")
+# Homes of more people than this are not asked: the look has to end.
+PEOPLE = 100
+
+
+def look(context):
+    """{sshd_without_pam, trusted_gpg, system_tensorflow} as the rules below judge them."""
+    info = context.stat(TRUSTED)
+    return {
+        "sshd_without_pam": sshd_without_pam(context),
+        "trusted_gpg": info is not None and info.st_size > 0,
+        "system_tensorflow": system_tensorflow(context),
+    }
+
+
+def login_files(users):
+    """Files that the shells of people with a login read; `users` are passwd(5)'s seven fields."""
+    homes = [
+        fields[5]
+        for fields in users
+        if fields[2].isdigit()
+        and (int(fields[2]) >= 1000 or fields[2] == "0")
+        and not fields[6].strip().endswith(("nologin", "false"))
+        and fields[5].startswith("/")
+        and fields[5] != "/"
+    ]
+    unique = sorted(set(homes))[:PEOPLE]
+    return [home + "/" + name for home in unique for name in LOGIN_FILES]
+
+
+def sshd_without_pam(context):
+    """The file that says `UsePAM no`; SSHD where none says yes, for that is sshd's default.
+
+    None where PAM is used, or there is no sshd. sshd_config(5): the first value counts, UsePAM is
+    not for Match blocks, and relative names of Include are of /etc/ssh.
+    """
+    if not context.exists(SSHD):
+        return None
+    told = _first(context, SSHD, [0])
+    if told is None:
+        return SSHD
+    return None if told[0] == "yes" else told[1]
+
+
+def _first(context, path, included):
+    included[0] += 1
+    if included[0] > INCLUDES:
+        return None
+    for line in (context.read(path) or "").splitlines():
+        words = line.replace("=", " ", 1).split()
+        word = words[0].lower() if words else ""
+        if word == "match":
+            return None
+        if word == "usepam" and len(words) > 1:
+            return words[1].strip('"').lower(), path
+        if word == "include":
+            for pattern in words[1:]:
+                pattern = pattern.strip('"')
+                whole = pattern if pattern.startswith("/") else "/etc/ssh/" + pattern
+                for one in context.glob(whole):
+                    told = _first(context, one, included)
+                    if told is not None:
+                        return told
+    return None
+
+
+def system_tensorflow(context):
+    """["2.9.1 in /usr/local/lib/python3.9/dist-packages"] of what pip put there as root."""
+    found = []
+    for pattern in SYSTEM_PYTHON:
+        for path in context.glob(pattern):
+            directory, _slash, name = path.rpartition("/")
+            match = TENSORFLOW.match(name)
+            if match is not None:
+                found.append("{0} in {1}".format(match.group("version"), directory))
+    return found
+
+
+# the rules: (found, changes, options, row) -> [(message, hint)]
+
+
+def no_pam(found, _changes, _options, _row):
+    path = found["preflight"].get("sshd_without_pam")
+    if not path:
+        return []
+    return [
+        (
+            "sshd does not use PAM ({0}), so `ssh host command` gets nothing of /etc/environment: "
+            "no XLA_FLAGS, and no CUDA in PATH that is not there by itself; logins, cron and "
+            "services have them, and verify leaves commands over ssh out".format(path),
+            "`UsePAM yes`, as Debian and Ubuntu have it; or, for instance, `SetEnv "
+            "XLA_FLAGS=...` in a file of your own in /etc/ssh/sshd_config.d, with the values of "
+            "/etc/provision/gpu.env",
+        )
+    ]
+
+
+def trusted_for_all(found, _changes, _options, _row):
+    if not found["preflight"].get("trusted_gpg"):
+        return []
+    return [
+        (
+            "apt trusts the keys in {0} for every repository, also for those that have a key of "
+            "their own".format(TRUSTED),
+            "`gpg --show-keys {0}` lists them; give each repository its key by signed-by, then "
+            "move the file away".format(TRUSTED),
+        )
+    ]
+
+
+def hidden_tensorflow(found, _changes, _options, _row):
+    places = found["preflight"].get("system_tensorflow")
+    if not places:
+        return []
+    return [
+        (
+            "the system's Python has a TensorFlow of its own ({0}): who types `python3` gets that "
+            "one, not this stack's".format(", ".join(places)),
+            "`sudo python3 -m pip uninstall tensorflow` when nobody needs it; this stack's is "
+            "called by its path",
+        )
+    ]
