@@ -3,7 +3,8 @@
 What the tutorial brings is Debian's and a person's: a driver of another branch with parts that the
 lock's does not have, some of CUDA, cuDNN in /usr/local/cuda, a repository that does not answer with
 a key trusted for everything, exports in .bashrc, and conda first in PATH. TensorFlow in the
-system's Python is a stand-in: a package's record without its code.
+system's Python is a stand-in, a package's record without its code, and so is the driver: empty
+packages with the names and dependencies of branch 535 in Debian's security archive.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ TYPED = (
     f"echo '{LINE}' >> /etc/apt/sources.list",
     "sed -i '/debian\\.org/s/ main.*/ main contrib non-free/' /etc/apt/sources.list",
     "apt-get -qq update || true",
-    # of Debian's security archive: another branch than the lock's
-    "DEBIAN_FRONTEND=noninteractive apt-get -qqy --no-install-recommends install"
-    " nvidia-smi libcuda1 nvidia-driver-libs libcudart11.0 >/dev/null",
+    "apt-get -qqy --no-install-recommends install libcudart11.0 >/dev/null",
+    # apt install nvidia-driver
+    "dpkg --install /tmp/typed/*.deb >/dev/null",
     # cuDNN, copied
     "mkdir -p /usr/local/cuda/include /usr/local/cuda/lib64"
     " && echo old > /usr/local/cuda/lib64/libcudnn.so.8.0.5"
@@ -43,6 +44,15 @@ TYPED = (
     " && echo 'export PATH=/opt/miniconda/bin:$PATH' >> /root/.bashrc"
     " && echo 'export LD_LIBRARY_PATH=/usr/local/cuda/lib64' >> /etc/bash.bashrc",
 )
+
+
+OTHER = "535.309.01-0+deb11u1"
+DRIVER = {
+    "libcuda1": "Multi-Arch: same",
+    "nvidia-smi": f"Depends: libcuda1 (= {OTHER})",
+    "nvidia-driver-libs": f"Depends: libcuda1 (= {OTHER})",
+    "nvidia-driver": f"Depends: nvidia-driver-libs (= {OTHER}), nvidia-smi (= {OTHER})",
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +72,19 @@ def state_of(host: Project, name: str) -> str:
 def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project) -> None:
     key = base64.b64encode(KEY.read_bytes()).decode()
     host.ssh(HOST, f"echo {key} | base64 -d > /tmp/key.asc")
+    for name, fields in DRIVER.items():
+        control = f"Package: {name}\nVersion: {OTHER}\nArchitecture: amd64\n{fields}\n"
+        control += "Maintainer: me <me@localhost>\nDescription: a stand-in\n"
+        host.ssh(
+            HOST,
+            f"mkdir -p /tmp/typed/{name}/DEBIAN && echo {_quoted(control)}"
+            f" > /tmp/typed/{name}/DEBIAN/control"
+            f" && dpkg-deb --build /tmp/typed/{name} /tmp/typed/{name}.deb >/dev/null",
+        )
     for command in TYPED:
         host.ssh(HOST, f"sudo sh -c {_quoted(command)}")
     before = state_of(host, "libcuda1")
-    assert before.startswith("ii ")
-    assert "470.256.02" not in before, "the archive has no other branch any more: type another one"
+    assert before == f"ii {OTHER}"
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 4, done.stdout + done.stderr
@@ -85,7 +103,7 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 5, plan.stdout + plan.stderr
     leaving = [one["item"] for one in entry(host)["changes"] if one["to"] is None]
-    assert "nvidia-driver-libs" in leaving, leaving
+    assert leaving == ["nvidia-driver", "nvidia-driver-libs"], leaving
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 0, done.stdout + done.stderr
