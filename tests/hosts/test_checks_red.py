@@ -1,8 +1,8 @@
 """Every check turned red on a real host, by a damage that a person would recognise, and undone.
 
 The recorded states of tests/mutants judge what the probe could say; here the probe itself must see
-the damage. Two checks can't be red on a host of a lab, and say so themselves: a container has no
-kernel module, and a simulated GPU no driver version of its own.
+the damage. Three checks can't be red on a host of a lab, and say so themselves: a container has no
+kernel module, and a simulated GPU has no driver version of its own and computes nothing.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ LIB = "/usr/lib/x86_64-linux-gnu"
 SIMULATED = "/usr/local/lib/gpu-simulated"
 CUDNN = "/opt/nvidia/cudnn/current"
 SITE = "/opt/tensorflow/current/lib/python3.9/site-packages"
-# From the third on they are of stacks whose CUDA comes as wheels, or that have the container
+# From the fourth on they are of stacks whose CUDA comes as wheels, or that have the container
 # toolkit, or of hosts with workspaces; the labs of these tests have none of it.
 NOT_ON_A_LAB_HOST = {
-    *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.cuda_wheels"),
+    *("nvidia_driver.version", "nvidia_driver.module", "tensorflow.computes"),
+    "tensorflow.cuda_wheels",
     *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
     "nvidia_container_toolkit.cdi",
     *("gpu_workspace.runs", "gpu_workspace.jupyter", "gpu_workspace.ssh"),
