@@ -184,7 +184,7 @@ def _go_on(
         if answer.status != 206:
             there = 0
         length = answer.headers.get("Content-Length")
-        whole = there + int(length) if length else 0
+        whole = there + int(length) if length and length.isdecimal() else 0
         known = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         if known and not known.startswith("W/"):
             mark.write_text(known, encoding="utf-8")

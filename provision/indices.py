@@ -31,6 +31,8 @@ from provision.packages import Indices, Package, Source, parse
 Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
+# Nothing is known of an answer before its signature: an endless one must not fill the memory.
+_LARGEST = 256 << 20
 # A slow index that is asked for the first time, by several uv at once.
 _UV_TIMEOUT = 1800
 
@@ -53,7 +55,7 @@ def fetch(url: str) -> bytes:
     """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
-            return bytes(answer.read())
+            body = bytes(answer.read(_LARGEST + 1))
     except urllib.error.HTTPError as error:
         gone = error.code in (404, 410)
         raise (GoneError if gone else MachineError)(
@@ -73,6 +75,14 @@ def fetch(url: str) -> bytes:
             f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs none of "
             "this",
         ) from None
+    if len(body) > _LARGEST:
+        raise MachineError(
+            "this is larger than any package index",
+            where=url,
+            got=f"more than {_LARGEST >> 20} MiB",
+            hint="a proxy or mirror answered with something else",
+        )
+    return body
 
 
 def verify(in_release: bytes, archive: Archive, keys: Mapping[str, str]) -> tuple[str, list[str]]:

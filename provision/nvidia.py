@@ -8,6 +8,7 @@ fingerprint, or (a local installer whose key lies in it) by the file's own hash,
 from __future__ import annotations
 
 import hashlib
+import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -313,7 +314,9 @@ def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
             hint="remove it, and it is fetched anew",
         ) from None
     for directory, files in found.items():
-        if any(name.startswith("Packages") for name in files):
+        # Hosts read, mark and remove it: it has to be one of NVIDIA's, not any that a file names.
+        of_nvidia = re.fullmatch(r"/var/cuda-repo-[\w.+-]+", directory, re.ASCII)
+        if of_nvidia and any(name.startswith("Packages") for name in files):
             return directory, files
     raise InputError(
         "there is no repository in the package",

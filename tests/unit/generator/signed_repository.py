@@ -125,10 +125,11 @@ def installer(
     key_file: str = "7fa2af80.pub",
     detached: bool = False,
     label: str = "NVIDIA CUDA",
+    directory: str = DIRECTORY,
 ) -> bytes:
     """A local installer, as dpkg-deb makes it."""
     root = folder / "root"
-    inside = root / DIRECTORY.removeprefix("/")
+    inside = root / directory.removeprefix("/")
     inside.mkdir(parents=True)
     (root / "DEBIAN").mkdir()
     (root / "DEBIAN" / "control").write_text(

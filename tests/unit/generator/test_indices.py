@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import urllib.error
+from collections.abc import Callable
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -326,6 +327,45 @@ def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, 
     assert caught.value.got == f"{code} so it is"
     assert "--archive-mirror" in caught.value.hint
     assert caught.value.exit_code == 7
+
+
+def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless:
+        """As an answer of urllib's; nothing of a body without a limit comes to an end."""
+
+        def __enter__(self) -> Endless:
+            return self
+
+        def __exit__(self, *_a: object) -> None:
+            pass
+
+        def read(self, size: int = -1) -> bytes:
+            assert size > 0, "it would never end"
+            return b"x" * size
+
+    monkeypatch.setattr(indices, "_LARGEST", 1000)
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_a, **_k: Endless())
+    with pytest.raises(MachineError, match="larger than any package index"):
+        indices.fetch("http://deb.debian.org/x")
+
+
+@pytest.mark.parametrize("program", ["uv", "gpgv"])
+def test_a_program_that_hangs_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
+) -> None:
+    hanging = tmp_path / program
+    hanging.write_text("#!/bin/sh\nexec sleep 600\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(indices, "_uv", lambda: str(hanging))
+    monkeypatch.setattr(indices, "_UV_TIMEOUT", 1)
+    monkeypatch.setattr(indices, "_TIMEOUT", 1)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    asked: dict[str, Callable[[], Any]] = {
+        "uv": lambda: indices.requirements(["numpy"], [], **ASKED),
+        "gpgv": lambda: indices.verify(IN_RELEASE, SECURITY, keys()),
+    }
+    with pytest.raises(MachineError, match=f"{program} did not end"):
+        asked[program]()
 
 
 @pytest.fixture

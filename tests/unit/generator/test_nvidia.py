@@ -284,6 +284,18 @@ def test_an_installer_that_escapes_the_hosts_pins_is_refused(
         lab.lock(cuda_source="local", **OWN)
 
 
+@pytest.mark.parametrize(
+    "directory", ["/etc/apt", "/var", "/var/cuda-repo-x/y", "/root/cuda-repo-x"]
+)
+def test_an_installer_does_not_choose_any_directory(
+    lab: Lab, server: Server, key: Key, tmp_path: Path, directory: str
+) -> None:
+    """Hosts mark its directory as provision's and remove it after the installation."""
+    server.files[LOCAL] = installer(tmp_path, key, packages(), directory=directory)
+    with pytest.raises(InputError, match="there is no repository in the package"):
+        lab.lock(cuda_source="local", **OWN)
+
+
 def test_a_mirror_that_signs_anew(lab: Lab, server: Server, other: Key) -> None:
     """Its key is what the hosts get, and NVIDIA's own need not be there."""
     server.add(NETWORK, repository(other, packages()))
