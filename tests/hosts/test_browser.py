@@ -174,9 +174,9 @@ def test_she_logs_in_and_a_cell_sees_her_gpu(opened: Opened, browser: Any) -> No
 
 
 def test_tensorboard_is_for_who_is_logged_in(opened: Opened, browser: Any) -> None:
-    opened.root(
-        *("docker", "exec", "--user", "1000:1000", "gpu-workspace-ada", "python", "-c", EVENTS)
-    )
+    uid = opened.root("stat", "-c", "%u", "/srv/gpu-workspaces/ada")
+    user = ("--user", f"{uid}:{uid}")
+    opened.root("docker", "exec", *user, "gpu-workspace-ada", "python", "-c", EVENTS)
     browser.open(f"https://{DOOR}/ada/tensorboard/", 1280)
     assert "loss" not in browser.ask(WHOLE)
     # She is led to the login of her Jupyter.
