@@ -187,6 +187,7 @@ find /var/tmp /tmp -maxdepth 1 \( -name 'provision-*' -o -name 'pip-*' \)
 find /opt/nvidia /opt/tensorflow -maxdepth 2 \( -name '.staging-*' -o -name '*.backup-*' \
     -o -name '*.new' -o -name '.ansible*' \)
 find /opt/tensorflow -mindepth 1 -maxdepth 1 -not -name current -not -name '2.9*' -not -name '.*'
+find /opt/tensorflow -maxdepth 1 \( -name '.building-*' -o -name '.re[am]*-*' \)
 find /opt/tensorflow -mindepth 2 -maxdepth 2 -name 'pip-*'
 find /opt/tensorflow/current/lib/python3*/site-packages -maxdepth 1 -name '~*'
 find /var/lib/dpkg/updates -type f
