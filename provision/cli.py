@@ -153,7 +153,7 @@ def _read_fleet(
     where = []
     for source in sources or [str(project / "lab")]:
         # A folder may have a comma in its name; what is no file is a list of hosts.
-        if Path(source).exists():
+        if source and Path(source).exists():  # "" would be the current directory
             paths.append(Path(source))
             where.append(_absolute(source))
         elif "," in source:
@@ -161,7 +161,7 @@ def _read_fleet(
         else:
             raise InputError(
                 "no such inventory",
-                where=source,
+                where=source or "-i ''",
                 hint="`provision init DIRECTORY` writes an example",
             )
     extra = (

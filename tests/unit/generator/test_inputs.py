@@ -142,6 +142,15 @@ def test_a_named_pipe_beside_the_hosts_is_refused(tmp_path: Path) -> None:
         inputs.check_inventory([tmp_path / "hosts.yml"])
 
 
+def test_an_inventory_of_60_mb_is_refused(tmp_path: Path) -> None:
+    """Ansible reads such a file for minutes."""
+    with (tmp_path / "hosts.yml").open("wb") as file:
+        file.truncate(60 << 20)
+    with pytest.raises(InputError, match="too large") as caught:
+        inputs.check_inventory([tmp_path])
+    assert caught.value.where == str(tmp_path / "hosts.yml")
+
+
 def test_links_in_a_circle_and_hidden_files_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "again").symlink_to(tmp_path)
     (tmp_path / "gone.yml").symlink_to(tmp_path / "nowhere")

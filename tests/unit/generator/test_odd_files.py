@@ -159,3 +159,9 @@ def test_a_vaulted_file_is_refused_with_the_option_that_opens_it(tmp_path: Path)
     with pytest.raises(InputError) as caught:
         inventory.read_export([str(tmp_path / "hosts.yml")], cwd=tmp_path)
     assert "--vault-password-file FILE" in caught.value.hint
+
+
+def test_an_empty_inventory_word_is_not_the_current_directory(command: Command) -> None:
+    """`-i "$UNSET"` read every file below the folder that the user happened to be in."""
+    error = refused(command("lock", "-i", ""))
+    assert (error.message, error.where) == ("no such inventory", "-i ''")
