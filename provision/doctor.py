@@ -63,6 +63,7 @@ def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
     for name, host in report["hosts"].items():
         count = len(host["findings"])
         words = {"ill": f"{count} finding{'' if count == 1 else 's'}"}
+        words["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
         words["differs"] = "no known trouble, and not as locked"
         label = " (its GPU is simulated)" if host["simulated_gpu"] else ""
         yield f"{name}: {words.get(host['status'], host['status'])}{label}"

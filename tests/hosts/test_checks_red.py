@@ -148,6 +148,30 @@ DAMAGES = (
         "does not find nvcc",
     ),
     Damage(
+        "nvcc is not executable any more",
+        ("chmod a-x /usr/bin/nvcc", "chmod a+x /usr/bin/nvcc"),
+        NVCC,
+        CUDA,
+        "Permission denied",
+    ),
+    Damage(
+        "ptxas is not executable for users",
+        ("chmod 754 /usr/bin/ptxas", "chmod 755 /usr/bin/ptxas"),
+        ("cuda.files",),
+        CUDA,
+        "ptxas can't be used by lab (/usr/bin/ptxas)",
+    ),
+    Damage(
+        "the receipt is closed to users",
+        (
+            "chmod 600 /var/lib/provision/receipt.json",
+            "chmod 644 /var/lib/provision/receipt.json",
+        ),
+        ("receipt.lock",),
+        (),
+        "receipt.json can't be read",
+    ),
+    Damage(
         "a login shell finds another CUDA first",
         (
             OLD_NVCC + "; echo 'PATH=/opt/old/bin:$PATH' > /etc/profile.d/zz-old.sh",
@@ -300,6 +324,20 @@ def test_the_probe_sees_the_damage(spine: Project, damage: Damage, tmp_path: Pat
     red = {name: verdict for name, verdict in verdicts.items() if verdict.result == "failed"}
     assert set(red) == set(damage.red), red
     assert damage.words in " ".join(verdict.diagnosis for verdict in red.values())
+
+
+def test_an_sshd_without_pam_leaves_commands_over_ssh_out(spine: Project) -> None:
+    """`UsePAM no`: sshd reads no /etc/environment, and no run could ever prove the host."""
+    path = "/etc/ssh/sshd_config.d/05-pam.conf"
+    spine.ssh("spine2", f"echo UsePAM no | sudo tee {path}; sudo systemctl reload ssh")
+    try:
+        assert "XLA_FLAGS" not in spine.ssh("spine2", "env")
+        verdicts = judged(spine, "spine2", ("cuda", "gpu_env"))
+    finally:
+        spine.ssh("spine2", f"sudo rm {path}; sudo systemctl reload ssh")
+    assert [name for name, one in verdicts.items() if one.result == "failed"] == []
+    assert "not in a command over ssh: sshd has UsePAM no" in verdicts["gpu_env.variables"].detail
+    assert "XLA_FLAGS" in spine.ssh("spine2", "env")
 
 
 def test_nothing_is_red_once_all_is_undone(spine: Project) -> None:

@@ -50,6 +50,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     for name, host in report["hosts"].items():
         count = len(host["findings"])
         words = {"ill": f"{count} finding{'s' if count != 1 else ''}"}
+        words["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
         words["differs"] = "no known trouble, and not as locked"
         found.append(f"{name}: {words.get(host['status'], host['status'])}")
         if host["message"]:
