@@ -281,6 +281,18 @@ def test_d5_wheels_that_are_put_back_in_place_cost_nothing(host: Host) -> None:
     assert host.plan()["notices"] == []
 
 
+def test_the_plan_of_a_removal_names_what_it_keeps(host: Host) -> None:
+    gone = {"tensorflow_state": "absent"}
+    host.remove(SITE + "/easy.pth")
+    assert host.plan(options=gone)["notices"] == []
+    host.wheel("pandas-2.0.3", {"pandas/__init__.py": b"x\n"})
+    (notice,) = host.plan(options=gone)["notices"]
+    told = f"{NAME} is removed; what people put into it stays in /opt/tensorflow/{NAME}.save: "
+    assert notice["message"] == f"TensorFlow's environment {told}pandas 2.0.3"
+    job(host)
+    assert [one["id"] for one in host.plan(options=gone)["blockers"]] == ["in-use"]
+
+
 def test_many_packages_are_counted(host: Host) -> None:
     host.remove(SITE + "/easy.pth")
     for number in range(20):

@@ -323,7 +323,7 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
         found["preflight"] = preflight.look(context, run)
         found["preflight"]["transaction"] = transaction.look(context, result["changes"], gone)
         found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
-        if tensorflow.NAME in result["components"] and tensorflow.NAME not in gone:
+        if tensorflow.NAME in result["components"]:
             from . import venv_use
 
             found["preflight"]["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])

@@ -24,6 +24,7 @@ from . import (
     preflight,
     receipt,
     tensorflow,
+    venv_use,
 )
 from .change import blocker, change
 
@@ -410,6 +411,11 @@ def notices(found, ledgers, gone):
                 ", ".join("{0} {1}".format(one, theirs[one]) for one in sorted(theirs))
             )
             told.append(blocker("there-before", name, message, ""))
+    if tensorflow.NAME in gone:
+        told += [
+            blocker("venv-kept", tensorflow.NAME, message, hint)
+            for message, hint in venv_use.kept(found, [], {}, {})
+        ]
     if "nvidia_driver" in gone and found["state"]["nvidia_driver"].get("loaded"):
         message = "the loaded kernel module stays until the host is rebooted"
         told.append(blocker("module-stays", "nvidia_driver", message, ""))

@@ -26,9 +26,15 @@ def look(context, state):
     `kind`: new, anew, changed, removed; `kept`: where what people put into it would stay.
     """
     root = tensorflow.root_of(context.options)
-    kinds = _kinds(context, root, state)
+    gone = state.get("remains")
+    if gone is None:
+        kinds = _kinds(context, root, state)
+    else:  # wished away; who uses it is asked with all that goes
+        names = [path[len(root) + 1 :] for path, _seen in gone if path != root + "/current"]
+        kinds = dict.fromkeys(names, "removed")
     places = {name: context.resolve("{0}/{1}".format(root, name)) for name in kinds}
-    users = using(context, {name: path for name, path in places.items() if path is not None})
+    places = {name: path for name, path in places.items() if path is not None}
+    users = using(context, places if gone is None else {})
     found = {}
     for name, kind in kinds.items():
         venv = "{0}/{1}".format(root, name)
