@@ -216,6 +216,12 @@ LOGS: dict[str, tuple[str, ...]] = {
         "9.0.\n",
         "CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or longer.\n",
     ),
+    "no-code-for-gpu": (
+        "W tensorflow/compiler/mlir/tools/kernel_gen/tf_gpu_runtime_wrappers.cc:40] "
+        "'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_INVALID_PTX'\n",
+        "LLVM ERROR: PTX version 8.5 does not support target 'sm_120' (or 'sm_120a'). Minimum "
+        "required PTX version is 8.7\n",
+    ),
     "containers-lose-gpus": ("Failed to initialize NVML: Unknown Error\n",),
     "container-runtime": (
         'docker: Error response from daemon: could not select device driver "" with '

@@ -271,6 +271,10 @@ def ptx_jit(host: Patient) -> None:
     host.write("/sys/bus/pci/devices/0000:01:00.0/device", "0x2330\n")
 
 
+def no_code_for_gpu(host: Patient) -> None:
+    host.write("/sys/bus/pci/devices/0000:01:00.0/device", "0x2b85\n")
+
+
 def containers_lose_gpus(host: Patient) -> None:
     host.installed("nvidia-container-toolkit", "1.14.6-1")
 
@@ -333,7 +337,8 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "login-wall": (login_wall, "/root/cudnn-11.2-linux-x64-v8.1.0.77.tgz", "sha256sum /root/"),
     "numpy-2": (numpy_2, "TensorFlow 2.9.3 and numpy 2.0.2", "--tags tensorflow"),
     "protobuf": (protobuf, "protobuf 4.21.1", "'protobuf<3.20'"),
-    "ptx-jit": (ptx_jit, "no code for a Hopper GPU", "--gpu 'Hopper'"),
+    "ptx-jit": (ptx_jit, "no code for a Hopper GPU", "--gpu '10de:2330'"),
+    "no-code-for-gpu": (no_code_for_gpu, "not run on a Blackwell GPU", "--gpu '10de:2b85'"),
     "containers-lose-gpus": (containers_lose_gpus, "/dev/char/195:0", "create-dev-char"),
     "container-runtime": (container_runtime, "daemon.json is not JSON", "nvidia-ctk runtime"),
     "cdi-specification": (

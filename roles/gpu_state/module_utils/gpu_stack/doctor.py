@@ -417,15 +417,26 @@ def protobuf(facts):
 
 
 def ptx_jit(facts):
+    return _code_clues(facts, preflight.gpu_translated, preflight.TRANSLATED)
+
+
+def no_code_for_gpu(facts):
+    return _code_clues(facts, preflight.gpu_without_code, preflight.WITHOUT_CODE)
+
+
+def _code_clues(facts, rule, generations):
+    """What a rule of preflight says of the TensorFlow that is locked, or there."""
     state = facts["found"]["state"].get("tensorflow") or {}
     row = facts["row"] or {}
     if not row.get("cuda") and state.get("version"):
         row = {tensorflow.NAME: {"version": state["version"]}, "cuda": {"release": "11.2"}}
     if not row.get(tensorflow.NAME) or not row.get("cuda"):
         return []
-    reasons = preflight.gpu_translated(facts["found"], [], facts["options"], row)
-    names = preflight.generations(facts["found"]["gpus"])
-    gpu = next((name for name in names if name in preflight.TRANSLATED), None)
+    reasons = rule(facts["found"], [], facts["options"], row)
+    devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
+    concerned = [one for one in devices if preflight.generation(one) in generations]
+    # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".
+    gpu = "10de:" + concerned[0][2:] if concerned else None
     return [clue(message, gpu=gpu) for message, _hint in reasons]
 
 
@@ -538,6 +549,7 @@ CHECKS = {
     "numpy-2": numpy_2,
     "protobuf": protobuf,
     "ptx-jit": ptx_jit,
+    "no-code-for-gpu": no_code_for_gpu,
     "containers-lose-gpus": containers_lose_gpus,
     "container-runtime": container_runtime,
     "cdi-specification": cdi_specification,

@@ -476,6 +476,23 @@ CASES = (
         ),
         "",
     ),
+    Case(
+        "no-code-for-gpu",
+        "this TensorFlow has no code for this GPU, and the driver can't translate what it has",
+        (
+            "tensorflow/tensorflow#89272",
+            "tensorflow/tensorflow#101746",
+            "tensorflow/tensorflow#111958",
+        ),
+        "no wheel up to TensorFlow 2.21 runs on it: take the host out of the group; NVIDIA's own "
+        "container of TensorFlow has code for it",
+        ("provision catalog --gpu '{gpu}'",),
+        (
+            r"CUDA_ERROR_INVALID_PTX",
+            r"PTX version [\d.]+ does not support target 'sm_\d+",
+        ),
+        "",
+    ),
     # containers
     Case(
         "containers-lose-gpus",
