@@ -40,6 +40,11 @@ def fleet(**wishes: Any) -> Fleet:
     return Fleet({host: parse_wish(wish, where="lab") for host, wish in wishes.items()})
 
 
+def notes(made: locking.Made) -> tuple[str, ...]:
+    """All but that nobody knows what the hosts of these tests are."""
+    return tuple(note for note in made.notes if "`provision discover`" not in note)
+
+
 class Upstream:
     """The indices of all platforms and of wheels, as the test leaves them."""
 
@@ -202,11 +207,11 @@ def test_a_newer_package_does_not_move_the_lock(upstream: Upstream) -> None:
     made = make(first)
     assert made.lock is not None
     assert locks.dump(made.lock) == locks.dump(first)
-    assert made.notes == (
+    assert notes(made) == (
         "kept: nvidia-persistenced 470.103.01-2~deb11u1 (there is 470.103.01-2~deb11u2); "
         "`provision lock --upgrade` moves them",
     )
-    assert make(first, ALL).notes == ()
+    assert notes(make(first, ALL)) == ()
     assert version(lock(first, ALL), "nvidia-persistenced") == "470.103.01-2~deb11u2"
     assert version(lock(), "nvidia-persistenced") == "470.103.01-2~deb11u2"
 
@@ -318,7 +323,7 @@ def test_a_newer_driver_in_the_catalog_does_not_move_the_lock(upstream: Upstream
     moved = make(first, only("nvidia_driver"), fleet=fleet(gpu01=DEBIAN12))
     assert moved.lock is not None
     assert driver(moved.lock) == NEW
-    assert moved.notes == ()
+    assert notes(moved) == ()
 
 
 def test_a_driver_that_left_the_catalog_stays_while_an_index_has_it(upstream: Upstream) -> None:
@@ -386,7 +391,7 @@ def test_a_newer_patch_in_the_catalog_does_not_move_the_lock(upstream: Upstream)
     made = make(first, facts=patches("2.9.3", "2.9.2"))
     assert made.lock is not None
     assert locks.dump(made.lock) == locks.dump(first)
-    assert made.notes == (
+    assert notes(made) == (
         "Debian 11 (bullseye): tensorflow stays at 2.9.2; "
         "`provision lock --upgrade tensorflow` moves it to 2.9.3",
     )
