@@ -7,7 +7,11 @@ arguments, and into files that root alone reads.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 ROLES = Path(__file__).parents[2] / "roles"
 # Options whose value may be an address with a password, and what the roles make of them.
 ADDRESS = re.compile(
@@ -106,3 +111,85 @@ def test_apt_is_given_passwords_in_files_that_root_alone_reads() -> None:
             for line in path.read_text("utf-8").splitlines():
                 if line.startswith("URIs: ") and "stanza.uri" not in line:
                     assert re.search(r"_(bare|told|uri)\b|\{ uri \}", line), (path.name, line)
+
+
+def played(tmp_path: Path, play: dict[str, Any], **options: Any) -> None:
+    """Runs a play on this machine; the options take precedence of all other variables."""
+    options["ansible_python_interpreter"] = sys.executable
+    words = ["-i", "localhost,", "-c", "local", "-e", json.dumps(options)]
+    book = [{"hosts": "localhost", "gather_facts": False, **play}]
+    (tmp_path / "play.yml").write_text(json.dumps(book))
+    done = subprocess.run(
+        [str(PLAYBOOK), *words, str(tmp_path / "play.yml")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("role", ["nvidia_driver", "cuda", "nvidia_container_toolkit"])
+def test_apt_reads_the_password_as_its_address_has_it(role: str, tmp_path: Path) -> None:
+    """As apt_auth.conf(5) wants it: percent signs undone, http said."""
+    cases = {
+        "http://ada:s%40cr:t+x@127.0.0.1:8099/debian/": (
+            "machine http://127.0.0.1:8099/debian/ login ada password s@cr:t+x"
+        ),
+        "https://ada:pw@Mirror.example.org/cuda": (
+            "machine Mirror.example.org/cuda login ada password pw"
+        ),
+        "https://mirror.example.org/cuda": None,
+    }
+    include = str(ROLES / role / "tasks/password.yml")
+    tasks = [
+        {
+            "ansible.builtin.include_tasks": include,
+            "vars": {
+                f"__{role}_login": address,
+                f"__{role}_login_file": str(tmp_path / f"{number}.conf"),
+            },
+        }
+        for number, address in enumerate(cases)
+    ]
+    (tmp_path / "2.conf").write_text("left by a former address")
+    played(tmp_path, {"tasks": tasks})
+    for number, line in enumerate(cases.values()):
+        path = tmp_path / f"{number}.conf"
+        assert path.exists() == (line is not None)
+        if line is not None:
+            assert path.read_text("utf-8").splitlines()[1:] == [line]
+            assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_pip_reads_addresses_with_a_password_from_standard_input(tmp_path: Path) -> None:
+    """It reads its configuration more than once, and a pipe gives it once."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    options = {
+        "tensorflow_index_url": "https://ada:s%40cret@mirror.example.org/simple",
+        "tensorflow_extra_index_urls": ["https://a.example.org/x", "https://b.example.org/y"],
+        "tensorflow_proxy": "http://p:q@proxy.example.org:3128",
+        "tensorflow_ca_bundle": "", "__tensorflow_place": str(tmp_path),
+    }  # fmt: skip
+    pip = [str(tmp_path / "venv/bin/pip"), "config", "list"]
+    command = {
+        "argv": "{{ __tensorflow_with_settings + " + json.dumps(pip) + " }}",
+        "stdin": "{{ __tensorflow_settings }}",
+    }
+    tasks = [
+        {
+            "ansible.builtin.command": command,
+            "environment": "{{ __tensorflow_environment }}",
+            "register": "told",
+        },
+        {
+            "ansible.builtin.copy": {
+                "content": "{{ told.stdout }}\n{{ __tensorflow_environment }}",
+                "dest": str(tmp_path / "told"),
+            }
+        },
+    ]
+    files = [str(ROLES / "tensorflow/vars/main.yml")]
+    played(tmp_path, {"vars_files": files, "tasks": tasks}, **options)
+    told = (tmp_path / "told").read_text("utf-8")
+    assert "global.index-url='https://ada:s%40cret@mirror.example.org/simple'" in told
+    assert "global.extra-index-url='https://a.example.org/x https://b.example.org/y'" in told
+    assert "global.proxy='http://p:q@proxy.example.org:3128'" in told
+    assert "cret" not in told.splitlines()[-1], "it is in the environment as well"
