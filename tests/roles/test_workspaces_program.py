@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -1472,3 +1473,14 @@ def test_the_script_tells_none_where_there_is_no_tensorflow() -> None:
         check=True,
     )
     assert done.stdout == "GPUS none\n"
+
+
+def test_hashes_of_secrets_are_in_no_command_line() -> None:
+    """Everybody of a host reads command lines, and a short token is found by its hash (L6)."""
+    look = yaml.safe_load((FILES.parent / "tasks" / "look.yml").read_text("utf-8"))[0]
+    words = look["ansible.builtin.command"]
+    assert words["argv"] == ["/usr/bin/python3", "-", "look"]
+    assert {"__gpu_workspace_digests", "__gpu_workspace_passed"} <= set(
+        re.findall(r"\w+", words["stdin"])
+    )
+    assert look["no_log"] is True
