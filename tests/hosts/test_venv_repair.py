@@ -106,6 +106,19 @@ def end_job(host: Project, pid: str) -> None:
     host.ssh(HOST, f"kill -USR1 {pid}; tail --pid={pid} -f /dev/null; test ! -s /tmp/job")
 
 
+def test_m1_a_wheel_that_is_put_back_in_place_needs_the_index_too(host: Project) -> None:
+    """Nothing is taken out before it is there; and the failure is told in one sentence."""
+    root(host, f"{ROOT}/current/bin/python -m pip install --quiet --no-deps wrapt==1.15.0")
+    assert plan(host)[0] == {"wrapt": "1.15.0"}
+    done = apply(host, *NO_INDEX)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "was not installed: this host does not reach the package index" in done.stdout
+    assert plan(host)[0] == {"wrapt": "1.15.0"}
+    done = apply(host)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert plan(host)[0] == {}
+
+
 def test_m1_an_index_out_of_reach_leaves_what_was_there(host: Project) -> None:
     """What was there was deleted before pip began, and the message said that it was current."""
     root(host, f"rm {site(host)}/{LIBRARY}")
