@@ -221,7 +221,7 @@ def _check_plain(event: yaml.NodeEvent, opened: Sequence[_Open], loader: Any, li
     elif tag != _TEXT:
         try:
             loader.yaml_constructors[tag](loader, yaml.ScalarNode(tag, event.value))
-        except (ValueError, KeyError):
+        except (ValueError, LookupError):
             raise _OddError(
                 line, f"{event.value[:40]} ({kind})", "a value that can be read"
             ) from None
@@ -244,7 +244,7 @@ def _check_constructed(event: Any, opened: Sequence[_Open], loader: Any, line: i
         raise _OddError(line, shown, "text, in quotes")
     try:
         construct(loader, yaml.ScalarNode(tag, event.value))
-    except (ValueError, KeyError, AttributeError, yaml.YAMLError):
+    except (ValueError, LookupError, AttributeError, yaml.YAMLError):
         raise _OddError(line, shown, "a value that can be read, or text in quotes") from None
 
 

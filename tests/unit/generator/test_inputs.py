@@ -162,6 +162,7 @@ def test_links_in_a_circle_and_hidden_files_are_passed_over(tmp_path: Path) -> N
     ("text", "got"),
     [
         ("a: !!int x\n", "x (int)"),
+        ("a: !!int ''\n", " (int)"),
         ("a: 2024-13-45\n", "2024-13-45 (timestamp)"),
         ("2024-01-01: 1\n", "2024-01-01 (timestamp) as a key"),
         ("[a]: 1\n", "a list or mapping as a key"),
