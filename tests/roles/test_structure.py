@@ -26,7 +26,7 @@ KEYWORDS = {
     *("name", "when", "register", "vars", "loop", "loop_control", "until", "retries", "delay"),
     *("block", "rescue", "always", "changed_when", "failed_when", "check_mode", "environment"),
     *("no_log", "become", "become_user", "delegate_to", "run_once", "args", "diff", "tags"),
-    *("ignore_errors", "throttle", "notify", "async", "poll"),
+    *("ignore_errors", "throttle", "notify", "async", "poll", "timeout"),
 }
 COMMANDS = {
     "ansible.builtin.command",
