@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from provision import mirrors
 from provision.catalog import Archive, PlatformRow
@@ -478,6 +479,26 @@ def _compile(
         got=words,
         hint="is the index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
     )
+
+
+def plain_indexes(environment: Mapping[str, str] | None = None) -> list[str]:
+    """A warning for each index of wheels, of uv's settings, that anybody on the way can answer.
+
+    The hashes that it gives are believed as they come. Nothing of an address but its host is told,
+    for it may carry a password.
+    """
+    environment = os.environ if environment is None else environment
+    words = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+    found = []
+    for word in words:
+        for url in re.split(r"[\s,]+", environment.get(word, "")):
+            parts = urlsplit(re.sub(r"^[\w-]+=", "", url))  # an index may have a name
+            if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+                found.append(
+                    f"{word} names {parts.hostname} over plain HTTP: whoever is in between chooses "
+                    "the wheels whose hashes are locked; an https:// address prevents that"
+                )
+    return found
 
 
 def _uv() -> str:

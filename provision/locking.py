@@ -182,7 +182,7 @@ def _made(
         made,
         (*advice.assumed(facts, fleet), *notes),
         (*gone, *dict.fromkeys(lost)),
-        warnings=tuple(advice.warnings(facts, chosen, texts)),
+        warnings=(*indices.plain_indexes(), *advice.warnings(facts, chosen, texts)),
     )
 
 

@@ -435,3 +435,23 @@ def test_the_cache_is_where_xdg_says(tmp_path: Path) -> None:
     assert indices.cache_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "provision"
     assert indices.cache_directory({}) == Path.home() / ".cache" / "provision"
     assert indices.cache_directory({"XDG_CACHE_HOME": "relative"}).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("environment", "hosts"),
+    [
+        ({"UV_DEFAULT_INDEX": "http://ada:s3cret@pypi.test/simple"}, ["pypi.test"]),
+        ({"UV_INDEX": "lab=http://a.test/x https://b.test/y http://c.test"}, ["a.test", "c.test"]),
+        ({"UV_FIND_LINKS": "/srv/wheels,http://w.test"}, ["w.test"]),
+        ({"UV_INDEX_URL": "https://pypi.test/simple"}, []),
+        ({"UV_INDEX_URL": "http://127.0.0.1:3141/root/pypi"}, []),
+        ({}, []),
+    ],
+)
+def test_an_index_of_wheels_over_plain_http_is_warned_of(
+    environment: dict[str, str], hosts: list[str]
+) -> None:
+    """Its hashes were locked without a word."""
+    said = indices.plain_indexes(environment)
+    assert [text.split(" names ")[1].split(" ")[0] for text in said] == hosts
+    assert "s3cret" not in "".join(said)
