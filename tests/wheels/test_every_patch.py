@@ -34,6 +34,7 @@ UV = Path(sys.executable).parent / "uv"
 CACHE = indices.cache_directory() / "patches"
 CUDA_WHEELS = re.compile(r"(nvidia-|tensorrt)")
 FIT = """
+import importlib.metadata
 import json
 import numpy
 import tensorflow as tf
@@ -49,7 +50,7 @@ loss = model.fit(x, y, batch_size=32, epochs=8, verbose=0).history["loss"]
 build = tf.sysconfig.get_build_info()
 print(json.dumps({
     "tensorflow": tf.__version__,
-    "keras": tf.keras.__version__,
+    "keras": importlib.metadata.version("keras"),
     "numpy": numpy.__version__,
     "protobuf": protobuf.__version__,
     "loss": [float(loss[0]), float(loss[-1])],
