@@ -356,7 +356,8 @@ class ActionModule(ActionBase):
                     "to become root, or set ansible_user to one who has it"
                 ),
             }
-        user = str(self._connection.get_option("remote_user") or "")
+        # Not every connection knows a remote user: `local` has none.
+        user = str(self._get_remote_user() or "")
         terminal = wants_terminal(result.get("stdout", "") + result.get("stderr", ""), user)
         # Without pipelining Ansible asks ssh for a terminal, and the module comes through.
         if terminal is not None and self._connection.get_option("pipelining"):
