@@ -26,7 +26,10 @@ ROOT = "/opt/tensorflow"
 LIBRARY = "h5py/defs.cpython-39-x86_64-linux-gnu.so"
 NO_INDEX = ("-e", "tensorflow_index_url=http://127.0.0.1:9/simple")
 # Uses numpy's libraries from the environment until somebody ends it, and imports once more then.
-JOB = "import numpy, signal, sys; signal.sigwait([signal.SIGUSR1]); import numpy.ma.extras"
+JOB = (
+    "import numpy, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); "
+    "open('/tmp/ready', 'w').close(); signal.sigwait([signal.SIGUSR1]); import numpy.ma.extras"
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +95,11 @@ def wait_for_pip(host: Project, run: subprocess.Popen[str]) -> None:
 
 def begin_job(host: Project) -> str:
     """The process id of somebody's program."""
-    command = f"nohup {ROOT}/current/bin/python -c {shlex.quote(JOB)} >/tmp/job 2>&1 & echo $!"
-    pid = host.ssh(HOST, command).strip()
+    python = f"setsid {ROOT}/current/bin/python -c {shlex.quote(JOB)} </dev/null >/tmp/job 2>&1"
+    pid = host.ssh(HOST, f"rm -f /tmp/ready; {python} & echo $!").strip()
     deadline = time.monotonic() + 60
-    while "numpy" not in root(host, f"cat /proc/{pid}/maps"):
-        assert time.monotonic() < deadline
+    while not host.ssh(HOST, "ls /tmp/ready 2>/dev/null || true").strip():
+        assert time.monotonic() < deadline, host.ssh(HOST, "cat /tmp/job")
         time.sleep(0.2)
     return pid
 

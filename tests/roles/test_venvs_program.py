@@ -192,6 +192,16 @@ def test_the_use_of_one_behind_a_link_is_seen(root: Path) -> None:
     assert f"pid {os.getpid()} " in said.stdout
 
 
+def test_where_the_kernel_does_not_tell_the_command_line_does(root: Path) -> None:
+    """Root of a container may not read another one's maps."""
+    venv = make(root / NAME)
+    (root / "current").symlink_to(NAME)
+    for line in (f"{root}/current/bin/python3\0x", f"/usr/bin/python3\0{venv}/bin/f2py\0"):
+        assert f"{venv}/bin/" in venvs.started(line.encode())
+    assert venvs.started(b"") == []
+    assert venvs.started(b"python3\0bin/x") == []
+
+
 MORE = {
     "a wheel": lambda venv: wheel(venv / SITE, "pandas-2.0.3", {"pandas/__init__.py": b"y\n"}),
     "a module": lambda venv: write(venv / SITE / "mine.py"),

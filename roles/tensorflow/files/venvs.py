@@ -72,10 +72,10 @@ def content(path):
     """A file's bytes; None of what is none: a fifo that somebody made would never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as stream:
+            return stream.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as stream:
-        return stream.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
 
 
 def sites(venv):
@@ -287,22 +287,30 @@ def led(venv, site, name):
 
 
 def using(*venvs):
-    """["pid 77 (python)"] of processes that have files of these environments open as code."""
+    """["pid 77 (python)"] of processes that have files of these environments open as code.
+
+    In a container root may not be allowed to ask that of others: there their command line tells.
+    """
     places = [os.path.realpath(venv) + "/" for venv in venvs]
     found = []
     for pid in listed("/proc"):
         if not pid.isdigit() or int(pid) == os.getpid():
             continue
-        try:
-            with open("/proc/{0}/maps".format(pid), "rb") as stream:
-                text = stream.read().decode("utf-8", "replace")
-            with open("/proc/{0}/comm".format(pid), "rb") as stream:
-                name = stream.read().decode("utf-8", "replace").strip()
-        except OSError:
-            continue  # it has ended, or is the kernel's
+        maps = content("/proc/{0}/maps".format(pid))
+        if maps is None:
+            text = "\n".join(started(content("/proc/{0}/cmdline".format(pid)) or b""))
+        else:
+            text = maps.decode("utf-8", "replace")
         if any(place in text for place in places):
-            found.append("pid {0} ({1})".format(pid, name))
+            name = (content("/proc/{0}/comm".format(pid)) or b"").decode("utf-8", "replace")
+            found.append("pid {0} ({1})".format(pid, name.strip()))
     return found
+
+
+def started(line):
+    """Where the program of a command line, or the script that it runs, really lies."""
+    words = [os.fsdecode(word) for word in line.split(b"\0")[:2]]
+    return [os.path.realpath(os.path.dirname(word)) + "/" for word in words if word[:1] == "/"]
 
 
 def look(root, name, interpreter):

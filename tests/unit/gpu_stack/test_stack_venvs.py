@@ -253,6 +253,26 @@ def test_what_disturbs_nobody_asks_nobody(host: Host, damage: Callable[[Host], N
     assert host.plan()["blockers"] == []
 
 
+@pytest.mark.parametrize("line", ["{}/bin/python\0t.py", "/usr/bin/python3.9\0{}/bin/train\0x"])
+@pytest.mark.parametrize("way", [VENV, "/opt/tensorflow/current"])
+def test_where_the_kernel_does_not_tell_the_command_line_does(
+    host: Host, monkeypatch: pytest.MonkeyPatch, line: str, way: str
+) -> None:
+    """Root of a container may not read another one's maps."""
+    from gpu_stack.context import Context
+
+    job(host)
+    real = Context.read
+    hidden = lambda self, path: None if path.endswith("/maps") else real(self, path)  # noqa: E731
+    monkeypatch.setattr(Context, "read", hidden)
+    broken(host)
+    assert host.plan()["blockers"] == []
+    host.write("/proc/77/cmdline", line.format(way))
+    assert [one["id"] for one in host.plan()["blockers"]] == ["venv-in-use"]
+    host.write("/proc/77/cmdline", line.format("/opt/tensorflow/mine"))
+    assert host.plan()["blockers"] == []
+
+
 # what people put into it
 
 

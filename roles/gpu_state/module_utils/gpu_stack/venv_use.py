@@ -69,18 +69,29 @@ def _kind(row, seen, options):
 
 
 def using(context, places):
-    """{name: [{pid, user, command}]} of processes that have files below these open as code."""
+    """{name: [{pid, user, command}]} of processes that have files below these open as code.
+
+    In a container root may not be allowed to ask that of others: there their command line tells.
+    """
     from . import preflight
 
     found = {}
     for path in context.glob("/proc/[0-9]*/maps") if places else []:
-        text = context.read(path) or ""
+        text = context.read(path)
+        if text is None:
+            text = _started(context, context.read(path[: -len("maps")] + "cmdline") or "")
         for name in sorted(places):
             if places[name].rstrip("/") + "/" in text:
                 pid = path.split("/")[2]
                 comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
                 found.setdefault(name, []).append(preflight._process(context, pid, comm))
     return found
+
+
+def _started(context, line):
+    """Where the program of a command line, and the script that it runs, really lie."""
+    words = [word.rpartition("/")[0] for word in line.split("\0")[:2] if word.startswith("/")]
+    return "\n".join("{0}/".format(context.resolve(word or "/")) for word in words)
 
 
 def added(context, venv):
