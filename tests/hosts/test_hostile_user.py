@@ -22,18 +22,19 @@ HOST = "hostile1"
 HERE = Path(__file__).parent
 TAGS = "nvidia_driver,cudnn,gpu_env"
 SECRET = "geheim-4711-become"  # noqa: S105  of this test alone
-PLACE = "/home/mallory/place"
+HOME = "/home/mallory"
+PLACE = HOME + "/place"
 MANIFEST = "/var/lib/hostile-manifest.json"
 DAMAGE = (
     "sudo rm -f /etc/profile.d/provision-gpu.sh /opt/nvidia/cudnn/current/include/cudnn.h"
     " && sudo dpkg --remove --force-all nvidia-smi >/dev/null 2>&1"
 )
 SETUID = "sudo find / -xdev -user root -perm /6000 -type f 2>/dev/null | sort"
-OF_ROOT = "sudo find /home/mallory -user root 2>/dev/null | sort"
+OF_ROOT = f"sudo find {HOME} -user root 2>/dev/null | sort"
 # Named after the moment: backups, receipts, pip's and Ansible's directories.
 NOISE = re.compile(r"\d+")
 # The user's own, and what is not a run's.
-OTHERS = ("/home/mallory", MANIFEST, "/root/.ansible", "/etc/ld.so.cache", "/usr/lib/python3")
+OTHERS = (HOME, MANIFEST, "/root/.ansible", "/etc/ld.so.cache", "/usr/lib/python3")
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +85,8 @@ def prepare(host: Project) -> None:
 def test_nothing_that_a_user_does_changes_what_a_run_does(host: Project) -> None:
     prepare(host)
     # Its lines are there before: an undisturbed run would write them, and a disturbed one not.
-    host.ssh(HOST, "sudo -u mallory rm -f /home/mallory/.bashrc")
-    host.ssh(HOST, "sudo -u mallory mkfifo /home/mallory/.bashrc")
+    host.ssh(HOST, f"sudo -u mallory rm -f {HOME}/.bashrc")
+    host.ssh(HOST, f"sudo -u mallory mkfifo {HOME}/.bashrc")
     calm = repair(host)
     assert any("provision-gpu.sh" in line for line in calm)
     setuid, of_root = host.ssh(HOST, SETUID), host.ssh(HOST, OF_ROOT)
