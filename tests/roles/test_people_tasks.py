@@ -36,7 +36,7 @@ def ask(
     python = folder / "bin" / "python3"
     python.parent.mkdir()
     python.write_text(
-        f"#!/bin/sh\ncat > {folder}/program\necho \"$2\" > {folder}/asked\n"
+        f"#!/bin/sh\ncat > {folder}/program\necho \"$3\" > {folder}/asked\n"
         f'n=$(cat {folder}/n 2>/dev/null || echo 0); [ -e {folder}/answer$((n + 1)) ]'
         f" && echo $((n + 1)) > {folder}/n\ncat {folder}/answer$n\n",
         "utf-8",
@@ -45,7 +45,6 @@ def ask(
     play = {
         "hosts": "localhost",
         "gather_facts": False,
-        "environment": {"PATH": f"{python.parent}:{os.environ['PATH']}"},
         "vars": {"nvidia_driver_announce": "", "__nvidia_driver_before": before} | options,
         "tasks": [
             {
@@ -53,7 +52,8 @@ def ask(
                     "name": "nvidia_driver",
                     "tasks_from": "people.yml",
                     "rolespec_validate": False,
-                }
+                },
+                "vars": {"__nvidia_driver_python": str(python)},
             },
             {"ansible.builtin.debug": {"msg": "GOES ON"}},
         ],

@@ -28,6 +28,8 @@ KEYWORDS = {
     *("no_log", "become", "become_user", "delegate_to", "run_once", "args", "diff", "tags"),
     *("ignore_errors", "throttle", "notify", "async", "poll", "timeout"),
 }
+# Fewer made a flat crowd of files that are included once; a contents page names what a role does.
+MOST_TASKS = 25
 COMMANDS = {
     "ansible.builtin.command",
     "ansible.builtin.shell",
@@ -94,9 +96,9 @@ def words(role: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=label)
-def test_a_file_holds_at_most_a_dozen_tasks_and_only_builtin_modules(path: Path) -> None:
+def test_a_file_holds_few_tasks_and_only_builtin_modules(path: Path) -> None:
     found = list(tasks(load(path)))
-    assert sum("block" not in task for task in found) <= 12
+    assert sum("block" not in task for task in found) <= MOST_TASKS
     for task in found:
         name = module(task)
         assert name is None or name.startswith("ansible.builtin."), task["name"]

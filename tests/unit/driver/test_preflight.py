@@ -86,6 +86,7 @@ OTHER = {"run": "a1", "who": "ada", "host": "ctrl1", "pid": 4711, "started": "20
 CHANGES = [
     change("nvidia_driver", "libcuda1", None, "470.256.02-2", "missing"),
     change("cuda", "libcudart11.0", None, "11.2", "missing"),
+    change("cudnn", "cudnn", None, "8.1.0.77 for CUDA 11.2", "missing"),
     change("tensorflow", "venv", None, "2.9.3", "missing"),
     change("gpu_env", "~ada/.bashrc", None, "as wished", "it was asked for"),
     change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
@@ -100,6 +101,9 @@ PEOPLE = {"options": {"gpu_workspaces": [ADA]}, "gpus": [{"device": "0x20b0"}] *
 SHELL = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
 AT_A_LOADED_DRIVER = {"preflight.users": [SHELL], "state.nvidia_driver.loaded": "460.91.03"}
 JOB = {"pid": 4711, "user": "ada", "command": "python train.py"}
+
+
+WITH_CUDNN = {**ROW, "cudnn": {"version": "8.1.0.77", "cuda": "11.2", "sha256": "0" * 64}}
 
 
 def held(version: str) -> dict[str, Any]:
@@ -229,6 +233,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"preflight.usr_local_cuda": {"path": "/usr/local/cuda-10.1", "named_in": []}},
     ),
     "conda": ({"preflight.conda": ["/root/.bashrc"]}, {"preflight.conda": []}),
+    "cudnn-archive": (
+        {"options": {"cudnn_archive_absent": "/srv/cudnn.tgz"}, "row": WITH_CUDNN},
+        {"options": {"cudnn_archive_absent": ""}, "row": WITH_CUDNN},
+    ),
     "sshd-pam": ({"preflight.sshd_without_pam": "/x"}, {"preflight.sshd_without_pam": None}),
     "trusted-gpg": ({"preflight.trusted_gpg": True}, {"preflight.trusted_gpg": False}),
     "system-tensorflow": (

@@ -452,5 +452,9 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
      b"hosts: {a: {platform: 12, system: x, gpus: []}}\n"],
 )  # fmt: skip
 def test_what_is_not_that_file_is_refused(data: bytes) -> None:
-    with pytest.raises(InputError, match="not what `provision discover` writes"):
+    with pytest.raises(
+        InputError, match=r"not (what `provision discover` writes|YAML|UTF-8 text)"
+    ) as caught:
         discover.parse(data, where="discovered.yml")
+    assert caught.value.where.startswith("discovered.yml")
+    assert caught.value.hint == "remove it, then `provision discover`"

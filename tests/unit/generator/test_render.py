@@ -143,7 +143,7 @@ def test_repairs_reach_their_role() -> None:
     handed = {name for task in applied if "loop" not in task for name in task.get("vars", {})}
     repairs = {o.name for role in ROLES for o in role.options if o.repair}
     # The door's role may not read the workspaces' variables: the playbook hands them over.
-    door = {"gpu_front_door_people", "gpu_front_door_upstream"}
+    door = {"gpu_front_door_people"}
     assert handed == repairs | door | {"tensorflow_beside"}
 
 
