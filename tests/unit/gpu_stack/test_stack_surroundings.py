@@ -63,12 +63,12 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
 
 def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
     """The look asked for root's and the caller's alone; the others' `python` was hidden."""
-    users = "ada:x:1000:1000::/home/ada:/bin/bash\nweb:x:33:33::/var/www:/bin/bash\n"
-    users += "off:x:1001:1001::/home/off:/usr/sbin/nologin\n"
+    users = "ada:x:1000:1000::/home/alice:/bin/bash\nweb:x:33:33::/var/www:/bin/bash\n"
+    users += "off:x:1001:1001::/home/user:/usr/sbin/nologin\n"
     rc = "# >>> conda initialize >>>\n"
-    files = {"/etc/passwd": users, "/home/ada/.bashrc": rc, "/var/www/.bashrc": rc}
-    context = tree(tmp_path, {**files, "/home/off/.bashrc": rc})
-    assert preflight.conda(context) == ["/home/ada/.bashrc"]
+    files = {"/etc/passwd": users, "/home/alice/.bashrc": rc, "/var/www/.bashrc": rc}
+    context = tree(tmp_path, {**files, "/home/user/.bashrc": rc})
+    assert preflight.conda(context) == ["/home/alice/.bashrc"]
 
 
 def test_the_doctor_tells_them_though_nothing_is_broken() -> None:
@@ -77,7 +77,7 @@ def test_the_doctor_tells_them_though_nothing_is_broken() -> None:
         "sshd_without_pam": "/etc/ssh/sshd_config",
         "trusted_gpg": True,
         "system_tensorflow": ["2.9.1 in /usr/local/lib/python3.9/dist-packages"],
-        "conda": ["/home/ada/.bashrc"],
+        "conda": ["/home/alice/.bashrc"],
     }
     notes = doctor.notes({"preflight": around})
     assert len(notes) == len(around)

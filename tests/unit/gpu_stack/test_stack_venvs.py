@@ -36,19 +36,19 @@ def loosen(path: str) -> Callable[[Host], None]:
 
 
 def relink(host: Host) -> None:
-    host.write("/home/ada/bin/python3.9", made.ELF)
-    host.link(VENV + "/bin/python3", "/home/ada/bin/python3.9")
+    host.write("/home/alice/bin/python3.9", made.ELF)
+    host.link(VENV + "/bin/python3", "/home/alice/bin/python3.9")
 
 
 def all_relinked(host: Host) -> None:
-    host.write("/home/ada/bin/python3.9", made.ELF)
-    host.link(VENV + "/bin/python", "/home/ada/bin/python3.9")
+    host.write("/home/alice/bin/python3.9", made.ELF)
+    host.link(VENV + "/bin/python", "/home/alice/bin/python3.9")
 
 
 def added_path(host: Host) -> None:
-    host.write("/home/ada/lib/mine.py", "")
-    host.path("/home/ada").chmod(0o777)
-    host.write(SITE + "/ada.pth", "/home/ada/lib\n")
+    host.write("/home/alice/lib/mine.py", "")
+    host.path("/home/alice").chmod(0o777)
+    host.write(SITE + "/ada.pth", "/home/alice/lib\n")
 
 
 SHORT = "lib/python3.9/site-packages"
@@ -60,19 +60,19 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str]]]] = [
     ("lib", loosen(VENV + "/lib"), [("lib", "writable for all")]),
     ("itself", loosen(VENV), [(".", "writable for all")]),
     ("its settings", loosen(VENV + "/pyvenv.cfg"), [("pyvenv.cfg", "writable for all")]),
-    ("python3 elsewhere", relink, [("bin/python3", "leads to /home/ada/bin/python3.9")]),
+    ("python3 elsewhere", relink, [("bin/python3", "leads to /home/alice/bin/python3.9")]),
     (
         "python elsewhere, of the right name",
         all_relinked,
         [
-            ("bin/python", "leads to /home/ada/bin/python3.9"),
-            ("bin/python3", "leads to /home/ada/bin/python3.9"),
+            ("bin/python", "leads to /home/alice/bin/python3.9"),
+            ("bin/python3", "leads to /home/alice/bin/python3.9"),
         ],
     ),
     (
         "a path into somebody's home",
         added_path,
-        [(SHORT + "/ada.pth", "leads to others: /home/ada is writable for all")],
+        [(SHORT + "/ada.pth", "leads to others: /home/alice is writable for all")],
     ),
 ]
 
