@@ -266,14 +266,18 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     prove = yaml.safe_load((root / "provision/verify/prove.yml").read_text(encoding="utf-8"))
     (row,) = {task["vars"]["__verify_row"] for task in prove if "__verify_row" in str(task)}
     switch = yaml.safe_load((root / "roles/tensorflow/tasks/switch.yml").read_text("utf-8"))
-    (old,) = [task["loop"] for task in switch if "loop" in task]
+    (staying,) = [
+        task["ansible.builtin.command"]["argv"]
+        for task in switch
+        if task["name"] == "switch | Remove the other venvs"
+    ]
     kept = applied["Apply | Bring tensorflow to its lock"]["vars"]["tensorflow_beside"]
     repairs = {"tensorflow": {"tensorflow_reinstall_beside": ["2.14.1-eeeeeeee"]}}
     cases = [([other], repairs), ([other], {}), ([], {})]
     tasks: list[dict[str, Any]] = []
     for number, (beside, repaired) in enumerate(cases):
         content = {name: value for name, value in loop["vars"].items() if beside}
-        content |= {"row": row, "old": old}
+        content |= {"row": row, "staying": staying}
         tasks.append(
             {
                 "ansible.builtin.copy": {
@@ -288,13 +292,8 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
                     "gpu_lock": {"stacks": {"s": {"a": 1}, "o": {"tensorflow": tensorflow}}},
                     "tensorflow_root": "/opt/tensorflow",
                     "tensorflow_beside": kept,
-                    "__tensorflow_venv": "/opt/tensorflow/2.9.3-a0c523be",
-                    "__tensorflow_look_venvs": {
-                        "files": [
-                            {"path": f"/opt/tensorflow/{name}/.provision.json"}
-                            for name in ("2.9.3-a0c523be", "2.14.1-eeeeeeee", "2.8.0-00000000")
-                        ]
-                    },
+                    "__tensorflow_venvs": ["venvs.py"],
+                    "__tensorflow_name": "2.9.3-a0c523be",
                 },
             }
         )
@@ -310,6 +309,7 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     assert (first["tensorflow_reinstall"], second["tensorflow_reinstall"]) == (True, False)
     assert first["row"] == {"a": 1, "beside": [tensorflow]}
     assert third["row"] == {"a": 1}
-    assert first["old"] == ["/opt/tensorflow/2.8.0-00000000"]
-    both = ["/opt/tensorflow/2.14.1-eeeeeeee", "/opt/tensorflow/2.8.0-00000000"]
-    assert sorted(third["old"]) == both  # `difference` has no order
+    # All that the program removes are the environments that are not named to it.
+    remove = ["venvs.py", "remove", "/opt/tensorflow", "2.9.3-a0c523be"]
+    assert first["staying"] == [*remove, "2.14.1-eeeeeeee"]
+    assert third["staying"] == remove

@@ -31,6 +31,8 @@ def start(*arguments: str, code: str = "", **settings: str) -> subprocess.Popen[
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A shell starts what it runs behind (`make test &`) with Ctrl-C ignored, and so would we.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
