@@ -269,6 +269,15 @@ def test_a_process_that_uses_a_file_of_it_is_waited_for_by_nobody(host: Host) ->
     assert message.startswith("pid 77 of None uses TensorFlow, wished away: python train.py")
 
 
+def test_where_maps_cant_be_read_the_command_line_tells_of_a_program(host: Host) -> None:
+    """Root of a container without CAP_SYS_PTRACE reads no other user's /proc/PID/maps."""
+    host.path("/proc/77/maps").mkdir(parents=True)
+    host.write("/proc/77/comm", "python\n")
+    host.write("/proc/77/cmdline", f"{VENV}/bin/python\0train.py\0")
+    ((id_, _message),) = ids(host, NO_TENSORFLOW)
+    assert id_ == "in-use"
+
+
 def test_preflight_sees_a_removal_as_work_that_installs_nothing() -> None:
     """No room, no headers and no key are asked for, and somebody else's run is."""
     changes = [{"component": "cuda", "item": "x"}, {"component": "cudnn", "item": "y"}]

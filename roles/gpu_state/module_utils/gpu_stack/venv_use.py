@@ -79,7 +79,7 @@ def using(context, places):
     for path in context.glob("/proc/[0-9]*/maps") if places else []:
         text = context.read(path)
         if text is None:
-            text = _started(context, context.read(path[: -len("maps")] + "cmdline") or "")
+            text = started(context, context.read(path[: -len("maps")] + "cmdline") or "")
         for name in sorted(places):
             if places[name].rstrip("/") + "/" in text:
                 pid = path.split("/")[2]
@@ -88,7 +88,7 @@ def using(context, places):
     return found
 
 
-def _started(context, line):
+def started(context, line):
     """Where the program of a command line, and the script that it runs, really lie."""
     words = [word.rpartition("/")[0] for word in line.split("\0")[:2] if word.startswith("/")]
     return "\n".join("{0}/".format(context.resolve(word or "/")) for word in words)
