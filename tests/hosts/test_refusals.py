@@ -156,12 +156,23 @@ def test_an_archive_that_would_leave_its_place_is_refused(refused: Project, name
         ("short", "it is cut short after 3000000 bytes: download it again"),
         ("page", "is a web page (36 bytes), not an archive"),
         ("dotdot", "it is another archive, or was changed on its way"),
-        ("absent", "the machine that runs Ansible has no such file"),
     ],
 )
 def test_an_archive_with_another_hash_is_refused(refused: Project, name: str, said: str) -> None:
     path = refused.path / "files" / f"{name}.tgz"
     refuse(refused, "--tags", "cudnn", "-e", f"cudnn_controller_file={path}", said=said)
+
+
+def test_an_archive_that_the_controller_does_not_have_is_said_before_anything_is_begun(
+    refused: Project,
+) -> None:
+    path = refused.path / "files" / "absent.tgz"
+    arguments = ("--tags", "cudnn", "-e", f"cudnn_controller_file={path}")
+    said = "the machine that runs Ansible has no such file"
+    found = refuse(refused, *arguments, said=said, status="blocked")
+    (blocker,) = found["blockers"]
+    assert "cuDNN 8.5.0.96 for CUDA 11.2" in blocker["hint"]
+    assert "SHA-256" in blocker["hint"]
 
 
 def test_an_archive_that_cannot_be_fetched_is_refused(refused: Project) -> None:
