@@ -155,7 +155,7 @@ def _read_fleet(
         # A folder may have a comma in its name; what is no file is a list of hosts.
         if source and Path(source).exists():  # "" would be the current directory
             paths.append(Path(source))
-            where.append(_absolute(source))
+            where.append(_located(source))
         elif "," in source:
             where.append(source)
         else:
@@ -187,9 +187,12 @@ def _read_fleet(
     return fleet
 
 
-def _absolute(source: str) -> str:
-    """The path without its links resolved: Ansible reads group_vars beside the link."""
-    return os.path.abspath(source)
+def _located(source: str) -> str:
+    """An inventory as Ansible gets it from another folder: a path made absolute, or a host list.
+
+    Links stay: Ansible reads group_vars beside the link.
+    """
+    return os.path.abspath(source) if Path(source).exists() else source
 
 
 def _read_discovered(project: Path) -> dict[str, discover.Seen]:
@@ -261,10 +264,7 @@ def _read_twin(
             expected=", ".join(list(fleet.hosts)[:3]),
             hint=inventory.did_you_mean(host, list(fleet.hosts)),
         )
-    where = [
-        _absolute(source) if Path(source).exists() else source
-        for source in sources or [str(project / "lab")]
-    ]
+    where = [_located(source) for source in sources or [str(project / "lab")]]
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
