@@ -810,29 +810,29 @@ def tensorboard_answers(seen: Seen) -> Verdict:
 
 @check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
 def workspaces_list_gpus(seen: Seen) -> Verdict:
-    people = [one["name"] for one in seen.options["gpu_workspaces"] if one["gpus"] != "none"]
-    others = [one["name"] for one in seen.options["gpu_workspaces"] if one["gpus"] == "none"]
+    people = sorted(one["name"] for one in seen.options["gpu_workspaces"])
+    promised = any(one["gpus"] != "none" for one in seen.options["gpu_workspaces"])
     handed = seen.probe.get("handed")
-    if not people and not handed:
+    if not promised and not handed:
         return not_applicable("nobody's workspace has GPUs")
     if handed is None:
         return not_applicable("docker answers root alone, and the verify play asks it")
     if "error" in handed:
         hint = "`sudo gpu-workspace gpus` on the host asks the containers again"
         return failed(f"the containers could not be asked: {handed['error']}", hint)
-    unknown: dict[str, Any] = {"gpus": [], "wrong": "it was not asked"}
-    answers = {name: handed["people"].get(name, unknown) for name in people + others}
-    wrong = [f"{name}: {answers[name]['wrong']}" for name in answers if answers[name]["wrong"]]
+    unknown: dict[str, Any] = {"wrong": "it was not asked"}
+    answers = {name: handed["people"].get(name, unknown) for name in people}
+    wrong = [f"{name}: {answers[name]['wrong']}" for name in people if answers[name]["wrong"]]
     wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
     if wrong:
         hint = (
             "`docker exec gpu-workspace-NAME nvidia-smi -L` asks it again; nvidia-smi on the host"
         )
         return failed(some_of(wrong), f"{hint} must list them too", "; ".join(wrong))
-    told = ", ".join(f"{name} {len(answers[name]['gpus'])}" for name in sorted(answers))
+    listed = ", ".join(f"{name} {len(answers[name]['gpus'])}" for name in people)
     count = handed["tensorflow"]["gpus"]
     more = "the image has no TensorFlow" if count is None else f"TensorFlow {count}"
-    return passed(f"nvidia-smi: {told}; {more}" + (" (simulated)" if seen.simulated else ""))
+    return passed(f"nvidia-smi: {listed}; {more}" + (" (simulated)" if seen.simulated else ""))
 
 
 @check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)

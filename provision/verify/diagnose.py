@@ -230,12 +230,12 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
 def memory_taken(found: Mapping[str, Any]) -> bool:
     """Did it end for want of GPU memory, which others use? That is no fault of the stack."""
     words = r"OUT_OF_MEMORY|ResourceExhausted|out of memory"
-    return bool(re.search(words, f"{found.get('error', '')}\n{found['log']}"))
+    return bool(re.search(words, f"{found.get('error')}\n{found['log']}"))
 
 
 def tensorflow_computes(found: Mapping[str, Any]) -> Diagnosis:
     """Why TensorFlow, which lists its GPUs, could not compute on them."""
-    said = f"{found.get('error', '')}\n{found['log']}"
+    said = f"{found.get('error')}\n{found['log']}"
     no_code = r"INVALID_PTX|NO_BINARY_FOR_GPU|no kernel image|PTX version"
     if re.search(no_code, said):
         return Diagnosis(

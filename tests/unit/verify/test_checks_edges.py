@@ -520,3 +520,21 @@ def test_without_pam_what_ssh_gives_is_not_judged_and_said() -> None:
     # Another CUDA that ssh does find is wrong all the same.
     other = without_pam({**gone, "nvcc/ssh": said("release 12.4, V12.4.1\n")}, False)
     assert BY_ID["cuda.nvcc_ssh"](other).result == "failed"
+
+
+def test_no_gpu_anywhere_is_not_passed_as_having_computed() -> None:
+    none = {"nvidia_smi_list": said(""), "tensorflow/gpus/gpus": []}
+    seen = host(none | {"tensorflow/computes/devices": {}})
+    assert detail("tensorflow.computes", seen) == (
+        "not_applicable: TensorFlow does not list the GPUs that the driver shows"
+    )
+
+
+def test_every_gpu_that_computes_wrongly_is_named_in_order() -> None:
+    devices = {
+        f"/device:GPU:{n}": {"on": f"/job:localhost/device:GPU:{n}", "error": 1.5} for n in (1, 0)
+    }
+    assert diagnosis("tensorflow.computes", host({"tensorflow/computes/devices": devices})) == (
+        "/device:GPU:0 gave a wrong answer (off by 1.5); "
+        "/device:GPU:1 gave a wrong answer (off by 1.5)"
+    )

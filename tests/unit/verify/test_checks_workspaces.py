@@ -257,7 +257,29 @@ def test_what_docker_was_not_asked_is_not_passed() -> None:
     """testinfra alone asks as the ordinary user, and docker answers root."""
     data = check_states.shared()
     del data["probe"]["handed"]
-    assert verdicts(data)[GPUS].result == "not_applicable"
+    verdict = verdicts(data)[GPUS]
+    assert verdict.result == "not_applicable"
+    assert verdict.detail == "docker answers root alone, and the verify play asks it"
+
+
+def test_gpus_of_workspaces_are_listed_by_name() -> None:
+    data = check_states.shared()
+    data["options"]["gpu_workspaces"].reverse()
+    data["probe"]["handed"]["people"] = dict(reversed(data["probe"]["handed"]["people"].items()))
+    assert verdicts(data)[GPUS].detail == "nvidia-smi: ada 1, bob 0; TensorFlow 1"
+
+
+def test_gpus_of_workspaces_on_a_simulated_host_say_so() -> None:
+    data = check_states.shared()
+    data["probe"]["simulated_gpu"] = True
+    assert verdicts(data)[GPUS].detail.endswith("TensorFlow 1 (simulated)")
+
+
+def test_every_workspace_with_wrong_gpus_is_named() -> None:
+    data = check_states.shared()
+    people = data["probe"]["handed"]["people"]
+    people["ada"]["wrong"], people["bob"]["wrong"] = "it lists none", "it lists one too many"
+    assert verdicts(data)[GPUS].detail == "ada: it lists none; bob: it lists one too many"
 
 
 def test_an_image_without_tensorflow_is_said() -> None:

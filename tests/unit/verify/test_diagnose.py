@@ -199,3 +199,22 @@ def test_a_diagnosis_is_not_changed_by_who_reads_it() -> None:
 )
 def test_the_last_line_that_holds_something(output: str, line: str) -> None:
     assert diagnose.last_line(output) == line
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["CUDA_ERROR_INVALID_PTX", "NO_BINARY_FOR_GPU", "no kernel image is available", "PTX version"],
+)
+@pytest.mark.parametrize("place", ["error", "log"])
+def test_each_wording_of_missing_machine_code_is_known(words: str, place: str) -> None:
+    answer = {"error": "InternalError", "log": ""} | {place: words}
+    assert diagnose.tensorflow_computes(answer).message.endswith("it has no code for it")
+
+
+@pytest.mark.parametrize(
+    "words", ["CUDA_ERROR_OUT_OF_MEMORY", "ResourceExhausted", "out of memory"]
+)
+@pytest.mark.parametrize("place", ["error", "log"])
+def test_each_wording_of_taken_memory_is_known(words: str, place: str) -> None:
+    assert diagnose.memory_taken({"error": "InternalError", "log": ""} | {place: words})
+    assert not diagnose.memory_taken({"error": "InternalError", "log": ""})
