@@ -36,7 +36,7 @@ NOT_ON_A_LAB_HOST = {
     *("nvidia_container_toolkit.packages", "nvidia_container_toolkit.docker"),
     "nvidia_container_toolkit.cdi",
     *("gpu_workspace.runs", "gpu_workspace.jupyter", "gpu_workspace.ssh"),
-    "gpu_workspace.limits",
+    *("gpu_workspace.tensorboard", "gpu_workspace.gpus", "gpu_workspace.limits"),
     *("gpu_front_door.answers", "gpu_front_door.page", "gpu_front_door.strangers"),
 }
 AWAY = "/var/tmp/away/"
