@@ -16,6 +16,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,8 @@ CUDNN_KEYS = ("version", "cuda", "sha256")
 _TENSORFLOW = re.compile(
     r"^(tensorflow|tf-nightly|intel-tensorflow)(-(cpu|gpu|intel|rocm|macos))?$"
 )
+# Seconds for ansible-inventory: a dynamic inventory asks a cloud, and a person types a password.
+_PATIENCE = 300
 _LITERAL = re.compile(r"\{\{|\{%|\{#")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
 
@@ -181,12 +184,11 @@ def read_export(
     """Run this environment's own ansible-inventory. `sources` are -i arguments, relative to `cwd`.
 
     InputError when it refuses the inventory: with the place in `texts` that is no YAML, else with
-    Ansible's words; MachineError without Ansible.
+    Ansible's words; MachineError without Ansible, and where it doesn't end.
     """
     program = Path(sys.executable).parent / "ansible-inventory"
     command = [str(program) if program.exists() else "ansible-inventory"]
-    for source in sources:
-        command += ["-i", source]
+    command += _options(sources)
     # As in a run of the project's own playbook: group_vars and host_vars beside it count.
     command += ["--list", "--export", "--playbook-dir", str(cwd.absolute()), *extra]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
@@ -200,10 +202,20 @@ def read_export(
             encoding="utf-8",
             errors="replace",
             check=False,
+            timeout=_PATIENCE,
         )
     except FileNotFoundError:
         raise MachineError(
             "ansible-inventory is not here", hint="pip install 'ansible-core>=2.17,<2.20'"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise MachineError(
+            "ansible-inventory did not end",
+            where=", ".join(sources),
+            got=f"nothing after {_PATIENCE} s",
+            expected=f"the inventory within {_PATIENCE} s",
+            hint="a dynamic inventory or what it asks may hang; by hand: "
+            + shlex.join(["ansible-inventory", *_options(sources), "--list"]),
         ) from None
     if done.returncode:
         _check_yaml(texts or Sources())
@@ -224,6 +236,10 @@ def read_export(
     if not isinstance(data, dict):
         raise InputError("Ansible's export of the inventory is no mapping")
     return data
+
+
+def _options(sources: Sequence[str]) -> list[str]:
+    return [word for source in sources for word in ("-i", source)]
 
 
 def _ansible_words(text: str) -> str:

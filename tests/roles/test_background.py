@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from provision import roles as rendered
 
@@ -68,6 +69,35 @@ def test_what_was_ended_from_outside_is_no_success(job: str, tmp_path: Path) -> 
     found = call("wait", job)
     assert (found.returncode, found.stdout) == (ENDED, "")
     assert "ended before it was done" in found.stderr
+
+
+def test_a_server_that_drips_does_not_hold_a_run_for_ever() -> None:
+    """A connection that says nothing was ended; one that says little had no end.
+
+    What was begun behind other tasks and is ended is fetched in the role's own turn: with the same
+    bound, and so is the driver's .run file.
+    """
+    begin = yaml.safe_load((ROLES / "cuda/tasks/begin_installer.yml").read_text("utf-8"))
+    (begun,) = [
+        task["ansible.builtin.command"]["argv"]
+        for task in begin[-1]["block"]
+        if "ansible.builtin.command" in task
+    ]
+    before, _helper, after = begun.partition("'/usr/lib/apt/apt-helper'")
+    assert before.endswith("'timeout', '--kill-after=30', __cuda_longest | string, ")
+    assert "'Acquire::http::Timeout=60'" in after
+    assert "'Acquire::https::Timeout=60'" in after
+    longest = []
+    for role, name in (("cuda", "installer_download"), ("nvidia_driver", "runfile_fetch")):
+        tasks = yaml.safe_load((ROLES / role / f"tasks/{name}.yml").read_text("utf-8"))
+        (fetch,) = [task for task in tasks if "ansible.builtin.get_url" in task]
+        assert fetch["timeout"] == f"{{{{ __{role}_longest }}}}"
+        longest += [
+            yaml.safe_load(path.read_text("utf-8"))[f"__{role}_longest"]
+            for path in (ROLES / role / "vars").glob("*.yml")
+            if f"\n__{role}_longest:" in path.read_text("utf-8")
+        ]
+    assert longest == [14400, 14400]
 
 
 def test_two_at_once_are_refused_and_one_after_the_other_is_not(job: str, tmp_path: Path) -> None:

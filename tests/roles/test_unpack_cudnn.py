@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import errno
 import hashlib
 import importlib.util
@@ -680,6 +681,33 @@ def test_a_download_goes_when_it_is_unpacked_and_somebodys_file_stays(
     assert process.returncode == 0
     assert place.exists() == (word == "file")
     assert look(root, sha256)["complete"]
+
+
+def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte was progress: an archive that never ends held the run for ever."""
+    monkeypatch.setattr(unpack_cudnn, "LONGEST", 0.5, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as dripping:
+        url = f"http://127.0.0.1:{dripping.getsockname()[1]}/cudnn.tgz"
+        ended = threading.Event()
+
+        def drip() -> None:
+            connection, _ = dripping.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                for _second in range(100):
+                    connection.sendall(b"x")
+                    if ended.wait(0.05):
+                        break
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            with pytest.raises(unpack_cudnn.RefusalError, match=r"not whole after 0\.5 s"):
+                unpack_cudnn.fetch(url, str(tmp_path / "archive"))
+        finally:
+            ended.set()
+            thread.join()
 
 
 def test_who_is_ended_while_fetching_leaves_nothing(root: Path, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ DIRECTORY_MODE = 0o755
 DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
 DOWNLOAD_PREFIX = "provision-cudnn."
 SILENCE = 60.0  # seconds without a byte
+LONGEST = 14400.0  # seconds for a gigabyte over a slow line
 PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 LINKED = "a link on the way to it was made by a user of this host: name the file itself"
@@ -608,11 +609,16 @@ def fetch(url, path):
         request.add_unredirected_header(
             "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
         )
+    until = time.monotonic() + LONGEST
     try:
         # One with inside the other: both in one want brackets, and Python 3.10.
         with urllib.request.urlopen(request, timeout=SILENCE) as stream:  # noqa: S310, SIM117
             with open(path, "xb") as target:
-                shutil.copyfileobj(stream, target, BLOCK)
+                # read1: of a server that drips, read() would wait for a whole block.
+                for block in iter(lambda: stream.read1(BLOCK), b""):
+                    target.write(block)
+                    if time.monotonic() > until:
+                        raise OSError("not whole after {:g} s".format(LONGEST))
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise RefusalError("{}: {}".format(parts._replace(netloc=host).geturl(), error)) from error
 

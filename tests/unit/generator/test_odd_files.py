@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from provision import cli, inventory
 from provision import lock as locks
-from provision.errors import InputError, UnsatisfiableError
+from provision.errors import InputError, MachineError, UnsatisfiableError
 from tests.unit.generator import recorded
 
 Command = Callable[..., Result]
@@ -159,6 +159,22 @@ def test_a_vaulted_file_is_refused_with_the_option_that_opens_it(tmp_path: Path)
     with pytest.raises(InputError) as caught:
         inventory.read_export([str(tmp_path / "hosts.yml")], cwd=tmp_path)
     assert "--vault-password-file FILE" in caught.value.hint
+
+
+def test_an_inventory_that_never_answers_is_a_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A dynamic inventory whose cloud was silent hung every command, a nightly job for ever."""
+    script = tmp_path / "cloud"
+    script.write_text("#!/bin/sh\nexec sleep 20\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(inventory, "_PATIENCE", 4)
+    with pytest.raises(MachineError, match="ansible-inventory did not end") as caught:
+        inventory.read_export([str(script)], cwd=tmp_path)
+    error = caught.value
+    assert (error.where, error.got) == (str(script), "nothing after 4 s")
+    assert f"ansible-inventory -i {script} --list" in error.hint
+    assert error.exit_code == 7
 
 
 def test_an_empty_inventory_word_is_not_the_current_directory(command: Command) -> None:
