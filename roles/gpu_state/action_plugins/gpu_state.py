@@ -33,6 +33,11 @@ from ansible.plugins.loader import become_loader, connection_loader, lookup_load
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 
+# Options that hold an address, alone or among others. Of its login the look needs to know that
+# there is one, and Ansible shows a module's arguments to all who run with -vvv.
+ADDRESSES = re.compile(r"_(mirror|url|repository)$")
+LOGIN = re.compile(r"//[^/ ]*@")
+
 # A line of the answer begins with it, for login scripts may write to standard output too.
 MARK = "GPU_STATE_ANSWER:"
 NO_PYTHON = "GPU_STATE_NO_PYTHON"
@@ -157,6 +162,13 @@ def plain(value: Any) -> Any:
     return "".join(str(value))
 
 
+def without_login(value: Any) -> Any:
+    """The value with nothing but an @ of each address' user and password."""
+    if isinstance(value, dict):
+        return {key: without_login(item) for key, item in value.items()}
+    return LOGIN.sub("//@", value) if isinstance(value, str) else value
+
+
 def _warm() -> None:
     """Loads what every worker would load for itself.
 
@@ -271,6 +283,8 @@ class ActionModule(ActionBase):
                 found[name] = plain(self._templar.template(task_vars[name]))
             except AnsibleUndefinedVariable:  # as with the filter `default`
                 continue
+            if ADDRESSES.search(name):
+                found[name] = without_login(found[name])
         return found
 
     def _digests(self, word: str, task_vars: dict[str, Any]) -> dict[str, str]:

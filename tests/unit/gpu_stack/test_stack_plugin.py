@@ -130,6 +130,35 @@ def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: st
         assert (digest in log) == (python == module_only)
 
 
+def test_of_a_mirrors_password_the_look_gets_nothing(tmp_path: Path, module_only: str) -> None:
+    """Over a connection without pipelining -vvv showed it among the module's arguments."""
+    address = f"https://ada:{SECRET}@mirror.example.org/debian"
+    said = tmp_path / "said.json"
+    said.write_text(
+        json.dumps(
+            {
+                "cuda_mirror": address,
+                "nvidia_driver_repository_url": address,
+                "nvidia_container_toolkit_docker_repository": {"url": address},
+                "__gpu_options": [
+                    *("cuda_mirror", "nvidia_driver_repository_url"),
+                    "nvidia_container_toolkit_docker_repository",
+                ],
+            }
+        )
+    )
+    for python in (sys.executable, module_only):
+        result, log = run(
+            *(tmp_path, "-vvv", "-e", f"@{said}"),
+            *("-e", f"ansible_python_interpreter={python}"),
+            ANSIBLE_PIPELINING="false",
+        )
+        items = [one["item"] for one in result["changes"]]
+        assert "/etc/apt/auth.conf.d/provision-cuda-mirror.conf" in items, log
+        assert ("https://@mirror.example.org/debian" in log) == (python == module_only)
+        assert SECRET not in log + json.dumps(result)
+
+
 @pytest.mark.parametrize("piped", [True, False])
 def test_of_a_given_key_the_look_gets_its_hash_alone(
     tmp_path: Path, module_only: str, piped: bool

@@ -7,7 +7,7 @@ and a lost file names the soname and the package whose reinstallation brings it 
 
 import re
 
-from . import dpkg, loader, modes, nvidia_cuda, written
+from . import dpkg, loader, logins, modes, nvidia_cuda, written
 from .change import change
 
 NAME = "cuda"
@@ -97,6 +97,14 @@ def _keys(context):
     return [one for one in found if one["path"].startswith(("/etc/apt/", "/usr/share/keyrings/"))]
 
 
+def _logins(row, options):
+    """{name of the file: address} of the mirrors that apt may have to log in to."""
+    found = {"provision-cuda-mirror": options.get("cuda_mirror")}
+    if row.get("source") == "network":
+        found["provision-cuda"] = (options.get("cuda_repository_url") or "").rstrip("/")
+    return found
+
+
 def look(context):
     """{version, packages, cache, sonames, files, tools, components, pins, flaws}."""
     row = context.part(NAME)
@@ -115,6 +123,7 @@ def look(context):
         "tools": (context.read(TOOLS_MARKER) or "").strip() or None,
         "pins": dpkg.pins(context.read(PREFERENCES) or ""),
         "pins_file": written.fault(context, PREFERENCES),
+        "logins": logins.look(context, _logins(row, context.options)) if row else {},
         "components": sorted(
             name
             for name in {"contrib", "non-free", *(context.options.get("cuda_apt_components") or ())}
@@ -210,6 +219,7 @@ def differ(row, found, options):
     if old is not None:
         reason = "apt could move the packages away from the lock"
         changes.append(change(NAME, PREFERENCES, old, "as locked", reason))
+    changes.extend(logins.differ(NAME, found.get("logins") or {}))
     exact = dpkg.package_changes(NAME, packages, found["packages"], hold)
     changes.extend(exact)
     gone = []

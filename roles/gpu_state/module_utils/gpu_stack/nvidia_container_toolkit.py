@@ -10,7 +10,7 @@ and a test renders both.
 import json
 import re
 
-from . import cdi, containerd, crio, dpkg, nvidia_cuda, written
+from . import cdi, containerd, crio, dpkg, logins, nvidia_cuda, written
 from .change import change
 
 NAME = "nvidia_container_toolkit"
@@ -183,6 +183,12 @@ def docker(context):
     }
 
 
+def _logins(options):
+    """{name of the file: address} of the mirror that apt may have to log in to."""
+    mirror = options.get("nvidia_container_toolkit_repository_url") or ""
+    return {"provision-nvidia-container-toolkit": mirror.rstrip("/")}
+
+
 def look(context):
     """{version, packages, files, written, stale, flaws, docker, engine, containerd, cdi}.
 
@@ -199,6 +205,7 @@ def look(context):
         "packages": dpkg.select(context, sorted(wanted(row))),
         "files": {path: context.read(path) for path in paths},
         "written": written.faults(context, paths),
+        "logins": logins.look(context, _logins(context.options)),
         "stale": stale(context, url(row, context.options)),
         "flaws": dpkg.flaws(context, wanted(row)),
         "docker": docker(context),
@@ -325,6 +332,7 @@ def differ(row, found, options):
         old = written.complaint(found["files"].get(path), texts[path], found["written"].get(path))
         if old is not None:
             changes.append(change(NAME, path, old, "as wished", _REASONS[path]))
+    changes.extend(logins.differ(NAME, found.get("logins") or {}))
     hold = options.get("nvidia_container_toolkit_hold", True)
     changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
     changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))

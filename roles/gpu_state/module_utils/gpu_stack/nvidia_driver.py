@@ -7,7 +7,7 @@ package list, so the look reads pins, holds, DKMS's links, the age of the initra
 
 import functools
 
-from . import dpkg, driver_method, platform, written
+from . import dpkg, driver_method, logins, platform, written
 from .change import change
 
 NAME = "nvidia_driver"
@@ -237,6 +237,20 @@ def repository(context, row):
     return {"file": files[0], "url": url, "fault": None if None in faults else faults[0]}
 
 
+def _logins(context, row):
+    """{name of the file: address} of the mirrors that apt may have to log in to."""
+    options = context.options
+    if driver_method.source(row) == driver_method.RUNFILE:
+        return {}
+    found = {"provision-nvidia-driver": options.get("nvidia_driver_mirror")}
+    wish, url = row.get("repository") or {}, options.get("nvidia_driver_repository_url")
+    if driver_method.source(row) == driver_method.NETWORK and wish and url:
+        bare = dpkg.bare(url)
+        if driver_method.sources(context, bare, wish["suite"], SHARED_REPOSITORY) is not None:
+            found["provision-nvidia-driver-repository"] = url
+    return found
+
+
 def look(context):
     row = context.part(NAME)
     names = list(all_packages(row)) if row else []
@@ -273,6 +287,7 @@ def look(context):
         "initramfs_older": older_initramfs(context),
         "persistence": persistence(context),
         "written": written.faults(context, [PINS, UPGRADES, BLACKLIST]),
+        "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": dpkg.flaws(context, wanted_packages(row, scope, context.options) if row else []),
     }
@@ -431,6 +446,7 @@ def differ(row, found, options):
         changes += _file(UPGRADES, found["upgrades"], UPGRADES_TEXT, found, reason)
     elif found["upgrades"] is not None:
         changes.append(change(NAME, UPGRADES, "present", None, "holding was switched off"))
+    changes += logins.differ(NAME, found.get("logins") or {})
     changes += _link_changes(found)
     changes += dpkg.flaw_changes(NAME, found.get("flaws") or [])
     if scope == "full":

@@ -1,0 +1,48 @@
+"""How apt logs in to a mirror: a file that root alone reads, beside a package source without it.
+
+Without that file every update of apt's fails with 401, long after the run that needed it. The look
+knows the mirror's place and not the password: it compares who may read the file and for which place
+it is, so a password alone that was changed in the inventory is nothing that it could see.
+"""
+
+from . import dpkg, written
+from .change import change
+
+DIRECTORY = "/etc/apt/auth.conf.d/"
+MODE = 0o600
+
+
+def machine(address):
+    """The word behind `machine` for an address, as password.yml writes it; None without a login."""
+    bare = dpkg.bare(address)
+    if bare == address:
+        return None
+    # Without https apt wants to be told that the password may be sent (apt_auth.conf(5)).
+    return bare[len("https://") :] if bare.startswith("https://") else bare
+
+
+def look(context, addresses):
+    """{path: fault} of the files that are not as wished; `addresses` are {name: address}."""
+    faults = {}
+    for name in sorted(addresses):
+        path, place = DIRECTORY + name + ".conf", machine(addresses[name] or "")
+        if place is None:
+            continue
+        places = [
+            line.split()[1:2]
+            for line in (context.read(path) or "").splitlines()
+            if line.startswith("machine ") and " password " in line
+        ]
+        if context.lstat(path) is None:
+            faults[path] = "absent"
+        else:
+            fault = written.fault(context, path, MODE)
+            if fault is not None or places != [[place]]:
+                faults[path] = fault or "other content"
+    return faults
+
+
+def differ(name, faults):
+    """The changes of a component for what `look` found."""
+    reason = "apt logs in to the mirror by it"
+    return [change(name, path, faults[path], "as written", reason) for path in sorted(faults)]

@@ -1,0 +1,127 @@
+"""A deleted or open file of a mirror's password is drift, and the look sees no password."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import converged_host as made
+import pytest
+import yaml
+from converged_host import Host
+from gpu_stack import logins, nvidia_container_toolkit, nvidia_driver
+from gpu_stack.context import Context
+
+ROLES = Path(__file__).parents[3] / "roles"
+AUTH = "/etc/apt/auth.conf.d/"
+MIRROR = AUTH + "provision-cuda-mirror.conf"
+ADDRESS = "http://ada:s%40cret@mirror.example.org:8099/debian/"
+WRITTEN = (
+    "# Written by provision: how apt logs in to a mirror.\n"
+    "machine http://mirror.example.org:8099/debian/ login ada password s@cret\n"
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = made.make(tmp_path)
+    login(host, MIRROR, WRITTEN)
+    return host
+
+
+def login(host: Host, path: str, text: str) -> None:
+    host.write(path, text)
+    host.path(path).chmod(0o600)
+
+
+def test_a_file_as_it_was_written_is_no_change(host: Host) -> None:
+    assert host.items(options={"cuda_mirror": ADDRESS}) == []
+    # As the action plugin hands it over.
+    assert host.items(options={"cuda_mirror": re.sub("//.*@", "//@", ADDRESS)}) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (lambda host: host.remove(MIRROR), "absent"),
+        (lambda host: host.path(MIRROR).chmod(0o644), "mode 0644"),
+        (lambda host: login(host, MIRROR, ""), "other content"),
+        (lambda host: login(host, MIRROR, WRITTEN.replace("8099", "80")), "other content"),
+        (lambda host: login(host, MIRROR, WRITTEN.split(" password")[0]), "other content"),
+        (lambda host: login(host, MIRROR, WRITTEN + WRITTEN), "other content"),
+        (lambda host: host.link(MIRROR, "/tmp/mine"), "a link to /tmp/mine"),
+    ],
+    ids=["deleted", "open", "emptied", "of another mirror", "cut off", "twice", "a link"],
+)
+def test_each_damage_is_a_change_without_the_password(host: Host, damage: Any, found: str) -> None:
+    """A deleted one showed itself in the first update that apt made by itself, as a 401."""
+    if found.startswith("a link"):
+        host.remove(MIRROR)
+    damage(host)
+    plan = host.plan(options={"cuda_mirror": ADDRESS})
+    (change,) = plan["changes"]
+    assert (change["component"], change["item"], change["from"]) == ("cuda", MIRROR, found)
+    assert plan["components"][0] == "cuda"
+    assert "cret" not in json.dumps(plan)
+
+
+def test_a_mirror_without_a_password_wants_no_file(host: Host) -> None:
+    host.remove(MIRROR)
+    assert host.items(options={"cuda_mirror": "http://mirror.example.org/debian"}) == []
+    assert host.items() == []
+
+
+def faults(root: Path, component: Any, row: dict[str, Any], **options: Any) -> list[str]:
+    context = Context(root=str(root), options=options, row={component.NAME: row})
+    return list(component.look(context)["logins"])
+
+
+def test_the_driver_has_one_for_the_archive_and_one_for_nvidias_repository(tmp_path: Path) -> None:
+    (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
+    repository = {"url": "https://nvidia.example/x", "suite": "/"}
+    row = {"source": "network", "repository": repository, "packages": {"userspace": {}}}
+    said = {"nvidia_driver_mirror": ADDRESS, "nvidia_driver_repository_url": "https://a:b@m.org/x/"}
+    archive, own = AUTH + "provision-nvidia-driver.conf", "provision-nvidia-driver-repository.conf"
+    assert faults(tmp_path, nvidia_driver, row, **said) == [archive, AUTH + own]
+    assert faults(tmp_path, nvidia_driver, {**row, "source": "distribution"}, **said) == [archive]
+    assert faults(tmp_path, nvidia_driver, {**row, "source": "runfile"}, **said) == []
+    # One source serves both: it and its password are CUDA's.
+    shared = tmp_path / "etc/apt/sources.list.d/provision-cuda.sources"
+    shared.write_text("Types: deb\nURIs: https://m.org/x\nSuites: /\nSigned-By: /k.asc\n")
+    assert faults(tmp_path, nvidia_driver, row, **said) == [archive]
+
+
+def test_the_toolkit_and_nvidias_cuda_have_theirs(tmp_path: Path) -> None:
+    row = {"version": "1.20.1", "packages": {}}
+    said = {"nvidia_container_toolkit_repository_url": "https://a:b@m.org/x/"}
+    assert faults(tmp_path, nvidia_container_toolkit, row, **said) == [
+        AUTH + "provision-nvidia-container-toolkit.conf"
+    ]
+
+
+@pytest.mark.parametrize("role", ["nvidia_driver", "cuda", "nvidia_container_toolkit"])
+def test_the_role_writes_what_is_looked_for(role: str) -> None:
+    """Its name, its mode, and its machine: test_passwords.py runs the tasks themselves."""
+    tasks = yaml.safe_load((ROLES / role / "tasks/password.yml").read_text("utf-8"))
+    (copy,) = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
+    assert int(copy["mode"], 8) == logins.MODE
+    assert stat.S_IMODE(logins.MODE) == 0o600
+    text = "".join(path.read_text("utf-8") for path in (ROLES / role).glob("*/*.yml"))
+    source = (ROLES / "gpu_state/module_utils/gpu_stack" / f"{role}.py").read_text("utf-8")
+    names = re.findall(r'found\["(provision-[^"]+)"\]|\{"(provision-[^"]+)":', source)
+    for name in map("".join, names):
+        assert f"{AUTH}{name}.conf" in text or name == "provision-nvidia-driver-repository"
+    assert names
+
+
+def test_the_machine_of_an_address() -> None:
+    """As test_passwords.py has them for the roles."""
+    assert logins.machine("http://ada:s%40cr:t+x@127.0.0.1:8099/debian/") == (
+        "http://127.0.0.1:8099/debian/"
+    )
+    assert logins.machine("https://ada:pw@Mirror.example.org/cuda") == "Mirror.example.org/cuda"
+    assert logins.machine("https://mirror.example.org/cuda") is None
+    assert logins.machine("") is None
