@@ -111,6 +111,7 @@ def shared() -> dict[str, Any]:
         "in_use": {},
         "users": {},
         "root": None,
+        "volumes": {},
     }
     data["options"]["gpu_workspaces"] = [
         {"name": "ada", "gpus": [1], "port": 8801, "ssh_port": 2200, "memory": "3g"},
@@ -741,6 +742,13 @@ def workspace_states() -> Iterator[State]:
     words = (why, "name a directory in gpu_workspace_root")
     yield State(rule, "the homes' root is shared", {seen + "root": why}, words, **here)
     yield State(rule, "it is theirs alone", {seen + "root": None}, **here)
+    rule, why = (
+        "workspace-volume",
+        {"ada": "/home/ada/data: /home/ada belongs to uid 1000", "eve": "x"},
+    )
+    words = ("a volume of ada can be swapped for a link", "/home/ada/data", "as /srv/data/ada")
+    yield State(rule, "others can replace a volume", {seen + "volumes": why}, words, **here)
+    yield State(rule, "root alone can", {seen + "volumes": {}}, **here)
     rule, people = "workspace-gpu", "options/gpu_workspaces/"
     words = ("ada is to get GPU 2, and this host has 2", "indices count from 0")
     yield State(rule, "an index that is not there", {people + "0/gpus": [2, 3]}, words, **here)

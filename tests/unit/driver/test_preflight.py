@@ -345,6 +345,10 @@ CASES.update(
             {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "root": "/srv holds more"}},
             {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "root": None}},
         ),
+        "workspace-volume": (
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "volumes": {"ada": "/tmp/x: ..."}}},
+            {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "volumes": {}}},
+        ),
         "workspace-gpu": ({**PEOPLE, "gpus": [{"device": "0x20b0"}]}, PEOPLE),
         "workspace-memory": (
             {**PEOPLE, "preflight.workspaces": {**WORKSPACES, "memory": (2 << 30) - 1}},

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import runpy
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import converged_host as made
@@ -299,6 +301,7 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
         "in_use": {"ada": 2},
         "users": {},
         "root": None,
+        "volumes": {},
     }
     # Where root alone has opened something a token can be told.
     way = workspaces.PORTS + "/ada.jupyter"
@@ -474,6 +477,55 @@ def test_a_uid_of_the_hosts_is_refused(
     host.give(ada)
     found = changes(host, gpu_workspaces=[ada, BOB])
     assert [one[0] for one in found] == ([] if why is None else ["workspace ada"])
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/srv/data/ada", None),
+        ("/srv/link", None),
+        ("/home/ada/data", "/home/ada belongs to uid 4711, who could replace what is in it"),
+        ("/srv/led", "/home/ada belongs to uid 4711, who could replace what is in it"),
+        ("/srv/open/data", "/srv/open has mode 0777: others can replace what is in it"),
+        ("/var/tmp/data", "others can make or replace it in /var/tmp"),
+        ("/var/tmp/none", "others can make or replace it in /var/tmp"),
+        ("/var/tmp/roots", None),
+        ("/srv/data/none", None),
+    ],
+)
+def test_a_volume_that_can_be_swapped_for_a_link_is_refused(
+    host: Docked, monkeypatch: pytest.MonkeyPatch, path: str, why: str | None
+) -> None:
+    """A login put a link to / in its place; docker follows it as root when a container starts."""
+    places = (
+        "/srv/data/ada",
+        "/home/ada/data",
+        "/srv/open/data",
+        "/var/tmp/data",
+        "/var/tmp/roots",
+    )
+    for one in places:
+        host.path(one).mkdir(parents=True)
+    host.link("/srv/link", "/srv/data/ada")
+    host.link("/srv/led", "/home/ada/data")
+    modes = {"/srv/open": 0o777, "/var/tmp": 0o1777}
+    owners = {"/home/ada": 4711, "/home/ada/data": 4711, "/srv/data/ada": 70000}
+    owners["/var/tmp/data"] = 4711
+    stat_of = Context.lstat
+
+    def lstat(context: Context, path: str) -> Any:
+        info = stat_of(context, path)
+        if info is None:
+            return None
+        kind = stat.S_IFMT(info.st_mode)
+        mode = kind | modes.get(path, 0o777 if stat.S_ISLNK(info.st_mode) else 0o755)
+        return SimpleNamespace(st_mode=mode, st_uid=owners.get(path, 0), st_gid=0)
+
+    monkeypatch.setattr(Context, "lstat", lstat)
+    context = Context(root=str(host.root))
+    people = {"ada": {"volumes": [{"path": path}]}, "bob": {"volumes": []}}
+    expected = {} if why is None else {"ada": f"{path}: {why}"}
+    assert workspace_users.swapped(context, people) == expected
 
 
 @pytest.mark.parametrize(

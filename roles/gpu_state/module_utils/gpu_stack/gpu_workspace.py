@@ -356,6 +356,7 @@ def stands_in_the_way(context, changes):
         "in_use": {},
         "users": workspace_users.look(context, people)["taken"],
         "root": workspace_users.unfit(context) if people else None,
+        "volumes": workspace_users.swapped(context, people),
     }
     for name in names:
         if name in ours:

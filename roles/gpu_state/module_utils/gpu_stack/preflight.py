@@ -1283,6 +1283,20 @@ def workspace_root(found, _changes, options, _row):
     ]
 
 
+def workspace_volume(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    return [
+        (
+            "a volume of {0} can be swapped for a link, which docker would follow as root: "
+            "{1}".format(name, why),
+            "name a directory below directories that only root can write to, as "
+            "/srv/data/{0}; itself it may be anybody's".format(name),
+        )
+        for name, why in sorted((seen.get("volumes") or {}).items())
+        if name in people
+    ]
+
+
 def workspace_gpu(found, _changes, options, _row):
     _seen, people = _workspaces(found, options)
     there = len(found["gpus"])
@@ -1490,6 +1504,7 @@ RULES = (
     Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),
     Rule("workspace-user", gpu_workspace.NAME, True, workspace_user),
     Rule("workspace-root", gpu_workspace.NAME, True, workspace_root),
+    Rule("workspace-volume", gpu_workspace.NAME, True, workspace_volume),
     Rule("workspace-gpu", gpu_workspace.NAME, True, workspace_gpu),
     Rule("workspace-memory", gpu_workspace.NAME, True, workspace_memory),
     Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),

@@ -139,12 +139,47 @@ def unfit(context):
             home = line.split(":")[5] if line.count(":") == 6 else ""
             if (home.rstrip("/") + "/").startswith(path.rstrip("/") + "/"):
                 return "{0} is in it, the home of {1}".format(home, line.split(":")[0])
-        parent = path.rstrip("/")
-        while parent != "/":
-            parent = os.path.dirname(parent)
-            why = _writable(context, parent)
-            if why:
-                return why
+        why = _way(context, path)
+        if why:
+            return why
+    return None
+
+
+def swapped(context, people):
+    """{name: why} of those with a volume in whose place others than root could put a link.
+
+    docker follows it whenever the container starts, as root: into another person's home, or into /.
+    """
+    found = {}
+    for name in sorted(people):
+        for path in [one["path"] for one in people[name].get("volumes") or []]:
+            places = (path, context.resolve(path) or path)
+            why = next(filter(None, (_movable(context, one) for one in places)), None)
+            if why is not None:
+                found.setdefault(name, "{0}: {1}".format(path, why))
+    return found
+
+
+def _movable(context, path):
+    """Who else than root can replace a directory itself; None: nobody."""
+    why = _way(context, path)
+    seen, around = context.lstat(path), context.lstat(os.path.dirname(path.rstrip("/")) or "/")
+    if why or around is None or not around.st_mode & stat.S_ISVTX:
+        return why
+    # In a directory like /tmp each can rename what is theirs, and make what is not there.
+    if seen is not None and seen.st_uid in (0, os.geteuid()):
+        return None
+    return "others can make or replace it in {0}".format(os.path.dirname(path.rstrip("/")))
+
+
+def _way(context, path):
+    """Who else than root can replace a directory above `path`; None: nobody."""
+    parent = path.rstrip("/")
+    while parent not in ("", "/"):
+        parent = os.path.dirname(parent)
+        why = _writable(context, parent)
+        if why:
+            return why
     return None
 
 
