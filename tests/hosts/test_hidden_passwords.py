@@ -116,6 +116,43 @@ def test_apt_has_the_password_of_a_mirror_and_nobody_else(host: Project) -> None
     assert "libcuda1" not in archives, archives
 
 
+def test_a_deleted_password_file_is_drift_that_one_run_cures(host: Project) -> None:
+    """The plan said converged, and the next update of apt's ended with 401."""
+    path = "/etc/apt/auth.conf.d/provision-nvidia-driver.conf"
+    scope = ("--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    for damage in (f"rm {path}", f"chmod 644 {path}"):
+        host.ssh(HOST, f"sudo {damage}")
+        code, said = watched(host, "--check", *scope)
+        assert (code, path in said) == (0, True), said[-3000:]
+        code, said = watched(host, *scope)
+        assert code == 0, said[-3000:]
+        assert host.ssh(HOST, f"sudo stat -c '%a %U' {path}").split() == ["600", "root"]
+        host.ssh(HOST, "sudo apt-get -qq -oAPT::Update::Error-Mode=any update")
+        code, said = watched(host, "--check", *scope)
+        assert (code, path in said) == (0, False), said[-3000:]
+
+
+def test_a_password_of_the_hosts_own_source_is_not_copied(host: Project) -> None:
+    """It went into provision-debian-nonfree.sources, which everybody reads."""
+    (host.path / "lab" / "host_vars" / f"{HOST}.yml").unlink()
+    host.ssh(
+        HOST,
+        "cd /etc/apt; sudo rm sources.list.d/provision-nvidia-driver.sources"
+        " auth.conf.d/provision-nvidia-driver.conf preferences.d/provision-nvidia-driver;"
+        " sudo cp -p sources.list /root/sources.list;"
+        f" echo 'deb {LOGIN}/debian bullseye main' | sudo tee sources.list >/dev/null;"
+        " sudo chmod 600 sources.list",
+    )
+    code, said = watched(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    assert code == 0, said[-3000:]
+    text = host.ssh(HOST, "cat /etc/apt/sources.list.d/provision-debian-nonfree.sources")
+    assert "URIs: http://127.0.0.1:8099/debian\n" in text
+    # apt goes there with the login that the host's own entry has.
+    host.ssh(HOST, "sudo apt-get -qq -oAPT::Update::Error-Mode=any update")
+    assert "127.0.0.1:8099/debian bullseye/non-free" in host.ssh(HOST, "apt-cache policy libcuda1")
+    host.ssh(HOST, "sudo mv /root/sources.list /etc/apt/sources.list")
+
+
 def test_downloads_of_cudnn_and_wheels_show_none(host: Project) -> None:
     """The mirror has neither: both say so, and what they tried stands in no command line."""
     options = host.path / "lab" / "host_vars" / f"{HOST}.yml"

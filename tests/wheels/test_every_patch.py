@@ -7,7 +7,8 @@ import of a patch that nobody has installed for years. So each patch gets the ve
 About 40 minutes and 20 GB of downloads; at most 4 GB of disk at a time. What is small is kept in
 `$XDG_CACHE_HOME/provision/patches`, where `outcomes.tsv` is the table; TensorFlow itself (500 MB
 each) is not. The CUDA wheels of `tensorflow[and-cuda]` are left out: without a driver nothing opens
-them. An interpreter of each minor version is taken from PATH, pyenv or uv.
+them. An interpreter of each minor version is taken from PATH, pyenv or uv,
+which fetches what is missing where it can.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 UV = Path(sys.executable).parent / "uv"
 CACHE = indices.cache_directory() / "patches"
+PYTHONS = CACHE / "pythons"
 CUDA_WHEELS = re.compile(r"(nvidia-|tensorrt)")
 FIT = """
 import importlib.metadata
@@ -76,12 +78,38 @@ def offered() -> dict[str, Stack]:
 
 
 def interpreter(version: str) -> str:
-    """A Python of this minor version; without one a skip, or a failure where tests are promised."""
-    asked = [sys.executable, shutil.which(f"python{version}") or ""]
-    asked += map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3")))
-    asked += map(
-        str, sorted(Path.home().glob(f".local/share/uv/python/cpython-{version}.*/bin/python3"))
+    """A Python of this minor version, fetched by uv where none is here.
+
+    Where that can't be fetched either: a skip, or a failure where tests are promised.
+    """
+    python = found(version)
+    if python is not None:
+        return python
+    # From GitHub, into this test's own cache.
+    command = [UV, "python", "install", version, "--install-dir", PYTHONS]
+    command += ["--no-bin", "--no-config"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    python = found(version)
+    if python is not None:
+        return python
+    message = (
+        f"no Python {version} with venv, ctypes and ssl on PATH, in pyenv or from uv, and uv can't "
+        f"fetch it: {' '.join(done.stderr.split())[-300:]}. Install one: `pyenv install "
+        f"{version}`, a package python{version}-venv, or `uv python install {version}` with "
+        "UV_PYTHON_INSTALL_MIRROR naming a mirror of python-build-standalone"
     )
+    if os.environ.get("PROVISION_REQUIRE_HOSTS"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def found(version: str) -> str | None:
+    """The first Python of this minor version that can make environments; None without one."""
+    home = Path.home()
+    asked = [sys.executable, shutil.which(f"python{version}") or ""]
+    asked += map(str, sorted(home.glob(f".pyenv/versions/{version}.*/bin/python3")))
+    for place in (home / ".local/share/uv/python", PYTHONS):
+        asked += map(str, sorted(place.glob(f"cpython-{version}.*/bin/python3")))
     for python in filter(None, asked):
         answer = subprocess.run(
             [python, "-c", "import sys, venv, ctypes, ssl; print('%d.%d' % sys.version_info[:2])"],
@@ -89,10 +117,7 @@ def interpreter(version: str) -> str:
         )  # fmt: skip
         if answer.stdout.strip() == version:
             return python
-    message = f"no Python {version} on PATH, in pyenv or from `uv python install {version}`"
-    if os.environ.get("PROVISION_REQUIRE_HOSTS"):
-        pytest.fail(message)
-    pytest.skip(message)
+    return None
 
 
 def without_cuda(requirements: str) -> str:
