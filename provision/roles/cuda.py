@@ -101,7 +101,7 @@ class CudaOptions(Options):
     )
     cuda_installer_directory: str = option(
         "/var/cache/provision",
-        "Where the local installer is downloaded to.",
+        "Where the local installer is downloaded to; root alone may write there and above.",
         looked_at=True,
         path=True,
     )
