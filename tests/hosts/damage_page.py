@@ -54,7 +54,7 @@ documents, edited configuration files, and checksums that are gone:
 PERSON = """
 ## What is named, and left to a person
 
-Not yet run to the end either. Nobody's files are deleted. A library of somebody else's that the
+Nobody's files are deleted. A library of somebody else's that the
 loader finds before ours is named with its path and what to do; a run leaves the host unproven until
 it is gone.
 """
@@ -134,8 +134,7 @@ def page(cost: str) -> str:
         + PERSON
         + "\n"
         + table(people)
-        + UNTRIED
-        + sections(untried)
+        + (UNTRIED + sections(untried) if untried else "")
         + BOTTOM
         + cost
     )
