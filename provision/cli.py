@@ -52,6 +52,7 @@ from provision.catalog import gpus as known_gpus
 from provision.errors import HostError, InputError, MachineError, ProvisionError, UnsatisfiableError
 from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
+from provision.render.shipped import playbooks
 from provision.report import html, junit, live, terminal
 from provision.report import load as load_report
 from provision.report.reading import clean
@@ -1611,9 +1612,10 @@ app.add_typer(roles_app, name="roles")
 def roles_sync(
     check: Annotated[bool, typer.Option("--check", help="Exit 5 if anything differs.")] = False,
 ) -> None:
-    """Write roles/ and inventories/lab as rendered from here."""
-    base = shipped.roles_directory().parent
-    generated = {
+    """Write what is rendered of the collection, and inventories/lab."""
+    base = shipped.collection()
+    generated = playbooks()
+    generated |= {
         f"inventories/{path}": data
         for path, data in example.render("lab").items()
         if path.startswith("lab/")

@@ -21,8 +21,8 @@ Finding = dict[str, Any]
 
 
 def _stack(module: str) -> Any:
-    """A module of the roles' `gpu_stack`."""
-    place = str(shipped.roles_directory() / "gpu_state" / "module_utils")
+    """A module of the collection's `gpu_stack`."""
+    place = str(shipped.module_utils())
     if place not in sys.path:
         sys.path.append(place)
     return importlib.import_module(f"gpu_stack.{module}")

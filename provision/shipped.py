@@ -1,6 +1,7 @@
-"""Reads the files that every tree gets as they are: the Ansible roles, the callback, the checks.
+"""Reads the files that every tree gets as they are: the Ansible collection and the checks.
 
-In a checkout the roles lie in `roles/` beside the package, in a wheel in `provision/_roles`.
+In a checkout the collection `provision.gpu` is the repository's root, in a wheel it lies in
+`provision/_collection`. A tree carries it where Ansible looks for collections.
 """
 
 from __future__ import annotations
@@ -10,42 +11,51 @@ from pathlib import Path
 from provision.errors import MachineError
 
 _PACKAGE = Path(__file__).parent
-_SKIP = {"__pycache__", ".pytest_cache", "molecule", "tests"}
+_SKIP = {"__pycache__", ".pytest_cache"}
 
-ROLE_NAMES = (
-    *("gpu_state", "nvidia_driver", "cuda", "cudnn", "gpu_env"),
-    *("nvidia_container_toolkit", "tensorflow", "gpu_workspace"),
-    "gpu_front_door",
-)
+# What of the repository is the collection; pyproject.toml puts the same into the wheel.
+PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
+# Where it lies in a tree.
+COLLECTION = "collections/ansible_collections/provision/gpu/"
 
 
-def roles_directory() -> Path:
-    """Where the Ansible roles are; MachineError when this installation has none."""
-    for candidate in (_PACKAGE / "_roles", _PACKAGE.parent / "roles"):
-        if (candidate / "gpu_state").is_dir():
+def collection() -> Path:
+    """The root of the collection; MachineError when this installation has none."""
+    for candidate in (_PACKAGE / "_collection", _PACKAGE.parent):
+        if (candidate / "galaxy.yml").is_file() and (candidate / "roles").is_dir():
             return candidate
     raise MachineError(
-        "this installation of provision has no roles",
+        "this installation of provision has no Ansible collection",
         where=str(_PACKAGE),
         hint="install it again: pip install --force-reinstall provision",
     )
 
 
+def roles_directory() -> Path:
+    """Where the Ansible roles are."""
+    return collection() / "roles"
+
+
+def module_utils() -> Path:
+    """Where the Python that runs on hosts is, and `gpu_stack` in it."""
+    return collection() / "plugins" / "module_utils"
+
+
 def read() -> dict[str, bytes]:
     """Path in the tree -> bytes."""
     files: dict[str, bytes] = {}
-    roles = roles_directory()
-    for role in ROLE_NAMES:
-        files |= _folder(roles / role, f"roles/{role}")
-    files |= _folder(_PACKAGE / "verify", "verify")
-    files |= _folder(_PACKAGE / "render" / "files" / "callback_plugins", "callback_plugins")
-    return files
+    root = collection()
+    for part in PARTS:
+        files |= _read(root / part, COLLECTION + part)
+    return files | _read(_PACKAGE / "verify", "verify")
 
 
-def _folder(folder: Path, prefix: str) -> dict[str, bytes]:
+def _read(start: Path, prefix: str) -> dict[str, bytes]:
+    if start.is_file():
+        return {prefix: start.read_bytes()}
     found = {}
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
+    for path in sorted(start.rglob("*")):
+        relative = path.relative_to(start)
         if path.is_file() and not _SKIP & set(relative.parts) and path.suffix != ".pyc":
             found[f"{prefix}/{relative.as_posix()}"] = path.read_bytes()
     return found

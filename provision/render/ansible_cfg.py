@@ -15,7 +15,10 @@ TEXT = f"""\
 # Made by `provision render`, which writes it again: settings of your own go into the environment.
 [defaults]
 inventory = lab
-roles_path = roles
+# Ours come first; others, such as a dynamic inventory needs, stay where Ansible looks for them.
+collections_path = collections:~/.ansible/collections:/usr/share/ansible/collections
+# Writes report/; see docs/report.md of provision.
+callbacks_enabled = provision.gpu.report, provision.gpu.doctor
 # With the default of 5 a lab of 50 hosts waits ten times.
 forks = 50
 # The look asks for what it needs; nothing else gathers.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.render.site import HOSTS, look_options
+from provision.render.site import COLLECTION, HOSTS, look_options
 from provision.render.stacks import SLIM
 from provision.render.yaml_text import dump
 
@@ -18,13 +18,18 @@ render`; run it with: ansible-playbook doctor.yml -i lab
 With -e gpu_doctor_fix=true it does what is safe, with -e '{"gpu_doctor_logs": ["/path"]}' it reads
 these files on the hosts too."""
 
+PLAYBOOK_HEADER = """\
+Says what is wrong with every host that has a gpu_stack, and what cures it; with gpu_doctor_fix it
+does what is safe. A project's doctor.yml imports it, as provision.gpu.doctor. Rendered from
+provision/render/doctor.py by `provision roles sync`; edit that."""
+
 # What tasks/doctor_fix.yml of the role gpu_state does, by the lists that it works on.
 STEPS = ", ".join(f"gpu_doctor.fixes.{step}" for step in ("files", "initramfs", "aside", "links"))
 
 
 def _gpu_state(name: str, tasks_from: str, how: str = "import_role") -> dict[str, Any]:
     role: dict[str, Any] = {
-        "name": "gpu_state",
+        "name": f"{COLLECTION}.gpu_state",
         "tasks_from": tasks_from,
         "rolespec_validate": False,
     }
@@ -87,5 +92,11 @@ def doctor() -> list[dict[str, Any]]:
 
 
 def render() -> dict[str, bytes]:
-    """doctor.yml."""
-    return {"doctor.yml": dump(doctor(), header=HEADER)}
+    """doctor.yml of a project: a word for the collection's own."""
+    play = {"name": "Doctor", "ansible.builtin.import_playbook": f"{COLLECTION}.doctor"}
+    return {"doctor.yml": dump([play], header=HEADER)}
+
+
+def playbook() -> dict[str, bytes]:
+    """playbooks/doctor.yml of the collection, by its path there."""
+    return {"playbooks/doctor.yml": dump(doctor(), header=PLAYBOOK_HEADER)}

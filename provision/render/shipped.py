@@ -1,22 +1,30 @@
-"""Files that go into the tree as they are: roles, the callback, the checks.
+"""Files that go into the tree as they are: the collection, the checks.
 
-The roles' generated files are not copied but rendered, so that a tree never holds a stale spec.
+The collection's generated files are not copied but rendered: a tree never holds a stale spec.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from provision.render import spec
+from provision.render import doctor, site, spec
 from provision.roles import ROLES
+from provision.shipped import COLLECTION
+
+
+def playbooks() -> dict[str, bytes]:
+    """The collection's playbooks, by their paths in it."""
+    return site.playbook() | doctor.playbook()
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
     """`shipped`: path in the tree -> bytes, as `provision.shipped.read` gives them."""
     files = dict(shipped)
+    generated = playbooks()
     for role in ROLES:
-        files |= spec.render(role)
+        generated |= spec.render(role)
         page = f"roles/{role.name}/README.md"
-        if page in files:
-            files[page] = spec.readme(role, files[page].decode()).encode()
-    return files
+        if COLLECTION + page in files:
+            text = files[COLLECTION + page].decode()
+            generated[page] = spec.readme(role, text).encode()
+    return files | {COLLECTION + path: data for path, data in generated.items()}

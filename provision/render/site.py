@@ -17,6 +17,15 @@ HEADER = """\
 Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Made by
 `provision render`; run it with: ansible-playbook site.yml -i lab"""
 
+PLAYBOOK_HEADER = """\
+Brings every host that has a gpu_stack to its row in its project's lock, and proves it: the project
+lies where the playbook is that imports this one, as provision.gpu.site. Rendered from
+provision/render/site.py by `provision roles sync`; edit that."""
+
+COLLECTION = "provision.gpu"
+# A project's own, beside its site.yml.
+CHECKS = "{{ playbook_dir }}/verify/tasks.yml"
+
 # Hosts without a wish may be in the same inventory; they are never connected to.
 HOSTS = "all"
 
@@ -136,7 +145,7 @@ def _gpu_state(name: str, tasks_from: str, when: Any = None) -> dict[str, Any]:
     task: dict[str, Any] = {
         "name": name,
         "ansible.builtin.import_role": {
-            "name": "gpu_state",
+            "name": f"{COLLECTION}.gpu_state",
             "tasks_from": tasks_from,
             # Validating a spec costs 70 ms per host; the look is all a converged host pays.
             "rolespec_validate": False,
@@ -172,7 +181,7 @@ def _removed() -> dict[str, Any]:
     return {
         "name": "Apply | Take away what is wished away",
         "ansible.builtin.include_role": {
-            "name": "{{ __gpu_removal }}",
+            "name": COLLECTION + ".{{ __gpu_removal }}",
             "apply": {"tags": ["always"]},
         },
         # Chosen by tags in the plan: a loop has no tag of its own for each role.
@@ -195,7 +204,7 @@ def _beside(role: Role) -> dict[str, Any]:
     part = "gpu_lock.stacks[__gpu_beside.stack].tensorflow"
     return {
         "name": "Apply | Bring the environments beside it to their lock",
-        "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
+        "ansible.builtin.include_role": _include(role),
         "loop": "{{ gpu_plan.beside }}",
         "loop_control": {"loop_var": "__gpu_beside"},
         "when": _wanted(role),
@@ -213,12 +222,17 @@ def _beside(role: Role) -> dict[str, Any]:
     }
 
 
+def _include(role: Role) -> dict[str, Any]:
+    """The collection's role, with its tag on its tasks."""
+    return {"name": f"{COLLECTION}.{role.name}", "apply": {"tags": [role.name]}}
+
+
 def _begin(role: Role) -> dict[str, Any]:
     """Starts what a role does long and alone, before roles that do something else meanwhile.
 
     Only where the host is held for the run: who holds it ends what a run that failed has left.
     """
-    include = {"name": role.name, "tasks_from": "begin", "apply": {"tags": [role.name]}}
+    include = _include(role) | {"tasks_from": "begin"}
     task: dict[str, Any] = {
         "name": f"Apply | Begin {role.name} behind the others",
         "ansible.builtin.include_role": include | {"rolespec_validate": False},
@@ -236,7 +250,7 @@ def _begin(role: Role) -> dict[str, Any]:
 def _apply(role: Role) -> dict[str, Any]:
     task: dict[str, Any] = {
         "name": f"Apply | Bring {role.name} to its lock",
-        "ansible.builtin.include_role": {"name": role.name, "apply": {"tags": [role.name]}},
+        "ansible.builtin.include_role": _include(role),
         "when": _wanted(role),
         "tags": [role.name],
     }
@@ -544,7 +558,7 @@ def site() -> list[dict[str, Any]]:
         {
             "name": "Verify | Prove this batch before the next one begins",
             "ansible.builtin.include_tasks": {
-                "file": "verify/tasks.yml",
+                "file": CHECKS,
                 "apply": {"become": False, "tags": ["verify"]},
             },
             "when": ROLLING,
@@ -589,7 +603,7 @@ def site() -> list[dict[str, Any]]:
             },
             {
                 "name": "Verify | Check the stack with testinfra",
-                "ansible.builtin.import_tasks": "verify/tasks.yml",
+                "ansible.builtin.include_tasks": {"file": CHECKS, "apply": {"tags": ["verify"]}},
             },
         ],
     }
@@ -597,5 +611,11 @@ def site() -> list[dict[str, Any]]:
 
 
 def render() -> dict[str, bytes]:
-    """site.yml."""
-    return {"site.yml": dump(site(), header=HEADER)}
+    """site.yml of a project: a word for the collection's own."""
+    play = {"name": "GPU stack", "ansible.builtin.import_playbook": f"{COLLECTION}.site"}
+    return {"site.yml": dump([play], header=HEADER)}
+
+
+def playbook() -> dict[str, bytes]:
+    """playbooks/site.yml of the collection, by its path there."""
+    return {"playbooks/site.yml": dump(site(), header=PLAYBOOK_HEADER)}

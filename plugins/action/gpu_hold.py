@@ -1,12 +1,12 @@
 """Holds a host for this run: two runs at once on one host would install over each other.
 
 A task ends, and what it starts on a host ends with it or is forgotten there. So the lock is held
-by a process of its own on the host (`files/hold.py`), started here over the connection's own ssh,
-whose standard input is a pipe from the playbook's main process: it lives exactly as long as the
-run does, and no end of the run, kill -9 and power cuts included, can leave it behind. The project's
-callback owns the other ends of its pipes; they are handed to it through a socket that this worker
-has inherited. Without that callback, or over a connection that takes no pipes, nothing is held and
-nothing fails: the lock protects, and is no condition for work.
+by a process of its own on the host (`module_utils/run_lock/`), started here over the connection's
+own ssh, whose standard input is a pipe from the playbook's main process: it lives exactly as long
+as the run does, and no end of the run, kill -9 and power cuts included, can leave it behind. The
+report's callback owns the other ends of its pipes; they are handed to it through a socket that
+this worker has inherited. Without that callback, or over a connection that takes no pipes, nothing
+is held and nothing fails: the lock protects, and is no condition for work.
 """
 
 from __future__ import annotations
@@ -30,24 +30,7 @@ from ansible import constants as C  # noqa: N812  as everywhere in Ansible
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-DOCUMENTATION = r"""
-module: gpu_hold
-short_description: Hold the host for this run
-description:
-  - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
-  - Fails with the holder's name where another run has it. Does nothing in check mode.
-  - While it is held, tells how far the long steps are, as events of the project's callback.
-options:
-  watch:
-    description: Where to look for progress, C(cudnn_root) and C(tensorflow_root); and
-      C(cudnn_file), the file on this machine that will be copied.
-    type: dict
-    default: {}
-author:
-  - The provision authors
-"""
-
-FILES = Path(__file__).resolve().parent.parent / "files"
+FILES = Path(__file__).resolve().parent.parent / "module_utils" / "run_lock"
 MARK = "PROVISION-HOLD "
 # What the holder is known by in ps, on the host.
 NAME = "provision: holds this host"

@@ -1,8 +1,9 @@
 """Writes what a run did: report/events.jsonl as it happens, report/report.json at its end.
 
 The only event path of the project: the live view, the report pages and `provision`'s exit codes
-all read what this plugin writes, so they can never tell a different story from Ansible's. It lies
-beside the playbook, is loaded without being enabled, and needs nothing but ansible-core.
+all read what this plugin writes, so they can never tell a different story from Ansible's. It needs
+nothing but ansible-core, and is loaded with this collection's playbooks without being enabled
+(`playbooks/callback_plugins/`); for other playbooks name it in `callbacks_enabled`.
 
 Nothing of a task's arguments, of variables, or of a result hidden by `no_log` is written: the
 report is meant to be passed around.
@@ -33,7 +34,7 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
-name: provision
+name: report
 type: aggregate
 short_description: Writes report/events.jsonl and report/report.json
 description:
@@ -54,7 +55,7 @@ COMPONENTS = (
 )
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
 DEBUG = ("debug", "ansible.builtin.debug")
-LOOK = "gpu_state"
+LOOK = ("gpu_state", "provision.gpu.gpu_state")
 # A message long enough for pip's or apt's last words, short enough for a terminal.
 MESSAGE_LIMIT = 2000
 STDERR_LINES = 8
@@ -588,6 +589,24 @@ def will_be_rescued(task: Any) -> bool:
     return False
 
 
+def tree_of(playbook: Any) -> Path:
+    """The project: the folder of the playbook that was started."""
+    return Path(getattr(playbook, "_basedir", None) or "").resolve()
+
+
+def settle(playbook: Any) -> None:
+    """Makes the project the home of this collection's plays, as it is of its own.
+
+    Ansible takes the folder of an imported playbook for that, which here is inside the collection:
+    `playbook_dir`, relative paths and the group_vars beside site.yml would all lead there.
+    """
+    here = Path(__file__).resolve().parents[2] / "playbooks"
+    with contextlib.suppress(AttributeError):  # of a playbook that is none of Ansible's
+        for play in playbook.get_plays():
+            if play._included_path and Path(play._included_path).resolve() == here:
+                play._included_path = None
+
+
 def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
     """The hosts of a play's batch, --limit applied; [] where this Ansible does not tell."""
     try:
@@ -630,14 +649,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
-    CALLBACK_NAME = "provision"
+    CALLBACK_NAME = "provision.gpu.report"
     CALLBACK_NEEDS_ENABLED = False
     CALLBACK_NEEDS_WHITELIST = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._tree = Path(__file__).resolve().parent.parent
-        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
+        # The project and its report's folder are known with the playbook.
+        self._tree = self._folder = Path()
         self._events: int | None = None
         self._record: Record | None = None
         self._begun: dict[tuple[str, str], float] = {}
@@ -655,8 +674,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             # `provision` looks for these words in the log.
             self._display.error(f"{UNMATCHED}{', '.join(unmatched)}. No host was touched.")
             raise SystemExit(BAD_OPTIONS)
+        settle(playbook)
         if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
             return  # no run: its own plugin tells what came of it, and the last report stays
+        self._tree = tree_of(playbook)
+        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
         self._record = Record(self._mode(), time.time(), self._lock(), self._version())
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -724,7 +746,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         component = role.rpartition(".")[2] if role else None
         if component in COMPONENTS:
             return {"task": name, "component": component, "phase": "apply"}
-        phase = phase_of(name) or ("look" if task.action == LOOK else None)
+        phase = phase_of(name) or ("look" if task.action in LOOK else None)
         return {"task": name, "phase": phase} if phase else {"task": name}
 
     def _result(self, result: Any, status: str) -> None:
@@ -736,7 +758,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         seconds = time.monotonic() - begun if begun is not None else 0.0
         host = self._record.host(name)
         host.last_task = about["task"]
-        looked = task.action == LOOK and status in ("ok", "changed")
+        looked = task.action in LOOK and status in ("ok", "changed")
         if looked and "changes" in data:
             about["phase"] = self._record.looked(name, data)
             self._event(

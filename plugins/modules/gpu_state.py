@@ -64,7 +64,7 @@ author:
 
 EXAMPLES = r"""
 - name: Look and plan
-  gpu_state:
+  provision.gpu.gpu_state:
     lock: "{{ gpu_lock }}"
     wish: "{{ gpu_stack }}"
     only: "{{ ansible_run_tags }}"
@@ -154,7 +154,9 @@ differences:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible.module_utils.gpu_stack import answer  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack import (  # noqa: E402
+    answer,
+)
 
 
 def main():

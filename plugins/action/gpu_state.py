@@ -3,9 +3,8 @@
 Ansible's way of running a module (packing it, starting a Python, unpacking it there) costs more
 than the look itself: 51 s against 21 s on 100 hosts. So the sources of `gpu_stack` and the
 parameters go down the standard input of the host's own Python, become included, and the answer
-comes back on its standard output. The sources are read as files, because a plugin on the
-controller cannot import a role's module_utils. Where the connection can't take standard input, or
-its shell refuses, the module of the same name does the same work the ordinary way.
+comes back on its standard output. Where the connection can't take standard input, or its shell
+refuses, the module of the same name does the same work the ordinary way.
 """
 
 from __future__ import annotations
@@ -218,7 +217,7 @@ class ActionModule(ActionBase):
         answer = self._piped(parameters, task_vars)
         if answer is None:
             answer = self._execute_module(
-                module_name="gpu_state", module_args=parameters, task_vars=task_vars
+                module_name="provision.gpu.gpu_state", module_args=parameters, task_vars=task_vars
             )
         return answer
 

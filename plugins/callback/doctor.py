@@ -15,7 +15,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
-name: provision_doctor
+name: doctor
 type: aggregate
 short_description: Writes report/doctor.json
 description:
@@ -87,14 +87,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
-    CALLBACK_NAME = "provision_doctor"
+    CALLBACK_NAME = "provision.gpu.doctor"
     CALLBACK_NEEDS_ENABLED = False
     CALLBACK_NEEDS_WHITELIST = False
 
     def __init__(self) -> None:
         super().__init__()
-        tree = Path(__file__).resolve().parent.parent
-        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or tree / "report")
+        # The project is known with the playbook.
+        self._folder = Path()
         self._active = False
         self._hosts: dict[str, dict[str, Any]] = {}
 
@@ -103,6 +103,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         # Ansible's own word for a plugin that hears nothing: it makes a copy of each result for
         # each one that does, and a run over many hosts has many results.
         self.disabled = not self._active
+        tree = Path(getattr(playbook, "_basedir", None) or "").resolve()
+        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or tree / "report")
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._active:

@@ -1,7 +1,7 @@
 """Who is at work on this host now, as the lock of a run tells it.
 
 Two runs on one host would install over each other. A run holds a lock for as long as it lives
-(files/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
+(run_lock/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
 free proves that nobody is there, whatever the file says. Root alone can open it; one that others
 can open, as an earlier version made it, means something only where a holder of a run has it.
 """
@@ -12,7 +12,7 @@ import os
 import time
 
 PATH = "/var/lib/provision/run.lock"
-# In the holder's argument list: files/hold.py.
+# In the holder's argument list: run_lock/hold.py.
 HOLDER = "holds this host"
 # A run that has just ended, or was cut off, may need a moment to let go or to say so on a host
 # under load; a run that is at work is waited for no longer.
