@@ -23,7 +23,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "mutants"
-PATHS = [str(MUTANTS), str(ROOT), str(ROOT / "roles" / "gpu_state" / "module_utils")]
+PATHS = [str(MUTANTS), str(ROOT), str(ROOT / "plugins" / "module_utils")]
 KEYS = ("file", "function", "operator", "text", "before", "after", "number")
 BEGIN, END = "<!-- begin tables: scripts/mutants.py --docs -->", "<!-- end tables -->"
 RESULTS = ("alive", "killed", "killed at import")

@@ -89,7 +89,9 @@ def workspace(host: Host) -> subprocess.CompletedProcess[str]:
         "gpu_workspace_image_sha256": workspace_image.sha256(image),
     }
     play = Path(host.directory / "workspaces.yml")
-    play.write_text("- {hosts: gpu, become: true, gather_facts: false, roles: [gpu_workspace]}\n")
+    play.write_text(
+        "- {hosts: gpu, become: true, gather_facts: false, roles: [provision.gpu.gpu_workspace]}\n"
+    )
     return subprocess.run(
         [
             str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml",

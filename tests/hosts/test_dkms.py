@@ -18,8 +18,7 @@ import pytest
 import yaml
 
 from provision import locallab
-
-ROLES = Path(__file__).parents[2] / "roles"
+from tests.collection import collections
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
@@ -38,7 +37,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
         (directory / "ansible.cfg").write_text(
-            f"[defaults]\nroles_path = {ROLES}\n[ssh_connection]\npipelining = True\n"
+            f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
+            "[ssh_connection]\npipelining = True\n"
         )
         (directory / "kernel.yml").write_text(
             "- hosts: gpu\n  become: true\n  tasks:\n    - ansible.builtin.apt:\n"
@@ -47,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         )
         (directory / "driver.yml").write_text(
             "- hosts: gpu\n  become: true\n  vars: {nvidia_driver_scope: full}\n"
-            "  roles: [nvidia_driver]\n"
+            "  roles: [provision.gpu.nvidia_driver]\n"
         )
         (directory / "ask.yml").write_text(
             "- hosts: gpu\n  become: true\n  gather_facts: false\n  tasks:\n"

@@ -20,12 +20,11 @@ import pytest
 import yaml
 
 from provision import locallab
+from tests.collection import GPU_STACK, collections
 from tests.ground import Site, serve, told
 
 pytestmark = [pytest.mark.slow]
 
-ROLES = Path(__file__).parents[2] / "roles"
-GPU_STACK = ROLES / "gpu_state" / "module_utils"
 CA = told.CA
 LIBCUDA = "basename $(readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1)"
 VERSIONS = {"470": "470.256.02", "535": "535.261.03"}
@@ -143,17 +142,19 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         with serve(directory, releases=()) as site:
             (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
             (directory / "ansible.cfg").write_text(
-                f"[defaults]\nroles_path = {ROLES}\n[ssh_connection]\npipelining = True\n"
+                f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
+                "[ssh_connection]\npipelining = True\n"
             )
             (directory / "driver.yml").write_text(
-                "- hosts: gpu\n  become: true\n  gather_facts: false\n  roles: [nvidia_driver]\n"
+                "- hosts: gpu\n  become: true\n  gather_facts: false\n"
+                "  roles: [provision.gpu.nvidia_driver]\n"
             )
             made = Host(directory, lab, site, site.ubuntu())
             one = lab.hosts[0].container
             subprocess.run(["podman", "cp", str(site.ca), f"{one}:{CA}"], check=True)
             made.ask("mkdir -p /root/look")
             subprocess.run(
-                ["podman", "cp", str(GPU_STACK / "gpu_stack"), f"{one}:/root/look/gpu_stack"],
+                ["podman", "cp", str(GPU_STACK), f"{one}:/root/look/gpu_stack"],
                 check=True,
             )
             key = directory / "ubuntu.asc"

@@ -28,10 +28,10 @@ import yaml
 from pebble import DIRECTORY
 
 from provision import locallab
+from tests.collection import GPU_STACK, collections
 
 pytestmark = [pytest.mark.slow]
 
-ROLES = Path(__file__).parents[2] / "roles"
 NAME = "gpu07.example.org"
 LINEAGE = f"/etc/letsencrypt/live/gpu-front-door-{NAME}"
 SITE = "/etc/nginx/sites-enabled/zz-gpu-front-door"
@@ -174,15 +174,16 @@ def started(directory: Path) -> Iterator[Host]:
     try:
         (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
         (directory / "ansible.cfg").write_text(
-            f"[defaults]\nroles_path = {ROLES}\n[ssh_connection]\npipelining = True\n"
+            f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
+            "[ssh_connection]\npipelining = True\n"
         )
         (directory / "door.yml").write_text(
-            "- hosts: gpu\n  become: true\n  gather_facts: false\n  roles: [gpu_front_door]\n"
+            "- hosts: gpu\n  become: true\n  gather_facts: false\n"
+            "  roles: [provision.gpu.gpu_front_door]\n"
         )
         made = Host(directory, lab)
         made.root("mkdir -p /root/look")
-        look = ROLES / "gpu_state" / "module_utils" / "gpu_stack"
-        lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
+        lab.podman.call("cp", str(GPU_STACK), f"{lab.hosts[0].container}:/root/look/gpu_stack")
         (directory / "ca.crt").write_text(pebble.start(made.root, NAME), "utf-8")
         made.root("cat > /srv/pebble/jupyter.py", stdin=JUPYTER)
         made.root("systemd-run --unit jupyter python3 /srv/pebble/jupyter.py 2>&1")

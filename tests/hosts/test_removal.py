@@ -95,7 +95,12 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     refused = host.provision("apply", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert refused.returncode == 4, refused.stdout + refused.stderr
     assert "needy is installed and needs libcuda1, wished away" in refused.stdout
-    book = {"hosts": "all", "become": True, "gather_facts": False, "roles": ["nvidia_driver"]}
+    book = {
+        "hosts": "all",
+        "become": True,
+        "gather_facts": False,
+        "roles": ["provision.gpu.nvidia_driver"],
+    }
     (host.path / "alone.yml").write_text(json.dumps([book]), "utf-8")
     refused = host.playbook("-e", "nvidia_driver_state=absent", book="alone.yml")
     assert refused.returncode != 0

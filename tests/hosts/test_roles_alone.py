@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from conftest import Project
@@ -22,17 +21,20 @@ PROOF = {
 }
 
 
+def write_book(project: Project, role: str) -> None:
+    (project.path / "alone.yml").write_text(
+        f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [provision.gpu.{role}]\n"
+    )
+
+
 @pytest.mark.parametrize("role", PROOF)
-def test_role_works_alone(bare: Project, role: str, tmp_path: Path) -> None:
+def test_role_works_alone(bare: Project, role: str) -> None:
     """Installs, proves, and changes nothing when run again."""
-    book = tmp_path / "book.yml"
-    book.write_text(f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n")
     # The project's inventory names its own cuDNN archive; a role alone is told which version it is.
     wish = (bare.path / "lab/group_vars/gpu_hosts.yml").read_text("utf-8")
     sha = wish.split('sha256: "')[1][:64]
     arguments = ["-e", f"cudnn_version=8.5.0.96 cudnn_sha256={sha}"] if role == "cudnn" else []
-    book_in_project = bare.path / "alone.yml"
-    book_in_project.write_text(book.read_text())
+    write_book(bare, role)
     first = bare.playbook(*arguments, book="alone.yml")
     assert first.returncode == 0, first.stdout[-6000:] + first.stderr
     command, expected = PROOF[role]
@@ -45,9 +47,7 @@ def test_role_works_alone(bare: Project, role: str, tmp_path: Path) -> None:
 def test_holds_are_released_when_holding_is_switched_off(bare: Project) -> None:
     """Both roles that hold packages let go of them again, and the second run has nothing to do."""
     for role in ("nvidia_driver", "cuda"):
-        (bare.path / "alone.yml").write_text(
-            f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n"
-        )
+        write_book(bare, role)
         off = ["-e", '{"nvidia_driver_hold": false, "cuda_hold": false}']
         for _ in range(2):
             done = bare.playbook(*off, book="alone.yml")
@@ -66,9 +66,7 @@ def test_both_roles_can_name_one_mirror(bare: Project) -> None:
     options |= {"nvidia_driver_mirror": mirror, "nvidia_driver_hold": False}
     for expected in ("changed=1", "changed=0"):
         for role in ("cuda", "nvidia_driver"):
-            (bare.path / "alone.yml").write_text(
-                f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [{role}]\n"
-            )
+            write_book(bare, role)
             done = bare.playbook("-e", json.dumps(options), book="alone.yml")
             assert done.returncode == 0, done.stdout[-6000:] + done.stderr
             assert expected in done.stdout, done.stdout[-6000:]

@@ -48,7 +48,12 @@ def apply(host: Project, *arguments: str) -> tuple[int, str]:
 
 
 def alone(host: Project, role: str, *arguments: str) -> str:
-    book = {"hosts": "all", "become": True, "gather_facts": False, "roles": [role]}
+    book = {
+        "hosts": "all",
+        "become": True,
+        "gather_facts": False,
+        "roles": [f"provision.gpu.{role}"],
+    }
     (host.path / "alone.yml").write_text(json.dumps([book]), "utf-8")
     done = host.playbook(*arguments, book="alone.yml")
     assert done.returncode != 0, done.stdout

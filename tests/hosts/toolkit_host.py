@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from provision import locallab
+from tests.collection import GPU_STACK, collections
 from tests.ground import deb, told, toolkit
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -182,11 +183,12 @@ def started(
         with toolkit.serve(directory) as site:
             (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
             (directory / "ansible.cfg").write_text(
-                f"[defaults]\nroles_path = {ROLES}\n[ssh_connection]\npipelining = True\n"
+                f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
+                "[ssh_connection]\npipelining = True\n"
             )
             (directory / "toolkit.yml").write_text(
                 "- hosts: gpu\n  become: true\n  gather_facts: false\n"
-                "  roles: [nvidia_container_toolkit]\n"
+                "  roles: [provision.gpu.nvidia_container_toolkit]\n"
             )
             made = Host(directory, lab, site)
             made.put(told.CA, site.ca.read_text("utf-8"))
@@ -196,8 +198,7 @@ def started(
             for path, text in files.items():
                 made.root(f"mkdir -p {os.path.dirname(path)}")
                 made.put(path, text)
-            look = ROLES / "gpu_state" / "module_utils" / "gpu_stack"
-            lab.podman.call("cp", str(look), f"{lab.hosts[0].container}:/root/look/gpu_stack")
+            lab.podman.call("cp", str(GPU_STACK), f"{lab.hosts[0].container}:/root/look/gpu_stack")
             made.put(CONFIG, json.dumps(FOREIGN, indent=2))
             made.root(
                 f"chmod 640 {CONFIG};"

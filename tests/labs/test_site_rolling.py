@@ -18,8 +18,8 @@ import yaml
 
 from provision.render import site
 from provision.run import find_program
+from tests.collection import PLUGINS
 
-CALLBACK = Path(site.__file__).parent / "files" / "callback_plugins"
 GATES = (
     "End | Stop where a host of an earlier batch is not proven",
     "Preflight | Refuse a canary that would prove nothing",
@@ -64,7 +64,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     }
     (root / "hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-    shutil.copytree(CALLBACK, root / "callback_plugins")
+    shutil.copytree(PLUGINS / "callback", root / "callback_plugins")
     return root
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from farm import Target
 
-GPU_STACK = "roles/gpu_state/module_utils/gpu_stack"
+GPU_STACK = "plugins/module_utils/gpu_stack"
 WHEELS = "tests/unit/verify/test_checks_wheels.py"
 EDGES = "tests/unit/verify/test_checks_edges.py"
 TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"

@@ -1,4 +1,4 @@
-"""roles/gpu_state/files/hold.py: one run at a time, and nothing left of a run that was cut off."""
+"""run_lock/hold.py of module_utils: one run at a time, and nothing left of one that was cut off."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-GPU_STATE = Path(__file__).parents[2] / "roles" / "gpu_state"
-SCRIPT = GPU_STATE / "files" / "hold.py"
+from tests.collection import PLUGINS, RUN_LOCK
+
+SCRIPT = RUN_LOCK / "hold.py"
 MARK = "PROVISION-HOLD "
 # As gpu_hold does it, with shorter times and a file of this test's own.
 RUN = f"""
@@ -440,7 +441,7 @@ def test_its_syntax_is_python_3_7s() -> None:
 
 
 def test_plugin_and_program_agree_on_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(GPU_STATE / "action_plugins"))
+    monkeypatch.syspath_prepend(str(PLUGINS / "action"))
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     import gpu_hold
     import hold

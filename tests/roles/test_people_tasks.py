@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from provision.run import find_program
+from tests.collection import collections
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_driver"
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
@@ -49,7 +50,7 @@ def ask(
         "tasks": [
             {
                 "ansible.builtin.include_role": {
-                    "name": "nvidia_driver",
+                    "name": "provision.gpu.nvidia_driver",
                     "tasks_from": "people.yml",
                     "rolespec_validate": False,
                 },
@@ -62,7 +63,10 @@ def ask(
     done = subprocess.run(
         [program, "play.yml"],
         cwd=folder,
-        env={**os.environ, "ANSIBLE_ROLES_PATH": str(ROLE.parent), "ANSIBLE_NOCOLOR": "1"},
+        env={
+            **os.environ, "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_COLLECTIONS_PATH": str(collections(folder / "collections")),
+        },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (folder / "program").read_text("utf-8").startswith('"""Who is at work on this host')

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from provision.render import site
+from tests.collection import GPU_STACK
 
 ROLES = Path(__file__).parents[2] / "roles"
 TASKS = sorted(ROLES.glob("*/tasks/*.yml"))
@@ -76,10 +77,9 @@ def test_the_proofs_programs_have_an_end_and_import_from_nowhere_else() -> None:
 
 def test_the_look_opens_files_by_one_function() -> None:
     """What a user may have put there is neither waited for nor followed (regular.py)."""
-    stack = ROLES / "gpu_state/module_utils/gpu_stack"
     found = {
         path.name: node.lineno
-        for path in stack.glob("*.py")
+        for path in GPU_STACK.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
     }

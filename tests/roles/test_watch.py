@@ -1,4 +1,4 @@
-"""roles/gpu_state/files/watch.py: what it makes of the traces that long steps leave on a disk.
+"""run_lock/watch.py of module_utils: what it makes of the traces that long steps leave on a disk.
 
 The traces are as apt 2.2, dpkg 1.20, DKMS 2.8 and pip 20.3 of Debian 11 left them.
 """
@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "roles" / "gpu_state" / "files" / "watch.py"
+from tests.collection import RUN_LOCK
+
+SCRIPT = RUN_LOCK / "watch.py"
 spec = importlib.util.spec_from_file_location("provision_watch_under_test", SCRIPT)
 assert spec is not None
 assert spec.loader is not None

@@ -88,7 +88,8 @@ def test_what_takes_long_and_waits_for_nothing_is_begun_before_the_others() -> N
         begun = task["ansible.builtin.include_role"]
         if "tasks_from" in begun:
             assert begun["apply"]["tags"] == task["tags"]
-            assert f"'{begun['name']}' in gpu_plan.components" in task["when"]
+            name = begun["name"].removeprefix("provision.gpu.")
+            assert f"'{name}' in gpu_plan.components" in task["when"]
             # Nobody would end what a run that failed has left.
             assert "__gpu_state_held.held | default(false)" in task["when"]
 
@@ -97,15 +98,16 @@ def test_the_components_come_in_their_order_each_with_its_tag() -> None:
     found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
     includes = [t for t in found if "tasks_from" not in t["ansible.builtin.include_role"]]
     assert [t["ansible.builtin.include_role"]["name"] for t in includes] == [
-        *COMPONENTS,
-        *("gpu_workspace", "gpu_front_door"),  # in no lock
+        f"provision.gpu.{name}"
+        for name in (*COMPONENTS, "gpu_workspace", "gpu_front_door")  # the last two in no lock
     ]
     for task in includes:
         role = task["ansible.builtin.include_role"]
-        assert role["apply"]["tags"] == task["tags"] == [role["name"]]
+        name = role["name"].removeprefix("provision.gpu.")
+        assert role["apply"]["tags"] == task["tags"] == [name]
         assert task["when"] == [
-            f"'{role['name']}' in gpu_plan.components",
-            f"'{role['name']}' not in gpu_plan.absent",
+            f"'{name}' in gpu_plan.components",
+            f"'{name}' not in gpu_plan.absent",
         ]
 
 
@@ -222,7 +224,7 @@ def test_defaults_and_spec_say_the_same(role: Any) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_the_roles_of_the_repository_are_in_sync(role: Any) -> None:
     """`provision roles sync` writes these files; edit provision/roles/ instead of them."""
-    base = shipped.roles_directory().parent
+    base = shipped.collection()
     for path, data in spec.render(role).items():
         assert (base / path).read_bytes() == data, path
     page = (base / "roles" / role.name / "README.md").read_text(encoding="utf-8")
@@ -294,9 +296,10 @@ def test_the_tree_has_all_its_parts() -> None:
         "ansible.cfg",
         "requirements.txt",
         "stacks/gpu_lock.yml",
-        "roles/gpu_state/library/gpu_state.py",
-        "roles/cuda/tasks/main.yml",
-        "callback_plugins/provision.py",
+        f"{shipped.COLLECTION}galaxy.yml",
+        f"{shipped.COLLECTION}playbooks/site.yml",
+        f"{shipped.COLLECTION}plugins/modules/gpu_state.py",
+        f"{shipped.COLLECTION}roles/cuda/tasks/main.yml",
         "verify/tasks.yml",
     ):
         assert path in files, path

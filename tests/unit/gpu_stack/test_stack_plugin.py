@@ -16,7 +16,7 @@ from typing import Any
 import converged_host as made
 import pytest
 
-ROLES = Path(__file__).parents[3] / "roles"
+from tests.collection import PLUGINS, collections
 
 PLAYBOOK = """
 - hosts: all
@@ -25,7 +25,7 @@ PLAYBOOK = """
   vars:
     gpu_stack: {{tensorflow: "2.9"}}
   tasks:
-    - ansible.builtin.import_role: {{name: gpu_state}}
+    - ansible.builtin.import_role: {{name: provision.gpu.gpu_state}}
       tags: [always]
     - ansible.builtin.copy:
         content: "{{{{ gpu_plan | to_json }}}}"
@@ -35,6 +35,13 @@ PLAYBOOK = """
       vars: {{ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"}}
       tags: [always]
 """
+
+
+def settings(tmp_path: Path) -> dict[str, str]:
+    """The environment of an Ansible that knows the collection."""
+    path = tmp_path / "collections"
+    path = path if path.exists() else collections(path)
+    return {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(path), "ANSIBLE_NOCOLOR": "1"}
 
 
 def run(tmp_path: Path, *arguments: str, **environment: str) -> tuple[dict[str, Any], str]:
@@ -62,7 +69,7 @@ def run(tmp_path: Path, *arguments: str, **environment: str) -> tuple[dict[str, 
             str(Path(sys.executable).parent / "ansible-playbook"),
             *["-i", "localhost,", "-c", "local", str(play), *arguments],
         ],
-        env={**os.environ, "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_NOCOLOR": "1", **environment},
+        env={**settings(tmp_path), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -245,8 +252,8 @@ def test_only_versions_travel_of_what_was_found(tmp_path: Path) -> None:
 def test_an_unknown_option_of_the_task_is_refused(tmp_path: Path) -> None:
     play = tmp_path / "play.yml"
     play.write_text(
-        "- hosts: all\n  gather_facts: false\n  roles: [gpu_state]\n  tasks:\n"
-        "    - gpu_state: {lock: {}, wisch: {}}\n"
+        "- hosts: all\n  gather_facts: false\n  roles: [provision.gpu.gpu_state]\n  tasks:\n"
+        "    - provision.gpu.gpu_state: {lock: {}, wisch: {}}\n"
         "      tags: [here]\n"
     )
     done = subprocess.run(
@@ -255,7 +262,7 @@ def test_an_unknown_option_of_the_task_is_refused(tmp_path: Path) -> None:
             *["-i", "localhost,", "-c", "local", "--tags", "here", str(play)],
             *["-e", '{"gpu_lock": {}, "gpu_stack": {}}'],
         ],
-        env={**os.environ, "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_NOCOLOR": "1"},
+        env=settings(tmp_path),
         capture_output=True,
         text=True,
         check=False,
@@ -291,7 +298,7 @@ def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
 def test_a_wanted_password_is_told_with_its_cure(
     error: str, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(ROLES / "gpu_state" / "action_plugins"))
+    monkeypatch.syspath_prepend(str(PLUGINS / "action"))
     plugin = importlib.import_module("gpu_state")
     said = plugin.no_password(error, "bob")
     assert (said is None) if told is None else said.startswith(told)
@@ -299,7 +306,7 @@ def test_a_wanted_password_is_told_with_its_cure(
 
 def test_the_ordinary_look_ships_nothing_of_the_doctor() -> None:
     """Every look pays for what goes down the wire; the doctor's files go when it is asked."""
-    path = ROLES / "gpu_state" / "action_plugins" / "gpu_state.py"
+    path = PLUGINS / "action" / "gpu_state.py"
     spec = importlib.util.spec_from_file_location("gpu_state_plugin", path)
     assert spec is not None
     assert spec.loader is not None

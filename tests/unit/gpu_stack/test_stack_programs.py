@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gpu_stack.context import run_program
 
-MODULE_UTILS = Path(__file__).parents[3] / "roles" / "gpu_state" / "module_utils"
+MODULE_UTILS = Path(__file__).parents[3] / "plugins" / "module_utils"
 
 
 @pytest.fixture(params=["memory", "pipes"])

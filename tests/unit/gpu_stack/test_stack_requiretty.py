@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-PLUGINS = Path(__file__).parents[3] / "roles" / "gpu_state" / "action_plugins"
+PLUGINS = Path(__file__).parents[3] / "plugins" / "action"
 SUDO = "sudo: sorry, you must have a tty to run sudo"
 
 

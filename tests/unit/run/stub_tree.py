@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.collection import PLUGINS
+
 PROVISION = Path(__file__).parents[3] / "provision"
-CALLBACK = PROVISION / "render" / "files" / "callback_plugins" / "provision.py"
+CALLBACK = PLUGINS / "callback" / "report.py"
 
 SITE = """\
 - name: Provision

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_tree import PROVISION
 from typer.testing import CliRunner
 
-from provision import cli, doctor
+from provision import cli, doctor, shipped
 from provision.render import doctor as rendered
+from tests.collection import PLUGINS, ROOT
 
-ROLE = PROVISION.parent / "roles" / "gpu_state"
 # The look is a file; the steps of the fix are what the role has.
 LOOK = """\
 import json, os
@@ -59,16 +58,18 @@ FINDING: dict[str, Any] = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A rendered project with one host, this machine, and a second that is not asked."""
-    for name in ("lab", "library", "roles/gpu_state/tasks", "stacks"):
+    collection = tmp_path / shipped.COLLECTION
+    for name in ("lab", "stacks"):
         (tmp_path / name).mkdir(parents=True)
-    for path in (ROLE / "tasks").glob("doctor*.yml"):
-        shutil.copy(path, tmp_path / "roles" / "gpu_state" / "tasks")
-    shutil.copytree(
-        PROVISION / "render" / "files" / "callback_plugins", tmp_path / "callback_plugins"
-    )
+    for name in ("roles/gpu_state/tasks", "plugins/modules"):
+        (collection / name).mkdir(parents=True)
+    for path in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
+        shutil.copy(path, collection / "roles" / "gpu_state" / "tasks")
+    shutil.copytree(PLUGINS / "callback", collection / "plugins" / "callback")
+    shutil.copytree(ROOT / "playbooks", collection / "playbooks")
     for file, data in rendered.render().items():
         (tmp_path / file).write_bytes(data)
-    (tmp_path / "library" / "gpu_state.py").write_text(LOOK)
+    (collection / "plugins" / "modules" / "gpu_state.py").write_text(LOOK)
     (tmp_path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
     (tmp_path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
     (tmp_path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
@@ -292,7 +293,7 @@ def test_the_rules_of_a_log_are_the_roles_own() -> None:
 @pytest.mark.parametrize(("book", "hears"), [("doctor.yml", True), ("site.yml", False)])
 def test_the_doctors_plugin_is_told_of_its_own_playbook_alone(book: str, *, hears: bool) -> None:
     """Ansible copies every result for every plugin that is not disabled."""
-    path = PROVISION / "render/files/callback_plugins/provision_doctor.py"
+    path = PLUGINS / "callback" / "doctor.py"
     spec = importlib.util.spec_from_file_location("provision_doctor", path)
     assert spec is not None
     assert spec.loader is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_tree import Tree, change, plan
+from stub_tree import CALLBACK, Tree, change, plan
 
 from provision import run
 from provision.errors import InputError, MachineError
@@ -310,12 +310,11 @@ except KeyboardInterrupt:
 
 
 def test_a_second_interrupt_while_ansible_tells_its_workers_is_survived() -> None:
-    callback = Path(run.__file__).parent / "render/files/callback_plugins/provision.py"
     # A shell without job control, and some CI, has its background processes ignore SIGINT.
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(["sleep", "60"], preexec_fn=heeding) as worker:
         done = subprocess.run(
-            [sys.executable, "-c", IMPATIENT, str(callback), str(worker.pid)],
+            [sys.executable, "-c", IMPATIENT, str(CALLBACK), str(worker.pid)],
             capture_output=True,
             text=True,
             check=False,

@@ -1,0 +1,20 @@
+"""The checkout as the collection that it is: where its parts are, and how Ansible gets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = ROOT / "plugins"
+# What the look consists of, and what holds a host for a run.
+GPU_STACK = PLUGINS / "module_utils" / "gpu_stack"
+RUN_LOCK = PLUGINS / "module_utils" / "run_lock"
+NAME = "provision.gpu"
+
+
+def collections(folder: Path) -> Path:
+    """`folder` as a collections path in which `provision.gpu` is this checkout."""
+    link = folder / "ansible_collections" / "provision" / "gpu"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(ROOT)
+    return folder
