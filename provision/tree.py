@@ -140,6 +140,7 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
             write_file(root / path, files[path])
         for path in what.removed:
             (root / path).unlink(missing_ok=True)
+            _drop_bytecode(root / path)
             _prune(root, (root / path).parent)
         manifest = {
             "format": FORMAT,
@@ -185,6 +186,16 @@ def _keep(path: Path) -> None:
             aside.write_bytes(path.read_bytes())
             return
         number += 1
+
+
+def _drop_bytecode(path: Path) -> None:
+    """Remove what Python has compiled of a removed plugin, which would keep its folder alive."""
+    cache = path.parent / "__pycache__"
+    if path.suffix == ".py" and cache.is_dir():
+        for compiled in cache.glob(f"{path.stem}.*.pyc"):
+            compiled.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # other files are in it
+            cache.rmdir()
 
 
 def _prune(root: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Loads the doctor's report wherever this collection's doctor.yml is run, as provision.py does."""
+"""Loads the doctor's report wherever the collection's doctor.yml is run: see provision_report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ansible_collections.provision.gpu.plugins.callback import doctor
 DOCUMENTATION = doctor.DOCUMENTATION
 
 
-class CallbackModule(doctor.CallbackModule):
+class CallbackModule(doctor.CallbackModule):  # type: ignore[misc]  # ansible has no types
     """The plugin, unless it is enabled by its name as well."""
 
     def __init__(self) -> None:

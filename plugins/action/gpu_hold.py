@@ -84,7 +84,7 @@ def busy(content: dict[str, Any]) -> str:
     return f"another run is at work on this host: {who(content)}. Wait until it has ended{way}"
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Start the holder, wait for its word, hand its pipes to the callback."""
 
     _supports_check_mode = True

@@ -202,7 +202,7 @@ def wants_terminal(error: str, user: str) -> str | None:
     )
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Pipe the look to the host's Python, or fall back to the module."""
 
     _supports_check_mode = True

@@ -67,7 +67,7 @@ Then, in this directory:
 
     provision discover    # asks the hosts what they are -> discovered.yml, for the lock
     provision lock        # lab/ -> lock.yml: exact versions and hashes
-    provision render      # lock.yml -> site.yml, ansible.cfg, roles/, verify/
+    provision render      # lock.yml -> site.yml, ansible.cfg, collections/, verify/
     ansible-playbook site.yml -i lab
 
 After that:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import tree
+from provision import shipped, tree
 from provision.errors import InputError, MachineError
+from provision.render import render
+from tests.unit.generator import recorded
 
 
 def write(root: Path, **files: str) -> tree.Difference:
@@ -64,6 +66,48 @@ def test_an_edited_file_that_became_stale_is_kept_too(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("edited")
     write(tmp_path)
     assert (tmp_path / "a.yours").read_text() == "edited"
+
+
+def test_the_roles_and_plugins_of_an_earlier_version_go(tmp_path: Path) -> None:
+    """Until the collection came, they lay in roles/ and callback_plugins/ of the tree."""
+    former = {
+        "site.yml": "# Made by `provision render`",
+        "callback_plugins/provision.py": "a callback",
+        "roles/cuda/tasks/main.yml": "tasks",
+        "roles/cuda/tasks/hold.yml": "tasks",
+        "roles/gpu_state/action_plugins/gpu_state.py": "an action",
+    }
+    tree.write(tmp_path, {path: text.encode() for path, text in former.items()}, version="0.0")
+    # Ansible has run there, somebody has changed a task, and has a role of their own.
+    for plugin in ("callback_plugins/provision", "roles/gpu_state/action_plugins/gpu_state"):
+        compiled = tmp_path / plugin
+        compiled = compiled.parent / "__pycache__" / f"{compiled.name}.cpython-311.pyc"
+        compiled.parent.mkdir()
+        compiled.write_bytes(b"bytecode")
+    (tmp_path / "roles/cuda/tasks/hold.yml").write_text("edited")
+    (tmp_path / "roles/mine").mkdir()
+    (tmp_path / "roles/mine/README.md").write_text("mine")
+
+    files = render(recorded.lock(), shipped.read())
+    what = tree.write(tmp_path, files, version="0")
+
+    assert what.edited == ("roles/cuda/tasks/hold.yml",)
+    assert set(what.removed) == set(former) - {"site.yml"}
+    left = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
+    theirs = {"roles/cuda/tasks/hold.yml.yours", "roles/mine/README.md"}
+    assert left == {*files, *theirs, ".provision-manifest.json"}
+    assert not (tmp_path / "callback_plugins").exists()
+    assert not (tmp_path / "roles/gpu_state").exists()
+
+
+def test_bytecode_of_other_plugins_stays(tmp_path: Path) -> None:
+    tree.write(tmp_path, {"p/a.py": b"1"}, version="0")
+    cache = tmp_path / "p/__pycache__"
+    cache.mkdir()
+    for name in ("a", "ab"):
+        (cache / f"{name}.cpython-311.pyc").write_bytes(b"bytecode")
+    write(tmp_path)
+    assert [path.name for path in cache.iterdir()] == ["ab.cpython-311.pyc"]
 
 
 @pytest.mark.parametrize("name", ["site.yml", "ansible.cfg", "roles/cuda/tasks/main.yml"])

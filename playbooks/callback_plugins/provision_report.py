@@ -13,7 +13,7 @@ from ansible_collections.provision.gpu.plugins.callback import report
 DOCUMENTATION = report.DOCUMENTATION
 
 
-class CallbackModule(report.CallbackModule):
+class CallbackModule(report.CallbackModule):  # type: ignore[misc]  # ansible has no types
     """The plugin, unless it is enabled by its name as well: one report is enough."""
 
     def __init__(self) -> None:
