@@ -25,7 +25,7 @@ lint: setup ## ruff, mypy strict, ansible-lint production and strict
 	ruff check .
 	ruff format --check .
 	mypy
-	ansible-lint --offline --strict
+	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections ansible-lint --offline --strict
 
 unit: setup ## Tests that need no host
 	$(PYTEST) -q -n 2 -m 'not hosts and not slow'

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from provision import shipped
 from provision.inventory import Sources, Words, parse
-from provision.render import ansible_cfg, example, render, site, spec, stacks
+from provision.render import ansible_cfg, doctor, example, render, site, spec, stacks
 from provision.render.yaml_text import dump
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
 from provision.values import COMPONENTS
@@ -52,7 +52,15 @@ def test_a_header_is_only_comments() -> None:
 
 
 def test_site_is_what_its_data_says() -> None:
-    assert yaml.safe_load(site.render()["site.yml"]) == site.site()
+    assert yaml.safe_load(site.playbook()["playbooks/site.yml"]) == site.site()
+
+
+@pytest.mark.parametrize("name", ["site", "doctor"])
+def test_a_projects_playbook_is_a_word_for_the_collections(name: str) -> None:
+    text = (site.render() | doctor.render())[f"{name}.yml"].decode()
+    (play,) = yaml.safe_load(text)
+    assert play["ansible.builtin.import_playbook"] == f"provision.gpu.{name}"
+    assert len(text.splitlines()) <= 15
 
 
 def test_rendering_is_a_function_of_the_lock() -> None:
