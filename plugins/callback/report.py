@@ -741,7 +741,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     # Ours
 
     def _about(self, task: Any) -> dict[str, Any]:
-        name = task.get_name().strip()
+        # Of a role it begins with the role's full name: the report speaks of this collection's.
+        name = task.get_name().strip().removeprefix("provision.gpu.")
         role = task._role.get_name() if getattr(task, "_role", None) else None
         component = role.rpartition(".")[2] if role else None
         if component in COMPONENTS:

@@ -65,5 +65,7 @@ def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: 
     (host,) = json.loads(report.read_text("utf-8"))["hosts"].values()
     assert host["status"] == "blocked", said
     assert "the lock has no row for" in host["blockers"][0]["message"], said
+    events = (project / "report" / "events.jsonl").read_text("utf-8")
+    assert '"task": "gpu_state : Look | Compare the host with the lock"' in events
     assert "[WARNING]" not in said
     assert done.stdout.count("Report: ") == 1
