@@ -1,7 +1,7 @@
 """What `provision doctor` says: of hosts that were asked, and of a log without any host.
 
-The cases and the rules are the roles': a host is asked with them by doctor.yml. Here they are read
-from where the roles lie, so that a pasted log is judged by the very same.
+The cases and the rules are the collection's: doctor.yml asks hosts with them. Here they are
+imported from the collection, so that a pasted log is judged by the same ones.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         parameters = self._parameters(task_vars)
-        # The project's callback names the run; its own lock is in nobody's way.
+        # The report's callback names the run; its own lock is in nobody's way.
         parameters["run"] = os.environ.get("PROVISION_RUN_ID")
         answer = self._piped(parameters, task_vars)
         if answer is None:

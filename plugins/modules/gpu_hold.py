@@ -7,7 +7,8 @@ short_description: Hold the host for this run
 description:
   - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
   - Fails with the holder's name where another run has it. Does nothing in check mode.
-  - While it is held, tells how far the long steps are, as events of the project's callback.
+  - While it is held, tells how far the long steps are, as events of the callback
+    C(provision.gpu.report).
 options:
   watch:
     description: Where to look for progress, C(cudnn_root) and C(tensorflow_root); and

@@ -92,7 +92,7 @@ def doctor() -> list[dict[str, Any]]:
 
 
 def render() -> dict[str, bytes]:
-    """doctor.yml of a project: a word for the collection's own."""
+    """doctor.yml of a project, which imports the collection's."""
     play = {"name": "Doctor", "ansible.builtin.import_playbook": f"{COLLECTION}.doctor"}
     return {"doctor.yml": dump([play], header=HEADER)}
 

@@ -23,7 +23,7 @@ lies where the playbook is that imports this one, as provision.gpu.site. Rendere
 provision/render/site.py by `provision roles sync`; edit that."""
 
 COLLECTION = "provision.gpu"
-# A project's own, beside its site.yml.
+# The checks are the project's, beside its site.yml.
 CHECKS = "{{ playbook_dir }}/verify/tasks.yml"
 
 # Hosts without a wish may be in the same inventory; they are never connected to.
@@ -611,7 +611,7 @@ def site() -> list[dict[str, Any]]:
 
 
 def render() -> dict[str, bytes]:
-    """site.yml of a project: a word for the collection's own."""
+    """site.yml of a project, which imports the collection's."""
     play = {"name": "GPU stack", "ansible.builtin.import_playbook": f"{COLLECTION}.site"}
     return {"site.yml": dump([play], header=HEADER)}
 

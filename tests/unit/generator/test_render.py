@@ -56,7 +56,7 @@ def test_site_is_what_its_data_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["site", "doctor"])
-def test_a_projects_playbook_is_a_word_for_the_collections(name: str) -> None:
+def test_a_projects_playbook_imports_the_collections(name: str) -> None:
     text = (site.render() | doctor.render())[f"{name}.yml"].decode()
     (play,) = yaml.safe_load(text)
     assert play["ansible.builtin.import_playbook"] == f"provision.gpu.{name}"
