@@ -28,6 +28,8 @@ PLAYBOOK = "doctor.yml"
 # The last task fails where something was found, for Ansible's own exit code.
 VERDICT = "Doctor | Refuse to call a host healthy that is not"
 MESSAGE_LIMIT = 2000
+# The collection: <project>/collections/ansible_collections/provision/gpu in a project.
+HERE = Path(__file__).resolve().parents[2]
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -42,6 +44,14 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def project_of(playbook: Any) -> Path:
+    """The project that carries this collection, else the folder of the playbook started."""
+    carrier = HERE.parents[3]
+    if (carrier / "stacks").is_dir():
+        return carrier
+    return Path(getattr(playbook, "_basedir", None) or "").resolve()
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -103,8 +113,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         # Ansible's own word for a plugin that hears nothing: it makes a copy of each result for
         # each one that does, and a run over many hosts has many results.
         self.disabled = not self._active
-        tree = Path(getattr(playbook, "_basedir", None) or "").resolve()
-        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or tree / "report")
+        folder = os.environ.get("PROVISION_REPORT_DIR")
+        self._folder = Path(folder) if folder else project_of(playbook) / "report"
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._active:

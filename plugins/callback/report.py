@@ -70,6 +70,9 @@ HOLDERS_SECONDS = 7.0
 # How often they are told that this run lives; a quarter of what makes them think otherwise.
 BEAT_SECONDS = 5.0
 
+# The collection: <project>/collections/ansible_collections/provision/gpu in a project.
+HERE = Path(__file__).resolve().parents[2]
+
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -589,22 +592,24 @@ def will_be_rescued(task: Any) -> bool:
     return False
 
 
-def tree_of(playbook: Any) -> Path:
-    """The project: the folder of the playbook that was started."""
+def project_of(playbook: Any) -> Path:
+    """The project that carries this collection, else the folder of the playbook started."""
+    carrier = HERE.parents[3]
+    if (carrier / "stacks").is_dir():
+        return carrier
     return Path(getattr(playbook, "_basedir", None) or "").resolve()
 
 
-def settle(playbook: Any) -> None:
-    """Makes the project the home of this collection's plays, as it is of its own.
+def settle(playbook: Any, project: Path) -> None:
+    """Makes the project the home of this collection's plays.
 
     Ansible takes the folder of an imported playbook for that, which here is inside the collection:
     `playbook_dir`, relative paths and the group_vars beside site.yml would all lead there.
     """
-    here = Path(__file__).resolve().parents[2] / "playbooks"
     with contextlib.suppress(AttributeError):  # of a playbook that is none of Ansible's
         for play in playbook.get_plays():
-            if play._included_path and Path(play._included_path).resolve() == here:
-                play._included_path = None
+            if play._included_path and Path(play._included_path).resolve() == HERE / "playbooks":
+                play._included_path = str(project)
 
 
 def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
@@ -674,10 +679,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             # `provision` looks for these words in the log.
             self._display.error(f"{UNMATCHED}{', '.join(unmatched)}. No host was touched.")
             raise SystemExit(BAD_OPTIONS)
-        settle(playbook)
+        self._tree = project_of(playbook)
+        settle(playbook, self._tree)
         if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
             return  # no run: its own plugin tells what came of it, and the last report stays
-        self._tree = tree_of(playbook)
         self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
         self._record = Record(self._mode(), time.time(), self._lock(), self._version())
         try:

@@ -44,15 +44,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("where", ["project", "elsewhere"])
+@pytest.mark.parametrize("where", ["project", "elsewhere", "imported"])
 @pytest.mark.parametrize("program", ["newest", "oldest"])
 def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: str) -> None:
     report = project / "report" / "report.json"
     report.unlink(missing_ok=True)
     playbook = find_program() if program == "newest" else str(OLDEST)
     env = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    book = project / "site.yml"
+    if where == "imported":  # by a playbook of somebody's own in another folder
+        book = project.parent / "all.yml"
+        book.write_text(f"- ansible.builtin.import_playbook: {project}/site.yml\n", "utf-8")
+        env["ANSIBLE_COLLECTIONS_PATH"] = str(project / "collections")
     done = subprocess.run(
-        [playbook, str(project / "site.yml"), "-i", str(project.parent / "hosts.yml"), "--check"],
+        [playbook, str(book), "-i", str(project.parent / "hosts.yml"), "--check"],
         cwd=project if where == "project" else "/",
         env={**env, "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,
