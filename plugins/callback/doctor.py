@@ -48,9 +48,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 def project_of(playbook: Any) -> Path:
     """The project that carries this collection, else the folder of the playbook started."""
-    carrier = HERE.parents[3]
-    if (carrier / "stacks").is_dir():
-        return carrier
+    # <project>/collections/ansible_collections/provision/gpu; a checkout may lie less deep.
+    for carrier in HERE.parents[3:4]:
+        if (carrier / "stacks").is_dir():
+            return carrier
     return Path(getattr(playbook, "_basedir", None) or "").resolve()
 
 

@@ -744,9 +744,9 @@ def workspace_states() -> Iterator[State]:
     yield State(rule, "it is theirs alone", {seen + "root": None}, **here)
     rule, why = (
         "workspace-volume",
-        {"ada": "/home/ada/data: /home/ada belongs to uid 1000", "eve": "x"},
+        {"ada": "/home/alice/data: /home/alice belongs to uid 1000", "eve": "x"},
     )
-    words = ("a volume of ada can be swapped for a link", "/home/ada/data", "as /srv/data/ada")
+    words = ("a volume of ada can be swapped for a link", "/home/alice/data", "as /srv/data/ada")
     yield State(rule, "others can replace a volume", {seen + "volumes": why}, words, **here)
     yield State(rule, "root alone can", {seen + "volumes": {}}, **here)
     rule, people = "workspace-gpu", "options/gpu_workspaces/"

@@ -110,7 +110,7 @@ def test_the_role_writes_what_is_looked_for(role: str) -> None:
     assert int(copy["mode"], 8) == logins.MODE
     assert stat.S_IMODE(logins.MODE) == 0o600
     text = "".join(path.read_text("utf-8") for path in (ROLES / role).glob("*/*.yml"))
-    source = (ROLES / "gpu_state/module_utils/gpu_stack" / f"{role}.py").read_text("utf-8")
+    source = Path(logins.__file__).with_name(f"{role}.py").read_text("utf-8")
     names = re.findall(r'found\["(provision-[^"]+)"\]|\{"(provision-[^"]+)":', source)
     for name in map("".join, names):
         assert f"{AUTH}{name}.conf" in text or name == "provision-nvidia-driver-repository"

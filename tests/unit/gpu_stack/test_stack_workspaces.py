@@ -484,8 +484,8 @@ def test_a_uid_of_the_hosts_is_refused(
     [
         ("/srv/data/ada", None),
         ("/srv/link", None),
-        ("/home/ada/data", "/home/ada belongs to uid 4711, who could replace what is in it"),
-        ("/srv/led", "/home/ada belongs to uid 4711, who could replace what is in it"),
+        ("/home/alice/data", "/home/alice belongs to uid 4711, who could replace what is in it"),
+        ("/srv/led", "/home/alice belongs to uid 4711, who could replace what is in it"),
         ("/srv/open/data", "/srv/open has mode 0777: others can replace what is in it"),
         ("/var/tmp/data", "others can make or replace it in /var/tmp"),
         ("/var/tmp/none", "others can make or replace it in /var/tmp"),
@@ -499,7 +499,7 @@ def test_a_volume_that_can_be_swapped_for_a_link_is_refused(
     """A login put a link to / in its place; docker follows it as root when a container starts."""
     places = (
         "/srv/data/ada",
-        "/home/ada/data",
+        "/home/alice/data",
         "/srv/open/data",
         "/var/tmp/data",
         "/var/tmp/roots",
@@ -507,9 +507,9 @@ def test_a_volume_that_can_be_swapped_for_a_link_is_refused(
     for one in places:
         host.path(one).mkdir(parents=True)
     host.link("/srv/link", "/srv/data/ada")
-    host.link("/srv/led", "/home/ada/data")
+    host.link("/srv/led", "/home/alice/data")
     modes = {"/srv/open": 0o777, "/var/tmp": 0o1777}
-    owners = {"/home/ada": 4711, "/home/ada/data": 4711, "/srv/data/ada": 70000}
+    owners = {"/home/alice": 4711, "/home/alice/data": 4711, "/srv/data/ada": 70000}
     owners["/var/tmp/data"] = 4711
     stat_of = Context.lstat
 
