@@ -52,4 +52,15 @@ TARGETS = (
         # A bound between two generations is a round number that no card has.
         without_numbers=("GENERATIONS",),
     ),
+    # Rules whose look and judgement are in one file.
+    Target(
+        f"{GPU_STACK}/surroundings.py",
+        "gpu_stack.surroundings",
+        ("tests/unit/gpu_stack/test_stack_surroundings.py", STATES),
+    ),
+    Target(
+        f"{GPU_STACK}/venv_use.py",
+        "gpu_stack.venv_use",
+        ("tests/unit/gpu_stack/test_stack_venvs.py", STATES),
+    ),
 )

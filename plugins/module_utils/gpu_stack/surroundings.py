@@ -65,7 +65,9 @@ def _first(context, path, included):
         return None
     for line in (context.read(path) or "").splitlines():
         words = line.replace("=", " ", 1).split()
-        word = words[0].lower() if words else ""
+        if not words:
+            continue
+        word = words[0].lower()
         if word == "match":
             return None
         if word == "usepam" and len(words) > 1:

@@ -46,12 +46,12 @@ def look(context, state):
 
 def _kinds(context, root, state):
     """{directory: what a run does to it} of those that it changes."""
-    found = dict.fromkeys(state.get("old") or [], "removed")
-    rows = [(context.part(tensorflow.NAME), state)]
-    for row in (context.row or {}).get("beside") or []:
+    found = dict.fromkeys(state["old"], "removed")
+    rows = [(context.row[tensorflow.NAME], state)]
+    for row in context.row.get("beside") or []:
         rows.append((row, state["beside"][tensorflow.directory(row)]))
     for row, seen in rows:
-        kind = _kind(row, seen, context.options) if row else None
+        kind = _kind(row, seen, context.options)
         if kind is not None:
             name = tensorflow.directory(row)
             there = context.lstat("{0}/{1}".format(root, name)) is not None
@@ -81,7 +81,7 @@ def using(context, places):
         if text is None:
             text = started(context, context.read(path[: -len("maps")] + "cmdline") or "")
         for name in sorted(places):
-            if places[name].rstrip("/") + "/" in text:
+            if places[name] + "/" in text:
                 pid = path.split("/")[2]
                 comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
                 found.setdefault(name, []).append(preflight._process(context, pid, comm))

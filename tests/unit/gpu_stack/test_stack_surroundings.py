@@ -31,6 +31,17 @@ def tree(root: Path, files: dict[str, str]) -> Context:
         ("Include sshd_config.d/*.conf\n", {"a.conf": "UsePAM yes\n"}, None),
         ("Match User x\nUsePAM yes\n", {}, "/etc/ssh/sshd_config"),
         ("Include /etc/ssh/sshd_config\nUsePAM yes\n", {}, None),
+        ("\n  \nUsePAM yes\n", {}, None),
+        ("UsePAM=yes\n", {}, None),
+        ('UsePAM "yes"\n', {}, None),
+        ("UsePAM\nUsePAM yes\n", {}, None),
+        ("Include sshd_config.d/c.conf sshd_config.d/b.conf\n", {"b.conf": "UsePAM yes\n"}, None),
+        ('Include "sshd_config.d/b.conf"\n', {"b.conf": "UsePAM yes\n"}, None),
+        ("Include=sshd_config.d/b=c.conf\n", {"b=c.conf": "UsePAM yes\n"}, None),
+        # A file may have any name; the keyword is none.
+        ("Include sshd_config.d/b.conf\n", {"../Include": "UsePAM yes\n"}, "/etc/ssh/sshd_config"),
+        # A directory of that name can't be read.
+        (MAIN, {"x.conf/y": ""}, None),
     ],
 )
 def test_whether_sshd_uses_pam(
@@ -42,22 +53,43 @@ def test_whether_sshd_uses_pam(
     assert surroundings.sshd_without_pam(tree(tmp_path, files)) == said
 
 
+@pytest.mark.parametrize(("others", "said"), [(14, None), (15, "/etc/ssh/sshd_config")])
+def test_so_many_files_of_sshd_are_read(tmp_path: Path, others: int, said: str | None) -> None:
+    """Includes may lead in a circle; what is read ends with the sixteenth file."""
+    files = {f"/etc/ssh/sshd_config.d/{at:02}.conf": "Port 22\n" for at in range(others)}
+    files["/etc/ssh/sshd_config.d/99.conf"] = "UsePAM yes\n"
+    files["/etc/ssh/sshd_config"] = "Include sshd_config.d/*.conf\n"
+    assert surroundings.sshd_without_pam(tree(tmp_path, files)) == said
+
+
 def test_a_host_without_sshd_has_no_such_trouble(tmp_path: Path) -> None:
     assert surroundings.sshd_without_pam(tree(tmp_path, {})) is None
 
 
 def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: Path) -> None:
-    place = "/usr/local/lib/python3.9/dist-packages"
+    place, older = "/usr/local/lib/python3.9/dist-packages", "/usr/lib/python3/dist-packages"
     files = {
         f"{place}/tensorflow-2.9.1.dist-info/METADATA": "",
         f"{place}/tensorflow_gpu-2.4.0.dist-info/METADATA": "",
+        f"{place}/tensorflow_cpu-2.5.0.dist-info/METADATA": "",
+        f"{place}/tensorflow_intel-2.11.0.dist-info/METADATA": "",
+        f"{older}/tensorflow-2.6.0.dist-info/METADATA": "",
         f"{place}/tensorflow_estimator-2.9.0.dist-info/METADATA": "",
         "/etc/apt/trusted.gpg": "key",
     }
     found = surroundings.look(tree(tmp_path, files))
     assert found["trusted_gpg"] is True
-    assert sorted(found["system_tensorflow"]) == [f"2.4.0 in {place}", f"2.9.1 in {place}"]
-    bare = surroundings.look(tree(tmp_path / "bare", {"/etc/apt/trusted.gpg": ""}))
+    versions = ("2.9.1", "2.5.0", "2.4.0", "2.11.0")
+    expected = [*(f"{version} in {place}" for version in versions), f"2.6.0 in {older}"]
+    assert found["system_tensorflow"] == expected
+    found["preflight"] = {"system_tensorflow": expected[:2]}
+    ((message, _hint),) = surroundings.hidden_tensorflow(found, [], {}, {})
+    assert f"(2.9.1 in {place}, 2.5.0 in {place})" in message
+
+
+@pytest.mark.parametrize("files", [{}, {"/etc/apt/trusted.gpg": ""}])
+def test_a_bare_host_has_nothing_set_up_by_hand(tmp_path: Path, files: dict[str, str]) -> None:
+    bare = surroundings.look(tree(tmp_path, files))
     assert bare == {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
 
 
@@ -69,6 +101,36 @@ def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
     files = {"/etc/passwd": users, "/home/alice/.bashrc": rc, "/var/www/.bashrc": rc}
     context = tree(tmp_path, {**files, "/home/user/.bashrc": rc})
     assert preflight.conda(context) == ["/home/alice/.bashrc"]
+
+
+def user(name: str, uid: str, home: str, shell: str = "/bin/bash") -> list[str]:
+    return [name, "x", uid, uid, "", home, shell]
+
+
+def test_files_are_of_people_with_a_login_and_a_home() -> None:
+    users = [
+        user("root", "0", "/root"),
+        user("daemon", "1", "/usr/sbin"),
+        user("system", "999", "/var/lib/system"),
+        user("ada", "1000", "/home/alice", "/bin/zsh\n"),
+        user("grace", "1001", "/home/alice"),
+        user("off", "1002", "/home/user", "/usr/sbin/nologin\n"),
+        user("never", "1003", "/home/user", "/bin/false\n"),
+        user("nowhere", "1004", "/"),
+        user("relative", "1005", "home/user"),
+        user("broken", "1x", "/home/user"),
+    ]
+    names = [".bashrc", ".bash_profile", ".profile", ".zshrc"]
+    homes = ["/home/alice", "/root"]
+    expected = [f"{home}/{name}" for home in homes for name in names]
+    assert surroundings.login_files(users) == expected
+
+
+def test_the_homes_of_a_hundred_people_are_asked() -> None:
+    users = [user(f"u{at}", str(1000 + at), f"/data/{at:03}") for at in reversed(range(101))]
+    found = surroundings.login_files(users)
+    assert len(found) == 400
+    assert (found[0], found[-1]) == ("/data/000/.bashrc", "/data/099/.zshrc")
 
 
 def test_the_doctor_tells_them_though_nothing_is_broken() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import converged_host as made
 import pytest
 from converged_host import SITE, VENV, Host
-from gpu_stack import venv_trust, venv_use
+from gpu_stack import tensorflow, venv_trust, venv_use
+from gpu_stack.context import Context
 
 NAME = VENV.rsplit("/", 1)[-1]
 ANEW = {"tensorflow": {"tensorflow_reinstall": True}}
@@ -178,8 +179,6 @@ def test_a_link_is_not_trusted_where_others_may_write(host: Host, place: str) ->
 def test_links_in_a_circle_end(host: Host) -> None:
     host.link("/opt/a", "b")
     host.link("/opt/b", "a")
-    from gpu_stack.context import Context
-
     told = venv_trust.parents(Context(root=str(host.root)), "/opt/a")
     assert told == "/opt/a leads in a circle"
 
@@ -259,8 +258,6 @@ def test_where_the_kernel_does_not_tell_the_command_line_does(
     host: Host, monkeypatch: pytest.MonkeyPatch, line: str, way: str
 ) -> None:
     """Root of a container may not read another one's maps."""
-    from gpu_stack.context import Context
-
     job(host)
     real = Context.read
     hidden = lambda self, path: None if path.endswith("/maps") else real(self, path)  # noqa: E731
@@ -273,7 +270,139 @@ def test_where_the_kernel_does_not_tell_the_command_line_does(
     assert host.plan()["blockers"] == []
 
 
+def looked(host: Host, beside: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
+    row = {**made.LOCK["stacks"]["debian11-small"], "beside": list(beside)}
+    context = Context(root=str(host.root), options=options, row=row)
+    return venv_use.look(context, tensorflow.look(context))
+
+
+ROW = made.LOCK["stacks"]["debian11-small"]["tensorflow"]
+BESIDE = {**ROW, "version": "2.8.0", "requirements_sha256": "e" * 64}
+OTHER = "2.8.0-eeeeeeee"
+
+
+def test_what_a_run_leaves_as_it_is_is_not_looked_at(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy host has hundreds of processes, whose maps are long."""
+    asked = []
+    real = Context.glob
+    monkeypatch.setattr(Context, "glob", lambda self, path: asked.append(path) or real(self, path))
+    job(host)
+    assert looked(host) == {}
+    assert [path for path in asked if path.startswith("/proc")] == []
+
+
+def test_each_environment_that_a_run_changes_is_named_with_what_becomes_of_it(host: Host) -> None:
+    untouched = {"more": [], "using": [], "kept": None}
+    another_numpy(host)
+    assert looked(host) == {NAME: {"kind": "changed", **untouched}}
+    assert looked(host, [BESIDE])[OTHER] == {"kind": "new", **untouched}
+    broken(host)
+    kept = {"more": ["easy.pth"], "using": [], "kept": VENV + ".save"}
+    host.write(f"/opt/tensorflow/{OTHER}/x", "")
+    assert looked(host, [BESIDE]) == {
+        NAME: {"kind": "anew", **kept},
+        OTHER: {"kind": "anew", **untouched},
+    }
+
+
+def test_a_free_name_is_found_behind_those_that_are_taken(host: Host) -> None:
+    for name in (".save", ".save.1", ".save.2"):
+        host.write(f"{VENV}{name}/x", "")
+    assert venv_use.aside(Context(root=str(host.root)), VENV) == VENV + ".save.3"
+
+
+def test_who_uses_which_environment(host: Host) -> None:
+    places = {"b": VENV, "a": "/opt/tensorflow/mine", "c": "/opt/tensorflow/idle"}
+    both = f"7f00 {VENV}/lib/x.so\n7f01 /opt/tensorflow/mine/lib/y.so\n"
+    host.write("/proc/78/maps", both)
+    host.write("/proc/79/maps", f"7f00 {VENV}.save/lib/x.so\n")
+    person = {"pid": 78, "user": None, "command": ""}
+    found = venv_use.using(Context(root=str(host.root)), places)
+    assert found == {"a": [person], "b": [person]}
+    assert list(found) == ["a", "b"]
+
+
+def test_a_process_that_ends_meanwhile_uses_nothing(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.write("/proc/78/maps", "")
+    monkeypatch.setattr(Context, "read", lambda _self, _path: None)
+    assert venv_use.using(Context(root=str(host.root)), {"a": VENV}) == {}
+
+
+def test_programs_and_scripts_are_known_by_where_they_lie(host: Host) -> None:
+    context = Context(root=str(host.root))
+    line = f"/opt/tensorflow/current/bin/python\0{VENV}/lib/train.py\0{VENV}/bin/x\0"
+    assert venv_use.started(context, line) == f"{VENV}/bin/\n{VENV}/lib/"
+    assert venv_use.started(context, f"less\0-x\0{VENV}/bin/x") == ""
+    assert venv_use.started(Context(), "/init\0") == "//"
+
+
 # what people put into it
+
+
+def test_what_belongs_to_an_environment_is_nobodys(host: Host) -> None:
+    site = host.path(SITE)
+    host.remove(SITE + "/easy.pth")
+    record = site / "tensorflow-2.9.3.dist-info" / "RECORD"
+    lines = '"quoted/a,b.py",,\n../../../bin/saved_model_cli,,\n'
+    record.write_text(record.read_text() + lines)
+    (site / "quoted").mkdir()
+    names = ("__pycache__", "~umpy", "old-1.egg-info", "mine.egg-link", "bare-1.dist-info")
+    for name in names:
+        (site / name).mkdir()
+    programs = ("python3.9", "pip3", "wheel", "easy_install-3.9", "activate", "activate.fish")
+    for name in (*programs, "Activate.ps1", "saved_model_cli", "__pycache__"):
+        host.write(f"{VENV}/bin/{name}", "")
+    for name in (*venv_use.OWN[1:], "pip-selfcheck.json", "pip-x"):
+        if not host.path(f"{VENV}/{name}").exists():
+            host.write(f"{VENV}/{name}", "")
+    assert venv_use.added(Context(root=str(host.root)), VENV) == ["bare 1"]
+
+
+def test_everything_else_is_somebodys(host: Host) -> None:
+    site = host.path(SITE)
+    host.remove(SITE + "/easy.pth")
+    for name in ("Zope-1.0", "pandas-2.0.3", "pandas-1.5.3"):
+        host.wheel(name, {})
+    for name in ("zmine.py", "amine.py"):
+        (site / name).write_text("")
+    for name in ("ztrain", "pythonista", "Xactivate"):
+        host.write(f"{VENV}/bin/{name}", "")
+    host.write(f"{VENV}/weights.h5", "")
+    assert venv_use.added(Context(root=str(host.root)), VENV) == [
+        *("pandas 1.5.3 and 2.0.3", "zope 1.0", "amine.py", "zmine.py"),
+        *("bin/Xactivate", "bin/pythonista", "bin/ztrain", "weights.h5"),
+    ]
+
+
+def test_an_environment_that_cant_be_read_has_nothing_to_name(host: Host) -> None:
+    context = Context(root=str(host.root))
+    for name in ("absl_py-2.3.1", "numpy-1.26.4", "tensorflow-2.9.3", "pip-20.3.4"):
+        host.remove(f"{SITE}/{name}.dist-info/RECORD")
+    host.wheel("pandas-2.0.3", {})
+    host.remove(f"{SITE}/pandas-2.0.3.dist-info/RECORD")
+    assert venv_use.added(context, VENV) == ["pandas 2.0.3"]
+    host.path(SITE).rename(host.path(VENV + "/lib/elsewhere"))
+    assert venv_use.added(context, VENV) == []
+    host.remove(VENV + "/requirements.txt")
+    assert venv_use.added(context, VENV) == []
+
+
+def test_the_rules_name_environments_in_order_and_are_silent_where_nobody_looked() -> None:
+    person = {"pid": 7, "user": "ada", "command": "python"}
+    one = {"kind": "anew", "more": ["x"], "using": [person], "kept": "/x.save"}
+    found = {"state": {}, "preflight": {"venvs": {"b": one, "a": one}}}
+    for rule in (venv_use.in_use, venv_use.kept):
+        first, second = rule(found, [], {}, {})
+        assert "environment a" in first[0]
+        assert "environment b" in second[0]
+        assert rule({"preflight": {}}, [], {}, {}) == []
+    assert venv_use.parents({"state": {}}, [], {}, {}) == []
+    assert venv_use.parents({"state": {"tensorflow": {}}}, [], {}, {}) == []
+
 
 
 def test_d5_the_plan_names_what_a_repair_leaves_behind(host: Host) -> None:
