@@ -1407,8 +1407,7 @@ def front_door_terms(_found, _changes, options, _row):
 def cudnn_archive_absent(_found, changes, options, row):
     """The archive that the controller is to give is not there; known before the driver goes in."""
     path = options.get("cudnn_archive_absent")
-    wish = (row or {}).get(cudnn.NAME)
-    if not path or not wish or not cudnn.needs_archive(changes):
+    if not path or not cudnn.needs_archive(changes):
         return []
     return [
         (
@@ -1416,7 +1415,7 @@ def cudnn_archive_absent(_found, changes, options, row):
             "can be read".format(path),
             "put cuDNN {version} for CUDA {cuda} there, the archive with SHA-256 {sha256}: from "
             "https://developer.nvidia.com/rdp/cudnn-archive, or from an address in cudnn_urls; or "
-            "correct the option".format(**wish),
+            "correct the option".format(**row[cudnn.NAME]),
         )
     ]
 

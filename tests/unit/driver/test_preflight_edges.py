@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import nvidia_cuda, preflight
+from gpu_stack import gpu_env, nvidia_cuda, preflight
 from gpu_stack.change import change
 from gpu_stack.context import Context, Result
 
@@ -820,3 +820,33 @@ def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
     found["preflight"].update({"signed_by": [["u", "s", ["/f"]]], "running": {"who": "a"}})
     (told,) = preflight.blockers(found, proof, {}, ROW)
     assert (told["id"], told["component"]) == ("run-in-progress", None)
+
+
+def test_users_of_bash_are_told_in_order() -> None:
+    left = {name: gpu_env.NO_USER for name in ("eve", "bob")}
+    left |= {name: "it is not a regular file" for name in ("dan", "ada")}
+    found = {"state": {"gpu_env": {"left": left}}}
+    ((message, _hint),) = preflight.bashrc_user(found, [], {}, ROW)
+    assert message.startswith("gpu_env_bashrc_users names bob, eve:")
+    told = [message.split("/")[0] for message, _hint in preflight.bashrc_left(found, [], {}, ROW)]
+    assert told == ["~ada", "~dan"]
+
+
+@pytest.mark.parametrize("state", [{}, {"gpu_env": {}}, {"gpu_env": {"left": None}}])
+def test_a_host_where_nobodys_file_is_left_gives_no_reason(state: dict[str, Any]) -> None:
+    assert preflight.bashrc_user({"state": state}, [], {}, ROW) == []
+    assert preflight.bashrc_left({"state": state}, [], {}, ROW) == []
+
+
+def test_people_are_told_in_order_of_their_names() -> None:
+    options = {"gpu_workspaces": [{"name": name, "user": "7"} for name in ("bob", "ada")]}
+    for rule, key in (
+        (preflight.workspace_user, "users"),
+        (preflight.workspace_volume, "volumes"),
+    ):
+        found: dict[str, Any] = {"preflight": {"workspaces": {key: {"bob": "b", "ada": "a"}}}}
+        first, second = (message for message, _hint in rule(found, [], options, ROW))
+        assert "ada" in first
+        assert "bob" in second
+        for seen in ({}, {key: None}):
+            assert rule({"preflight": {"workspaces": seen}}, [], options, ROW) == []

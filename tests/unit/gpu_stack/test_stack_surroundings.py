@@ -75,7 +75,7 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
         f"{place}/tensorflow_intel-2.11.0.dist-info/METADATA": "",
         f"{older}/tensorflow-2.6.0.dist-info/METADATA": "",
         f"{place}/tensorflow_estimator-2.9.0.dist-info/METADATA": "",
-        "/etc/apt/trusted.gpg": "key",
+        "/etc/apt/trusted.gpg": "k",
     }
     found = surroundings.look(tree(tmp_path, files))
     assert found["trusted_gpg"] is True
@@ -104,7 +104,7 @@ def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
 
 
 def user(name: str, uid: str, home: str, shell: str = "/bin/bash") -> list[str]:
-    return [name, "x", uid, uid, "", home, shell]
+    return [name, "x", uid, "g", "", home, shell]
 
 
 def test_files_are_of_people_with_a_login_and_a_home() -> None:
