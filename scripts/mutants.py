@@ -150,6 +150,7 @@ def on_hosts() -> dict[str, str]:
     found |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
     return found | {
         "boot-full": "tests/hosts/test_bad_sources.py",
+        "docker-other": "tests/hosts/test_docker_ce.py",
         "dpkg-interrupted": "tests/hosts/test_refusals.py",
         "driver-method": "tests/hosts/test_driver_ways.py",
         "logged-in": "tests/hosts/test_reboot.py",
@@ -159,27 +160,33 @@ def on_hosts() -> dict[str, str]:
         "run-in-progress": "tests/hosts/test_two_runs.py",
         "front-door-port": "tests/hosts/test_front_door.py",
         "front-door-site": "tests/hosts/test_front_door.py",
+        "venv-in-use": "tests/hosts/test_venv_repair.py",
+        "venv-kept": "tests/hosts/test_venv_repair.py",
+        "venv-parents": "tests/hosts/test_venv_repair.py",
         "workspace-in-use": "tests/hosts/test_workspaces.py",
     }
 
 
-def functions() -> dict[str, str]:
-    """{check or rule: the function that judges it}."""
+def functions() -> dict[str, list[str]]:
+    """{check or rule: [its file's stem, the function in it that judges]}."""
     from gpu_stack import preflight
 
     from provision.verify import checks
 
-    return {check.id: check.judge.__name__ for check in checks.CHECKS} | {
-        rule.id: rule.check.__name__ for rule in preflight.RULES
-    }
+    found = [(check.id, check.judge) for check in checks.CHECKS]
+    found += [(rule.id, rule.check) for rule in preflight.RULES]
+    return {name: [judge.__module__.split(".")[-1], judge.__name__] for name, judge in found}
 
 
 def tables(states: list[dict[str, Any]], code: list[dict[str, Any]]) -> str:
     """The tables of docs/mutants.md: what turned each check and each rule red."""
-    hosts, judges = in_a_fork(on_hosts), in_a_fork(functions)
-    dead = collections.Counter(one["function"] for one in code if one["result"] != "alive")
+    hosts = in_a_fork(on_hosts)
+    judges = {name: tuple(judge) for name, judge in in_a_fork(functions).items()}
+    dead = collections.Counter(
+        (Path(one["file"]).stem, one["function"]) for one in code if one["result"] != "alive"
+    )
     kinds = collections.Counter((one["id"], one["kind"]) for one in states)
-    shared = sum(dead.values()) - sum(dead[name] for name in judges.values())
+    shared = sum(dead.values()) - sum(dead[judge] for judge in set(judges.values()))
     lines = [
         "| check | wrong facts | faults of its code | on a host of a lab |",
         "|---|---|---|---|",

@@ -823,8 +823,8 @@ def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
 
 
 def test_users_of_bash_are_told_in_order() -> None:
-    left = {name: gpu_env.NO_USER for name in ("eve", "bob")}
-    left |= {name: "it is not a regular file" for name in ("dan", "ada")}
+    left = dict.fromkeys(("eve", "bob"), gpu_env.NO_USER)
+    left |= dict.fromkeys(("dan", "ada"), "it is not a regular file")
     found = {"state": {"gpu_env": {"left": left}}}
     ((message, _hint),) = preflight.bashrc_user(found, [], {}, ROW)
     assert message.startswith("gpu_env_bashrc_users names bob, eve:")

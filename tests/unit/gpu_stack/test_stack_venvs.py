@@ -404,7 +404,6 @@ def test_the_rules_name_environments_in_order_and_are_silent_where_nobody_looked
     assert venv_use.parents({"state": {"tensorflow": {}}}, [], {}, {}) == []
 
 
-
 def test_d5_the_plan_names_what_a_repair_leaves_behind(host: Host) -> None:
     host.wheel("pandas-2.0.3", {"pandas/__init__.py": b"x\n"})
     host.write(SITE + "/mine.py", "")
