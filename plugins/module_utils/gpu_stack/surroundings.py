@@ -53,17 +53,19 @@ def sshd_without_pam(context):
     """
     if not context.exists(SSHD):
         return None
-    told = _first(context, SSHD, [0])
+    told = _first(context, SSHD, [])
     if told is None:
         return SSHD
     return None if told[0] == "yes" else told[1]
 
 
 def _first(context, path, included):
-    included[0] += 1
-    if included[0] > INCLUDES:
+    """(value, file) of the first UsePAM; None where there is none before the first Match block."""
+    included.append(path)
+    text = context.read(path) if len(included) <= INCLUDES else None
+    if text is None:
         return None
-    for line in (context.read(path) or "").splitlines():
+    for line in text.splitlines():
         words = line.replace("=", " ", 1).split()
         if not words:
             continue
