@@ -850,3 +850,10 @@ def test_people_are_told_in_order_of_their_names() -> None:
         assert "bob" in second
         for seen in ({}, {key: None}):
             assert rule({"preflight": {"workspaces": seen}}, [], options, ROW) == []
+
+
+def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:
+    options = {"gpu_front_door_tls": "acme"}
+    assert preflight.front_door_terms({}, [], options, ROW) == []
+    options["gpu_front_door_name"] = "gpu01.example.org"
+    assert len(preflight.front_door_terms({}, [], options, ROW)) == 1

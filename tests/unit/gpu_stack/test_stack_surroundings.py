@@ -33,6 +33,7 @@ def tree(root: Path, files: dict[str, str]) -> Context:
         ("Include /etc/ssh/sshd_config\nUsePAM yes\n", {}, None),
         ("\n  \nUsePAM yes\n", {}, None),
         ("UsePAM=yes\n", {}, None),
+        ("Banner sshd_config.d/greeting\nUsePAM yes\n", {"greeting": "UsePAM no\n"}, None),
         ('UsePAM "yes"\n', {}, None),
         ("UsePAM\nUsePAM yes\n", {}, None),
         ("Include sshd_config.d/c.conf sshd_config.d/b.conf\n", {"b.conf": "UsePAM yes\n"}, None),
