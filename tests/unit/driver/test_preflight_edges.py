@@ -857,3 +857,11 @@ def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:
     assert preflight.front_door_terms({}, [], options, ROW) == []
     options["gpu_front_door_name"] = "gpu01.example.org"
     assert len(preflight.front_door_terms({}, [], options, ROW)) == 1
+
+
+def test_links_of_cudnn_need_no_archive() -> None:
+    options = {"cudnn_archive_absent": "/srv/cudnn.tgz"}
+    row = {"cudnn": {"version": "8.1.0.77", "cuda": "11.2", "sha256": "d" * 64}}
+    for item, count in (("current", 0), ("8.1.0.77-cuda11.2", 1)):
+        changes = [change("cudnn", item, None, "present", "the lock says so")]
+        assert len(preflight.cudnn_archive_absent({}, changes, options, row)) == count
