@@ -79,7 +79,10 @@ def using(context, places):
     for path in context.glob("/proc/[0-9]*/maps") if places else []:
         text = context.read(path)
         if text is None:
-            text = started(context, context.read(path[: -len("maps")] + "cmdline") or "")
+            line = context.read(path[: -len("maps")] + "cmdline")
+            if line is None:
+                continue
+            text = started(context, line)
         for name in sorted(places):
             if places[name] + "/" in text:
                 pid = path.split("/")[2]
@@ -96,7 +99,8 @@ def started(context, line):
 
 def added(context, venv):
     """["pandas 2.0.3", "mine"] of what is in it beyond the locked wheels."""
-    pins = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", context.read(venv + "/requirements.txt") or "")
+    text = context.read(venv + "/requirements.txt")
+    pins = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", text) if text else []
     if not pins:
         return []
     locked = {tensorflow.normalise(name) for name in pins}

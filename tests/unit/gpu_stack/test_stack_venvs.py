@@ -295,6 +295,7 @@ def test_what_a_run_leaves_as_it_is_is_not_looked_at(
 
 def test_each_environment_that_a_run_changes_is_named_with_what_becomes_of_it(host: Host) -> None:
     untouched = {"more": [], "using": [], "kept": None}
+    host.write("/proc/78/maps", "7f00 /usr/bin/bash\n")
     another_numpy(host)
     assert looked(host) == {NAME: {"kind": "changed", **untouched}}
     assert looked(host, [BESIDE])[OTHER] == {"kind": "new", **untouched}
@@ -305,6 +306,14 @@ def test_each_environment_that_a_run_changes_is_named_with_what_becomes_of_it(ho
         NAME: {"kind": "anew", **kept},
         OTHER: {"kind": "anew", **untouched},
     }
+
+
+def test_who_uses_what_is_wished_away_is_asked_with_all_that_goes(host: Host) -> None:
+    job(host)
+    context = Context(root=str(host.root))
+    state = {"remains": [(VENV, "2.9.3"), ("/opt/tensorflow/current", NAME)]}
+    kept = {"more": ["easy.pth"], "using": [], "kept": VENV + ".save"}
+    assert venv_use.look(context, state) == {NAME: {"kind": "removed", **kept}}
 
 
 def test_a_free_name_is_found_behind_those_that_are_taken(host: Host) -> None:
@@ -318,9 +327,12 @@ def test_who_uses_which_environment(host: Host) -> None:
     both = f"7f00 {VENV}/lib/x.so\n7f01 /opt/tensorflow/mine/lib/y.so\n"
     host.write("/proc/78/maps", both)
     host.write("/proc/79/maps", f"7f00 {VENV}.save/lib/x.so\n")
-    person = {"pid": 78, "user": None, "command": ""}
+    host.write("/proc/78/comm", "python3\n")
+    host.write("/proc/80/maps", f"7f00 {VENV}/lib/x.so\n")
+    first = {"pid": 78, "user": None, "command": "python3"}
+    second = {"pid": 80, "user": None, "command": ""}
     found = venv_use.using(Context(root=str(host.root)), places)
-    assert found == {"a": [person], "b": [person]}
+    assert found == {"a": [first], "b": [first, second]}
     assert list(found) == ["a", "b"]
 
 
@@ -365,15 +377,16 @@ def test_what_belongs_to_an_environment_is_nobodys(host: Host) -> None:
 def test_everything_else_is_somebodys(host: Host) -> None:
     site = host.path(SITE)
     host.remove(SITE + "/easy.pth")
-    for name in ("Zope-1.0", "pandas-2.0.3", "pandas-1.5.3"):
+    for name in ("Zope-1.0", "Pandas-2.0.3", "pandas-1.5.3"):
         host.wheel(name, {})
+    host.write(f"{SITE}/mine/RECORD", "mine/x.py,,\n")
     for name in ("zmine.py", "amine.py"):
         (site / name).write_text("")
     for name in ("ztrain", "pythonista", "Xactivate"):
         host.write(f"{VENV}/bin/{name}", "")
     host.write(f"{VENV}/weights.h5", "")
     assert venv_use.added(Context(root=str(host.root)), VENV) == [
-        *("pandas 1.5.3 and 2.0.3", "zope 1.0", "amine.py", "zmine.py"),
+        *("pandas 1.5.3 and 2.0.3", "zope 1.0", "amine.py", "mine", "zmine.py"),
         *("bin/Xactivate", "bin/pythonista", "bin/ztrain", "weights.h5"),
     ]
 
@@ -385,9 +398,14 @@ def test_an_environment_that_cant_be_read_has_nothing_to_name(host: Host) -> Non
     host.wheel("pandas-2.0.3", {})
     host.remove(f"{SITE}/pandas-2.0.3.dist-info/RECORD")
     assert venv_use.added(context, VENV) == ["pandas 2.0.3"]
-    host.path(SITE).rename(host.path(VENV + "/lib/elsewhere"))
+    requirements = host.path(VENV + "/requirements.txt")
+    for text in ("", "numpy\n"):
+        requirements.write_text(text)
+        assert venv_use.added(context, VENV) == []
+    requirements.unlink()
     assert venv_use.added(context, VENV) == []
-    host.remove(VENV + "/requirements.txt")
+    requirements.write_text(made.REQUIREMENTS_TEXT)
+    host.path(SITE).rename(host.path(VENV + "/lib/elsewhere"))
     assert venv_use.added(context, VENV) == []
 
 
@@ -443,10 +461,15 @@ def test_the_plan_of_a_removal_names_what_it_keeps(host: Host) -> None:
 
 def test_many_packages_are_counted(host: Host) -> None:
     host.remove(SITE + "/easy.pth")
+    host.write("/tmp/x", "")
     for number in range(20):
         host.wheel(f"p{number:02}-1", {f"p{number:02}/__init__.py": b""})
     broken(host)
     assert host.plan()["notices"][0]["message"].endswith("p10 1, p11 1 and 8 more")
+    for number in range(12, 20):
+        host.path(f"{SITE}/p{number}-1.dist-info").rename(host.path(f"/tmp/p{number}"))
+        host.path(f"{SITE}/p{number}").rename(host.path(f"/tmp/{number}"))
+    assert host.plan()["notices"][0]["message"].endswith("p10 1, p11 1")
 
 
 def test_the_program_of_the_role_finds_the_same(host: Host) -> None:

@@ -515,8 +515,14 @@ def test_without_pam_what_ssh_gives_is_not_judged_and_said() -> None:
     seen = without_pam(gone, False)
     verdict = BY_ID["gpu_env.variables"](seen)
     assert verdict.result == "passed"
-    assert "not in a command over ssh: sshd has UsePAM no" in verdict.detail
+    assert "in a login shell, a cron job, a systemd unit; not in a command over ssh: " in (
+        verdict.detail
+    )
+    assert verdict.detail.endswith(": sshd has UsePAM no, and reads no /etc/environment")
     assert BY_ID["cuda.nvcc_ssh"](seen).result == "not_applicable"
+    # A login reads /etc/environment by another way.
+    login = without_pam({"nvcc/login": said("", "nvcc: command not found", 127)}, False)
+    assert BY_ID["cuda.nvcc_login"](login).result == "failed"
     # Another CUDA that ssh does find is wrong all the same.
     other = without_pam({**gone, "nvcc/ssh": said("release 12.4, V12.4.1\n")}, False)
     assert BY_ID["cuda.nvcc_ssh"](other).result == "failed"
