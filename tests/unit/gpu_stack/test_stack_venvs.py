@@ -377,7 +377,7 @@ def test_what_belongs_to_an_environment_is_nobodys(host: Host) -> None:
 def test_everything_else_is_somebodys(host: Host) -> None:
     site = host.path(SITE)
     host.remove(SITE + "/easy.pth")
-    for name in ("Zope-1.0", "Pandas-2.0.3", "pandas-1.5.3"):
+    for name in ("Zope-1.0", "Pandas-2.0.3", "pandas-1.5.3", "attrs-22.1.0"):
         host.wheel(name, {})
     host.write(f"{SITE}/mine/RECORD", "mine/x.py,,\n")
     for name in ("zmine.py", "amine.py"):
@@ -386,7 +386,7 @@ def test_everything_else_is_somebodys(host: Host) -> None:
         host.write(f"{VENV}/bin/{name}", "")
     host.write(f"{VENV}/weights.h5", "")
     assert venv_use.added(Context(root=str(host.root)), VENV) == [
-        *("pandas 1.5.3 and 2.0.3", "zope 1.0", "amine.py", "mine", "zmine.py"),
+        *("attrs 22.1.0", "pandas 1.5.3 and 2.0.3", "zope 1.0", "amine.py", "mine", "zmine.py"),
         *("bin/Xactivate", "bin/pythonista", "bin/ztrain", "weights.h5"),
     ]
 
