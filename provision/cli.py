@@ -50,6 +50,7 @@ from provision import (
 from provision import lock as locks
 from provision.catalog import gpus as known_gpus
 from provision.errors import HostError, InputError, MachineError, ProvisionError, UnsatisfiableError
+from provision.models import HostFacts, Reason, plain
 from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
 from provision.render.shipped import playbooks
@@ -61,7 +62,6 @@ from provision.roles.base import Option
 from provision.run import Mode
 from provision.sources import VARIABLES
 from provision.sources import read as read_sources
-from provision.values import HostFacts, Reason, plain
 
 app = typer.Typer(
     name="provision",

@@ -24,7 +24,7 @@ from provision import inputs, run
 from provision.catalog import Catalog, gpus, load
 from provision.errors import InputError
 from provision.inventory import MODELS, PLATFORM, Fleet
-from provision.values import HostFacts
+from provision.models import HostFacts
 from provision.yaml_c import Dumper
 
 FILE = "discovered.yml"

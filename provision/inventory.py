@@ -30,8 +30,8 @@ from packaging.utils import canonicalize_name
 from provision import catalog, inputs, locales
 from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, MachineError
+from provision.models import CudnnWish, HostFacts, Wish
 from provision.sources import Sources
-from provision.values import CudnnWish, HostFacts, Wish
 
 WISH = "gpu_stack"
 # What a host is, for those who know it before the host is asked.

@@ -21,6 +21,7 @@ from provision import inputs, lockshape
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
+from provision.models import HostFacts, plain
 from provision.packages import (
     Branch,
     Indices,
@@ -36,7 +37,6 @@ from provision.packages import (
     without_kernels,
 )
 from provision.resolve import Choice, ContainerToolkit, Stack
-from provision.values import HostFacts, plain
 from provision.yaml_c import Dumper
 
 FORMAT = 1

@@ -13,7 +13,7 @@ from typing import Any
 from provision.catalog import load
 from provision.inventory import Fleet
 from provision.lock import Lock, hosts_of, names_of, wheels
-from provision.values import COMPONENTS, plain
+from provision.models import COMPONENTS, plain
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from provision.inventory import Fleet
 from provision.kept import Upgrade
 from provision.lock import Lock, stacks_of
 from provision.mirrors import Mirrors
+from provision.models import Wish
 from provision.nvidia import Reader
 from provision.packages import Indices, upstream
 from provision.resolve import Choice, Stack, explain, resolve_fleet
 from provision.twin import Twin
-from provision.values import Wish
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from provision.catalog import Catalog, TensorflowRow
+from provision.models import Gpu, Wish
 from provision.resolve import Solver, Stack, span
-from provision.values import Gpu, Wish
 
 # The rule that is in the way, in a word or two.
 IN_THE_WAY = {

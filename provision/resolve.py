@@ -39,8 +39,8 @@ from provision.catalog import (
 from provision.catalog import gpus as known_gpus
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
+from provision.models import CudnnWish, Gpu, HostFacts, Reason, Wish, plain
 from provision.search import Demand, Problem, Rule
-from provision.values import CudnnWish, Gpu, HostFacts, Reason, Wish, plain
 
 # The combination that everything here was first proved with.
 DEFAULT_TENSORFLOW = "2.9"

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from provision import run
 from provision.errors import HostError, InputError
-from provision.values import Platform
+from provision.models import Platform
 
 # $1 is the directory of TensorFlow's environments, $2 that of cuDNN's versions.
 SCRIPT = r"""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from provision.catalog import consistency
 from provision.errors import InputError
-from provision.values import Platform
+from provision.models import Platform
 from provision.yaml_c import Loader
 
 

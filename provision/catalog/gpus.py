@@ -11,7 +11,7 @@ from typing import Any
 
 from provision.catalog import Catalog, load
 from provision.errors import InputError
-from provision.values import Gpu
+from provision.models import Gpu
 
 
 @functools.cache

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from provision.lock import Lock
+from provision.models import plain
 from provision.render.yaml_text import dump
 from provision.roles import ROLES
-from provision.values import plain
 
 NAME = "gpu_lock.yml"
 SLIM = "stacks/" + NAME

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from provision.inventory import Fault, is_template
+from provision.models import Wish
 from provision.roles.base import Options, Role, Row, option
 from provision.shipped import roles_directory
-from provision.values import Wish
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Imports inside `provision` point one way: errors <- values, catalog, inventory <- ... <- cli."""
+"""Imports inside `provision` point one way: errors <- models, catalog, inventory <- ... <- cli."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ PACKAGE = Path(__file__).parents[2] / "provision"
 ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
     "errors": set(),
-    "values": {"errors"},
+    "models": {"errors"},
     # Reading and writing files of some size, for whoever has them.
     "yaml_c": set(),
     "inputs": {"errors", "yaml_c"},
     "lockshape": set(),
     "locales": {"errors"},
     "ending": {"errors"},
-    "catalog": {"errors", "values", "yaml_c"},
+    "catalog": {"errors", "models", "yaml_c"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
-    "inventory": {"errors", "values", "catalog", "inputs", "locales", "sources"},
+    "inventory": {"errors", "models", "catalog", "inputs", "locales", "sources"},
     # Where a word stands in the inventory's files.
     "sources": set(),
-    "discover": {"errors", "values", "catalog", "inputs", "inventory", "run", "yaml_c"},
+    "discover": {"errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"},
     # Some judge several words of an inventory together.
-    "roles": {"errors", "values", "catalog", "inventory", "lock", "shipped"},
+    "roles": {"errors", "models", "catalog", "inventory", "lock", "shipped"},
     "search": set(),
-    "resolve": {"errors", "values", "catalog", "inventory", "search"},
-    "matrix": {"values", "catalog", "resolve"},
+    "resolve": {"errors", "models", "catalog", "inventory", "search"},
+    "matrix": {"models", "catalog", "resolve"},
     "lock": {
-        *("errors", "values", "catalog", "inventory", "resolve", "packages"),
+        *("errors", "models", "catalog", "inventory", "resolve", "packages"),
         *("inputs", "lockshape", "yaml_c"),
     },
     "openpgp": {"errors"},
     # An error names the option by which a file comes from a mirror.
-    "indices": {"errors", "values", "catalog", "packages", "openpgp", "mirrors"},
+    "indices": {"errors", "models", "catalog", "packages", "openpgp", "mirrors"},
     "downloads": {"errors", "indices"},
     "mirrors": {"errors", "catalog", "openpgp"},
     # NVIDIA's own repositories and files, from the network or a mirror.
@@ -46,24 +46,24 @@ ALLOWED: dict[str, set[str]] = {
         *("__init__", "errors", "catalog", "packages"),
         *("indices", "downloads", "mirrors", "openpgp"),
     },
-    "kept": {"errors", "values", "catalog", "inventory", "resolve", "lock", "packages"},
+    "kept": {"errors", "models", "catalog", "inventory", "resolve", "lock", "packages"},
     # The index of wheels, asked of several stacks at once.
     "wheels": {"errors", "resolve", "lock", "kept", "indices"},
     # What is told of a lock that was made.
     "advice": {"catalog", "inventory", "resolve", "lock"},
-    "lockdiff": {"values", "catalog", "inventory", "lock"},
+    "lockdiff": {"models", "catalog", "inventory", "lock"},
     # Asks hosts with the Ansible that `run` finds.
     "rollback": {"errors", "inputs", "lock", "run"},
     # Asks a host with the Ansible that `run` finds.
-    "twin": {"errors", "values", "run"},
+    "twin": {"errors", "models", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.
     "locking": {
-        *("errors", "values", "catalog", "inventory", "resolve", "packages"),
+        *("errors", "models", "catalog", "inventory", "resolve", "packages"),
         *("indices", "wheels", "lock", "kept", "twin", "mirrors", "nvidia", "advice"),
     },
-    "packages": {"errors", "values", "catalog"},
+    "packages": {"errors", "models", "catalog"},
     "render": {
-        *("__init__", "errors", "values", "catalog", "inventory"),
+        *("__init__", "errors", "models", "catalog", "inventory"),
         *("resolve", "lock", "roles", "shipped"),
     },
     "shipped": {"errors"},

@@ -26,8 +26,8 @@ import pytest
 
 from provision import catalog, indices
 from provision import lock as locks
+from provision.models import Wish
 from provision.resolve import Solver, Stack
-from provision.values import Wish
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 

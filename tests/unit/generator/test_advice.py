@@ -14,8 +14,8 @@ from provision import cli
 from provision.catalog import load
 from provision.inventory import Fleet, parse_wish
 from provision.locking import Made
+from provision.models import HostFacts
 from provision.resolve import explain
-from provision.values import HostFacts
 from tests.unit.generator import test_kept
 from tests.unit.generator.test_kept import Upstream
 

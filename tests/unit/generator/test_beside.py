@@ -16,10 +16,10 @@ from provision import lock as locks
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
+from provision.models import HostFacts, Wish
 from provision.render import render, site
 from provision.resolve import Stack, _side_by_side, resolve_fleet
 from provision.roles import ROLES
-from provision.values import HostFacts, Wish
 from tests.unit.generator import recorded
 
 # What the wheels of 2.14 are called, beside those of 2.20.

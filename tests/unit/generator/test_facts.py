@@ -15,9 +15,9 @@ from provision.catalog import gpus, load
 from provision.discover import Seen, SeenGpu, with_facts
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, Sources, Words, parse, parse_wish
+from provision.models import HostFacts
 from provision.resolve import Choice, explain, resolve_fleet
 from provision.roles import PREFIXES, all_options
-from provision.values import HostFacts
 from tests.unit.generator import recorded
 
 WORDS = Words(all_options(), PREFIXES)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from provision import discover, inputs, inventory, lock, lockdiff, tree
 from provision.errors import InputError
+from provision.models import Wish, plain
 from provision.render import stacks
 from provision.roles import JUDGES, PREFIXES, all_options
-from provision.values import Wish, plain
 from tests.unit.generator import recorded
 
 DEEP = "[" * 100_000

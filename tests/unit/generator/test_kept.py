@@ -20,8 +20,8 @@ from provision.errors import InputError, MachineError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
+from provision.models import HostFacts
 from provision.packages import Indices, Package
-from provision.values import HostFacts
 from tests.unit.generator import recorded
 
 KEEP = Upgrade()

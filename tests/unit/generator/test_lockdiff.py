@@ -9,7 +9,7 @@ from provision import lock as locks
 from provision import lockdiff
 from provision.inventory import Fleet, parse_wish
 from provision.lock import Lock
-from provision.values import plain
+from provision.models import plain
 from tests.unit.generator import recorded
 
 WISH = {"tensorflow": "2.9"}

@@ -22,9 +22,9 @@ from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.mirrors import ArchiveMirror, Mirrors
+from provision.models import HostFacts
 from provision.nvidia import Reader
 from provision.resolve import resolve_fleet
-from provision.values import HostFacts
 from tests.unit.generator import recorded
 from tests.unit.generator.signed_repository import (
     CUDA,

@@ -10,7 +10,7 @@ import pytest
 from provision import lock as locks
 from provision.errors import InputError
 from provision.inventory import parse_wish
-from provision.values import Wish
+from provision.models import Wish
 from tests.unit.generator import recorded
 
 PANDAS = recorded.REQUIREMENTS + "pandas==1.5.3 \\\n    --hash=sha256:" + "a" * 64 + "\n"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from provision import shipped
 from provision.inventory import Sources, Words, parse
+from provision.models import COMPONENTS
 from provision.render import ansible_cfg, doctor, example, render, site, spec, stacks
 from provision.render.yaml_text import dump
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
-from provision.values import COMPONENTS
 from tests.unit.generator import recorded
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()

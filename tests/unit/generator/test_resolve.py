@@ -18,8 +18,8 @@ from provision.catalog.gpus import gpu, ids
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, Words, parse_wish
 from provision.inventory import parse as parse_export
+from provision.models import Gpu
 from provision.resolve import RULES, Solver, Stack, resolve, resolve_fleet
-from provision.values import Gpu
 from tests.unit.generator.recorded import choices
 
 CATALOG = load()

@@ -20,9 +20,9 @@ from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.mirrors import Mirrors
+from provision.models import HostFacts
 from provision.render import stacks
 from provision.resolve import Stack, resolve
-from provision.values import HostFacts
 from tests.unit.generator import recorded
 from tests.unit.generator.signed_repository import Key, Server, served, stanza
 

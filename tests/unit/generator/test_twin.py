@@ -13,8 +13,8 @@ from provision.catalog import load
 from provision.errors import HostError, InputError, UnsatisfiableError
 from provision.kept import Upgrade
 from provision.lock import Lock
+from provision.models import Platform
 from provision.twin import Twin
-from provision.values import Platform
 from tests.unit.generator import test_kept
 from tests.unit.generator.test_kept import DEBIAN12, NEW, OLD, Upstream, drivers, fleet
 
