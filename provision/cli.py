@@ -28,6 +28,7 @@ from rich.table import Table
 from provision import (
     __version__,
     catalog,
+    collection,
     discover,
     doctor,
     ending,
@@ -43,7 +44,6 @@ from provision import (
     resolve,
     rollback,
     run,
-    shipped,
     tree,
     twin,
 )
@@ -53,7 +53,7 @@ from provision.errors import HostError, InputError, MachineError, ProvisionError
 from provision.models import HostFacts, Reason, plain
 from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
-from provision.render.shipped import playbooks
+from provision.render.collection import playbooks
 from provision.report import html, junit, live, terminal
 from provision.report import load as load_report
 from provision.report.reading import clean
@@ -594,7 +594,7 @@ def render(
     )
     locks.check_fits(made, fleet, where=str(project / "lock.yml"))
     nvidia.check_locked_keys(made.stacks, where=str(project / "lock.yml"))
-    files = render_tree(made, shipped.read())
+    files = render_tree(made, collection.read())
     if check:
         what = tree.difference(project, files)
     else:
@@ -1613,7 +1613,7 @@ def roles_sync(
     check: Annotated[bool, typer.Option("--check", help="Exit 5 if anything differs.")] = False,
 ) -> None:
     """Write what is rendered of the collection, and inventories/lab."""
-    base = shipped.collection()
+    base = collection.root()
     generated = playbooks()
     generated |= {
         f"inventories/{path}": data

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from provision import shipped
+from provision import collection
 from provision.report import cures
 
 # More is no log that a person pastes; the reasons stand at its end.
@@ -22,7 +22,7 @@ Finding = dict[str, Any]
 
 def _stack(module: str) -> Any:
     """A module of the collection's `gpu_stack`."""
-    place = str(shipped.module_utils())
+    place = str(collection.module_utils())
     if place not in sys.path:
         sys.path.append(place)
     return importlib.import_module(f"gpu_stack.{module}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from provision.lock import Lock
-from provision.render import ansible_cfg, doctor, requirements, shipped, site, stacks
+from provision.render import ansible_cfg, collection, doctor, requirements, site, stacks
 
 
 def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -17,7 +17,7 @@ def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
         ansible_cfg.render(),
         requirements.render(),
         stacks.render(lock),
-        shipped.render(files),
+        collection.render(files),
     ):
         tree |= part
     return {path: tree[path] for path in sorted(tree)}

@@ -7,8 +7,8 @@ import runpy
 from collections.abc import Callable
 from typing import Any, Literal
 
+from provision.collection import roles_directory
 from provision.roles.base import Options, Role, Row, option
-from provision.shipped import roles_directory
 
 
 @functools.cache

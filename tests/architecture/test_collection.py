@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 import provision
-from provision import shipped
-from provision.render import shipped as rendered
+from provision import collection
+from provision.render import collection as rendered
 from provision.roles import ROLES
 from tests.collection import NAME, ROOT
 
@@ -80,7 +80,7 @@ def test_its_playbooks_are_in_sync() -> None:
 def test_a_wheel_carries_the_same_parts_as_a_tree() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     included = re.findall(r'^"(.+)" = "provision/_collection/(.+)"$', project, re.M)
-    assert included == [(part, part) for part in shipped.PARTS]
+    assert included == [(part, part) for part in collection.PARTS]
 
 
 def test_what_is_built_is_the_collection_and_nothing_else(installed: Path) -> None:
@@ -89,9 +89,9 @@ def test_what_is_built_is_the_collection_and_nothing_else(installed: Path) -> No
         files = {member.name for member in archive if member.isfile()}
     made = {"MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.md", "LICENSE"}
     carried = {
-        path.removeprefix(shipped.COLLECTION)
-        for path in shipped.read()
-        if path.startswith(shipped.COLLECTION)
+        path.removeprefix(collection.IN_TREE)
+        for path in collection.read()
+        if path.startswith(collection.IN_TREE)
     }
     assert files == made | carried - {"galaxy.yml"}
     assert len([name for name in files if name.startswith("roles/")]) > 200

@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "sources": set(),
     "discover": {"errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"},
     # Some judge several words of an inventory together.
-    "roles": {"errors", "models", "catalog", "inventory", "lock", "shipped"},
+    "roles": {"errors", "models", "catalog", "inventory", "lock", "collection"},
     "search": set(),
     "resolve": {"errors", "models", "catalog", "inventory", "search"},
     "matrix": {"models", "catalog", "resolve"},
@@ -64,11 +64,11 @@ ALLOWED: dict[str, set[str]] = {
     "packages": {"errors", "models", "catalog"},
     "render": {
         *("__init__", "errors", "models", "catalog", "inventory"),
-        *("resolve", "lock", "roles", "shipped"),
+        *("resolve", "lock", "roles", "collection"),
     },
-    "shipped": {"errors"},
+    "collection": {"errors"},
     # A log is judged by the rules that lie in the collection.
-    "doctor": {"shipped", "report"},
+    "doctor": {"collection", "report"},
     "tree": {"errors", "inputs"},
     "report": {"__init__", "errors", "inputs"},
     "run": {"errors", "locales", "report"},

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from provision import cli, lock, shipped
+from provision import cli, collection, lock
 from provision.render import render
 from tests.unit.generator import recorded
 
@@ -187,7 +187,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole rendered tree, with the golden lab."""
     root = tmp_path_factory.mktemp("tree") / "p"
     shutil.copytree(GOLDEN / "lab", root / "lab")
-    for path, data in render(recorded.lock(), shipped.read()).items():
+    for path, data in render(recorded.lock(), collection.read()).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
     return root

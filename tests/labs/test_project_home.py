@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from provision import shipped
+from provision import collection
 from provision.render import render
 from provision.run import find_program
 from tests.collection import ROOT
@@ -28,7 +28,7 @@ OLDEST = ROOT / ".venv-oldest" / "bin" / "ansible-playbook"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A rendered project, and an inventory of this machine that says only how to reach it."""
     root = tmp_path_factory.mktemp("home") / "project"
-    for path, data in render(recorded.lock(), shipped.read()).items():
+    for path, data in render(recorded.lock(), collection.read()).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
     (root / "python").symlink_to(sys.executable)

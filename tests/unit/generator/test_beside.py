@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from provision import cli, shipped
+from provision import cli, collection
 from provision import lock as locks
 from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
@@ -92,7 +92,7 @@ def test_a_lock_without_them_says_nothing_of_it() -> None:
 
 
 def test_the_tree_has_the_requirements_of_each() -> None:
-    files = render(made(), shipped.read())
+    files = render(made(), collection.read())
     assert b"nvidia-cudnn-cu11" in files[f"stacks/{WHEELS}.requirements.txt"]
     assert f"stacks/{SHARED}.requirements.txt" in files
     row = yaml.safe_load(files["stacks/gpu_lock.yml"])["gpu_lock"]["rows"][0]

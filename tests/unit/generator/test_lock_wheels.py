@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from provision import collection
 from provision import lock as locks
-from provision import shipped
 from provision.catalog import TensorflowRow, load
 from provision.errors import UnsatisfiableError
 from provision.render import render, stacks
@@ -115,7 +115,7 @@ def test_a_stack_file_has_variables_of_its_own_parts_alone() -> None:
     roles = {key.split("_")[0] for key in variables}
     assert roles == {"nvidia", "gpu", "tensorflow"}
     assert variables["gpu_env_stack_xla_cuda_data_dir"] == ""
-    files = render(made(), shipped.read())
+    files = render(made(), collection.read())
     slim = yaml.safe_load(files["stacks/gpu_lock.yml"])["gpu_lock"]
     assert "cuda" not in slim["stacks"][name]
     assert b"nvidia-cudnn-cu12==9.3.0.75" in files[f"stacks/{name}.requirements.txt"]

@@ -10,7 +10,7 @@ from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import shipped
+from provision import collection
 from provision.inventory import Sources, Words, parse
 from provision.models import COMPONENTS
 from provision.render import ansible_cfg, doctor, example, render, site, spec, stacks
@@ -64,7 +64,7 @@ def test_a_projects_playbook_imports_the_collections(name: str) -> None:
 
 
 def test_rendering_is_a_function_of_the_lock() -> None:
-    files = shipped.read()
+    files = collection.read()
     assert render(recorded.lock(), files) == render(recorded.lock(), files)
 
 
@@ -232,7 +232,7 @@ def test_defaults_and_spec_say_the_same(role: Any) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_the_roles_of_the_repository_are_in_sync(role: Any) -> None:
     """`provision roles sync` writes these files; edit provision/roles/ instead of them."""
-    base = shipped.collection()
+    base = collection.root()
     for path, data in spec.render(role).items():
         assert (base / path).read_bytes() == data, path
     page = (base / "roles" / role.name / "README.md").read_text(encoding="utf-8")
@@ -294,20 +294,20 @@ def test_ansible_cfg_is_an_ini_file() -> None:
 
 
 def test_nothing_of_the_users_directory_is_rendered() -> None:
-    assert not [p for p in render(recorded.lock(), shipped.read()) if p.startswith("lab/")]
+    assert not [p for p in render(recorded.lock(), collection.read()) if p.startswith("lab/")]
 
 
 def test_the_tree_has_all_its_parts() -> None:
-    files = render(recorded.lock(), shipped.read())
+    files = render(recorded.lock(), collection.read())
     for path in (
         "site.yml",
         "ansible.cfg",
         "requirements.txt",
         "stacks/gpu_lock.yml",
-        f"{shipped.COLLECTION}galaxy.yml",
-        f"{shipped.COLLECTION}playbooks/site.yml",
-        f"{shipped.COLLECTION}plugins/modules/gpu_state.py",
-        f"{shipped.COLLECTION}roles/cuda/tasks/main.yml",
+        f"{collection.IN_TREE}galaxy.yml",
+        f"{collection.IN_TREE}playbooks/site.yml",
+        f"{collection.IN_TREE}plugins/modules/gpu_state.py",
+        f"{collection.IN_TREE}roles/cuda/tasks/main.yml",
         "verify/tasks.yml",
     ):
         assert path in files, path

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import shipped, tree
+from provision import collection, tree
 from provision.errors import InputError, MachineError
 from provision.render import render
 from tests.unit.generator import recorded
@@ -88,7 +88,7 @@ def test_the_roles_and_plugins_of_an_earlier_version_go(tmp_path: Path) -> None:
     (tmp_path / "roles/mine").mkdir()
     (tmp_path / "roles/mine/README.md").write_text("mine")
 
-    files = render(recorded.lock(), shipped.read())
+    files = render(recorded.lock(), collection.read())
     what = tree.write(tmp_path, files, version="0")
 
     assert what.edited == ("roles/cuda/tasks/hold.yml",)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from provision import cli, doctor, shipped
+from provision import cli, collection, doctor
 from provision.render import doctor as rendered
 from tests.collection import PLUGINS, ROOT
 
@@ -58,18 +58,18 @@ FINDING: dict[str, Any] = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A rendered project with one host, this machine, and a second that is not asked."""
-    collection = tmp_path / shipped.COLLECTION
+    inside = tmp_path / collection.IN_TREE
     for name in ("lab", "stacks"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("roles/gpu_state/tasks", "plugins/modules"):
-        (collection / name).mkdir(parents=True)
+        (inside / name).mkdir(parents=True)
     for path in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
-        shutil.copy(path, collection / "roles" / "gpu_state" / "tasks")
-    shutil.copytree(PLUGINS / "callback", collection / "plugins" / "callback")
-    shutil.copytree(ROOT / "playbooks", collection / "playbooks")
+        shutil.copy(path, inside / "roles" / "gpu_state" / "tasks")
+    shutil.copytree(PLUGINS / "callback", inside / "plugins" / "callback")
+    shutil.copytree(ROOT / "playbooks", inside / "playbooks")
     for file, data in rendered.render().items():
         (tmp_path / file).write_bytes(data)
-    (collection / "plugins" / "modules" / "gpu_state.py").write_text(LOOK)
+    (inside / "plugins" / "modules" / "gpu_state.py").write_text(LOOK)
     (tmp_path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
     (tmp_path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
     (tmp_path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")

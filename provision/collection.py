@@ -16,10 +16,10 @@ _SKIP = {"__pycache__", ".pytest_cache"}
 # What of the repository is the collection; pyproject.toml puts the same into the wheel.
 PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
 # Where it lies in a tree.
-COLLECTION = "collections/ansible_collections/provision/gpu/"
+IN_TREE = "collections/ansible_collections/provision/gpu/"
 
 
-def collection() -> Path:
+def root() -> Path:
     """The root of the collection; MachineError when this installation has none."""
     for candidate in (_PACKAGE / "_collection", _PACKAGE.parent):
         if (candidate / "galaxy.yml").is_file() and (candidate / "roles").is_dir():
@@ -33,20 +33,20 @@ def collection() -> Path:
 
 def roles_directory() -> Path:
     """Where the Ansible roles are."""
-    return collection() / "roles"
+    return root() / "roles"
 
 
 def module_utils() -> Path:
     """Where the Python that runs on hosts is, and `gpu_stack` in it."""
-    return collection() / "plugins" / "module_utils"
+    return root() / "plugins" / "module_utils"
 
 
 def read() -> dict[str, bytes]:
     """Path in the tree -> bytes."""
     files: dict[str, bytes] = {}
-    root = collection()
+    start = root()
     for part in PARTS:
-        files |= _read(root / part, COLLECTION + part)
+        files |= _read(start / part, IN_TREE + part)
     return files | _read(_PACKAGE / "verify", "verify")
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from provision.collection import IN_TREE
 from provision.render import doctor, site, spec
 from provision.roles import ROLES
-from provision.shipped import COLLECTION
 
 
 def playbooks() -> dict[str, bytes]:
@@ -18,13 +18,13 @@ def playbooks() -> dict[str, bytes]:
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
-    """`shipped`: path in the tree -> bytes, as `provision.shipped.read` gives them."""
+    """`shipped`: path in the tree -> bytes, as `provision.collection.read` gives them."""
     files = dict(shipped)
     generated = playbooks()
     for role in ROLES:
         generated |= spec.render(role)
         page = f"roles/{role.name}/README.md"
-        if COLLECTION + page in files:
-            text = files[COLLECTION + page].decode()
+        if IN_TREE + page in files:
+            text = files[IN_TREE + page].decode()
             generated[page] = spec.readme(role, text).encode()
-    return files | {COLLECTION + path: data for path, data in generated.items()}
+    return files | {IN_TREE + path: data for path, data in generated.items()}
