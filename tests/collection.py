@@ -10,6 +10,8 @@ PLUGINS = ROOT / "plugins"
 GPU_STACK = PLUGINS / "module_utils" / "gpu_stack"
 RUN_LOCK = PLUGINS / "module_utils" / "run_lock"
 NAME = "provision.gpu"
+# Where Python finds the collection by its name, as Ansible does; scripts/setup makes it.
+IMPORTABLE = ROOT / ".venv" / "collections"
 
 
 def collections(folder: Path) -> Path:

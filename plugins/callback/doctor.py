@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
+    MESSAGE_LIMIT,
+    plain,
+    without_credentials,
+)
 
 DOCUMENTATION = """
 name: doctor
@@ -27,32 +32,6 @@ options: {}
 PLAYBOOK = "doctor.yml"
 # The last task fails where something was found, for Ansible's own exit code.
 VERDICT = "Doctor | Refuse to call a host healthy that is not"
-MESSAGE_LIMIT = 2000
-# The collection: <project>/collections/ansible_collections/provision/gpu in a project.
-HERE = Path(__file__).resolve().parents[2]
-CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """The whole file or the old one, readable by everybody."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def project_of(playbook: Any) -> Path:
-    """The project that carries this collection, else the folder of the playbook started."""
-    # <project>/collections/ansible_collections/provision/gpu; a checkout may lie less deep.
-    for carrier in HERE.parents[3:4]:
-        if (carrier / "stacks").is_dir():
-            return carrier
-    return Path(getattr(playbook, "_basedir", None) or "").resolve()
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -123,7 +102,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         data = result._result
         if "findings" not in data:
             return
-        answer = json.loads(json.dumps(data, default=str))
+        answer = plain(data)
         now = [one["id"] for one in answer["findings"]]
         before = self._hosts.get(result._host.get_name(), {}).get("findings", [])
         self._hosts[result._host.get_name()] = {
@@ -152,7 +131,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def _bad(self, result: Any, status: str) -> None:
         data = result._result
         parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
-        text = CREDENTIALS_IN_URL.sub("***@", "\n".join(part for part in parts if part))
+        text = without_credentials("\n".join(part for part in parts if part))
         none: dict[str, Any] = {
             "findings": [], "fixed": [], "components": [], "locked": True, "differences": 0,
             "simulated_gpu": False,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ import yaml
 
 from provision.render import site
 from provision.run import find_program
-from tests.collection import PLUGINS
+from tests.collection import collections
 
 GATES = (
     "End | Stop where a host of an earlier batch is not proven",
@@ -64,7 +63,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     }
     (root / "hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-    shutil.copytree(PLUGINS / "callback", root / "callback_plugins")
+    collections(root / "collections")
+    callbacks = "callbacks_enabled = provision.gpu.report"
+    (root / "ansible.cfg").write_text(f"[defaults]\ncollections_path = collections\n{callbacks}\n")
     return root
 
 

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.collection import PLUGINS
+from tests.collection import collections
 
 PROVISION = Path(__file__).parents[3] / "provision"
-CALLBACK = PLUGINS / "callback" / "report.py"
 
 SITE = """\
 - name: Provision
@@ -77,6 +76,13 @@ CUDA = """\
 - name: install | Fetch with a password
   ansible.builtin.command: echo {{ cuda_hidden | default('s3cr3t') }}
   no_log: true
+"""
+
+CONFIGURATION = """\
+[defaults]
+interpreter_python = auto_silent
+collections_path = collections
+callbacks_enabled = provision.gpu.report
 """
 
 LOCK = {
@@ -160,9 +166,9 @@ class Tree:
 
 def make_tree(folder: Path) -> Tree:
     """Everything that `ansible-playbook site.yml -i lab` needs."""
-    for name in ("lab", "callback_plugins", "library", "roles/cuda/tasks", "answers"):
+    for name in ("lab", "library", "roles/cuda/tasks", "answers"):
         (folder / name).mkdir(parents=True)
-    shutil.copy(CALLBACK, folder / "callback_plugins")
+    collections(folder / "collections")
     shutil.copytree(
         PROVISION / "verify", folder / "verify", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -170,7 +176,7 @@ def make_tree(folder: Path) -> Tree:
     (folder / "library" / "gpu_state.py").write_text(LOOK)
     (folder / "roles/cuda/tasks/main.yml").write_text(CUDA)
     (folder / "lock.yml").write_text(json.dumps(LOCK))
-    (folder / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
+    (folder / "ansible.cfg").write_text(CONFIGURATION)
     made = Tree(folder)
     made.hosts("gpu01")
     return made

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import lock_file
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
+    MESSAGE_LIMIT,
+    message_of,
+    phase_of,
+    will_be_rescued,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
 from stub_tree import LOCK, change, plan
 
 GPU_LOCK = LOCK["gpu_lock"]
@@ -41,8 +49,8 @@ CHECKS_BAD = {
 
 
 @pytest.fixture
-def record(callback: ModuleType) -> Any:
-    return callback.Record("run", 1000.0, GPU_LOCK, "0.1.0")
+def record() -> Any:
+    return Record("run", 1000.0, GPU_LOCK, "0.1.0")
 
 
 def report(record: Any, **more: Any) -> dict[str, Any]:
@@ -69,10 +77,10 @@ def test_a_host_without_changes_is_converged_and_keeps_its_last_proof(record: An
     assert made["seconds"] == 12.5
 
 
-def test_what_the_stack_does_not_have_is_not_what_was_found(callback: ModuleType) -> None:
+def test_what_the_stack_does_not_have_is_not_what_was_found() -> None:
     """CUDA of a former stack, where the host's TensorFlow brings its own."""
     stack = {k: v for k, v in GPU_LOCK["stacks"]["s1"].items() if k != "cuda"}
-    record = callback.Record("run", 1000.0, GPU_LOCK | {"stacks": {"s1": stack}}, "0.1.0")
+    record = Record("run", 1000.0, GPU_LOCK | {"stacks": {"s1": stack}}, "0.1.0")
     record.looked("gpu01", plan())
     host = report(record)["hosts"]["gpu01"]
     assert host["found"] == {}
@@ -192,22 +200,22 @@ def test_an_interrupted_run_says_what_state_each_host_is_in(record: Any) -> None
     assert hosts["in-cuda"]["failure"]["task"] == "interrupted"
 
 
-def test_drift_names_what_is_left_and_not_what_was_done(callback: ModuleType) -> None:
-    record = callback.Record("run", 1000.0, GPU_LOCK, None)
+def test_drift_names_what_is_left_and_not_what_was_done() -> None:
+    record = Record("run", 1000.0, GPU_LOCK, None)
     chosen, other = change("cuda"), change("cudnn", selected=False)
     record.looked("gpu01", plan(chosen, other))
     record.looked("gpu01", plan(other))
-    lines = callback.table(report(record))
+    lines = table(report(record))
     assert "differs from the lock: cudnn" in lines[0]
     assert "cuda" not in lines[0]
 
 
-def test_a_host_that_only_says_that_it_is_ubuntu_is_told_from_one(callback: ModuleType) -> None:
-    record = callback.Record("run", 1000.0, GPU_LOCK, None)
+def test_a_host_that_only_says_that_it_is_ubuntu_is_told_from_one() -> None:
+    record = Record("run", 1000.0, GPU_LOCK, None)
     seen = plan()
     seen["platform"] = {"pretty": "Ubuntu 20.04.6 LTS", "userland": "Debian (bullseye)"}
     record.looked("gpu01", seen)
-    assert "gpu01 (on Debian (bullseye))" in callback.table(report(record))[0].replace(
+    assert "gpu01 (on Debian (bullseye))" in table(report(record))[0].replace(
         " (simulated GPU)", ""
     )
 
@@ -225,14 +233,14 @@ class Block(Task):
         self.block, self.rescue = block, rescue
 
 
-def test_a_failure_inside_a_block_with_a_rescue_is_known(callback: ModuleType) -> None:
+def test_a_failure_inside_a_block_with_a_rescue_is_known() -> None:
     inner = Task("include")
     outer = Block("b", None, [inner], [Task("r")])
     inner._parent = outer
-    assert callback.will_be_rescued(Task("t", inner)) is True
-    assert callback.will_be_rescued(Task("r", outer)) is False
-    assert callback.will_be_rescued(Task("t", Block("p", None, [Task("t")], []))) is False
-    assert callback.will_be_rescued(Task("t")) is False
+    assert will_be_rescued(Task("t", inner)) is True
+    assert will_be_rescued(Task("r", outer)) is False
+    assert will_be_rescued(Task("t", Block("p", None, [Task("t")], []))) is False
+    assert will_be_rescued(Task("t")) is False
 
 
 def test_a_failure_in_preflight_is_a_blocked_host(record: Any) -> None:
@@ -274,22 +282,22 @@ def test_an_unreachable_host_says_so(record: Any) -> None:
     assert host["failure"]["message"] == "Permission denied"
 
 
-def test_check_mode_tells_drift_and_never_converges_anything(callback: ModuleType) -> None:
-    record = callback.Record("check", 1000.0, GPU_LOCK, None)
+def test_check_mode_tells_drift_and_never_converges_anything() -> None:
+    record = Record("check", 1000.0, GPU_LOCK, None)
     record.looked("gpu01", plan(change("cuda")))
     record.looked("gpu02", plan())
     hosts = report(record)["hosts"]
     assert [hosts[name]["status"] for name in ("gpu01", "gpu02")] == ["drift", "converged"]
 
 
-def test_verify_proves_a_host_that_has_nothing_to_change(callback: ModuleType) -> None:
-    record = callback.Record("verify", 1000.0, GPU_LOCK, None)
+def test_verify_proves_a_host_that_has_nothing_to_change() -> None:
+    record = Record("verify", 1000.0, GPU_LOCK, None)
     record.looked("gpu01", plan())
     assert report(record, checks=CHECKS_GOOD)["hosts"]["gpu01"]["status"] == "proven"
 
 
-def test_verify_does_not_prove_a_host_that_differs_from_its_lock(callback: ModuleType) -> None:
-    record = callback.Record("verify", 1000.0, GPU_LOCK, None)
+def test_verify_does_not_prove_a_host_that_differs_from_its_lock() -> None:
+    record = Record("verify", 1000.0, GPU_LOCK, None)
     record.looked("gpu01", plan(change("gpu_env", "/etc/environment", selected=False)))
     assert report(record, checks=CHECKS_GOOD)["hosts"]["gpu01"]["status"] == "drift"
 
@@ -312,14 +320,12 @@ def test_verify_does_not_prove_a_host_that_differs_from_its_lock(callback: Modul
         ({}, "no message"),
     ],
 )
-def test_a_failure_says_why_and_nothing_secret(
-    callback: ModuleType, result: dict[str, Any], expected: str
-) -> None:
-    assert callback.message_of(result) == expected
+def test_a_failure_says_why_and_nothing_secret(result: dict[str, Any], expected: str) -> None:
+    assert message_of(result) == expected
 
 
-def test_a_long_message_is_cut(callback: ModuleType) -> None:
-    assert len(callback.message_of({"msg": "x" * 9000})) == callback.MESSAGE_LIMIT
+def test_a_long_message_is_cut() -> None:
+    assert len(message_of({"msg": "x" * 9000})) == MESSAGE_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -331,20 +337,17 @@ def test_a_long_message_is_cut(callback: ModuleType) -> None:
         ("proof", None),
     ],
 )
-def test_a_phase_is_the_first_word_of_a_tasks_name(
-    callback: ModuleType, name: str, phase: str | None
-) -> None:
-    assert callback.phase_of(name) == phase
+def test_a_phase_is_the_first_word_of_a_tasks_name(name: str, phase: str | None) -> None:
+    assert phase_of(name) == phase
 
 
 def test_the_plain_table_says_simulated_and_gives_every_diagnosis_a_line(record: Any) -> None:
-    callback_table = record.report.__globals__["table"]
     record.looked("gpu01", plan(change("cuda")))
     record.looked("gpu01", plan())
     bad = {"finished": "", "hosts": {"gpu01": dict(CHECKS_BAD["hosts"]["gpu01"])}}
     checks = bad["hosts"]["gpu01"]["checks"]
     bad["hosts"]["gpu01"]["checks"] = [*checks, {**checks[0], "diagnosis": "second"}]
-    lines = callback_table(report(record, checks=bad))
+    lines = table(report(record, checks=bad))
     assert lines[0].split("  ")[0] == "gpu01 (simulated GPU)"
     assert "libcusolver.so.11 is missing" in lines[0]
     assert lines[1].strip() == "second"
@@ -359,13 +362,8 @@ def test_the_plain_table_says_simulated_and_gives_every_diagnosis_a_line(record:
         (('{"gpu_stacks": "/p q/locks/abc", "x": 1}',), "/p q/locks/abc/gpu_lock.yml"),
     ],
 )
-def test_a_rollbacks_report_tells_its_own_lock(
-    callback: ModuleType, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], file: str
-) -> None:
-    monkeypatch.setattr(callback.context, "CLIARGS", {"extra_vars": given})
-    plugin = callback.CallbackModule.__new__(callback.CallbackModule)
-    plugin._tree = Path()
-    assert str(plugin._lock_file()) == file
+def test_a_rollbacks_report_tells_its_own_lock(given: tuple[str, ...], file: str) -> None:
+    assert str(lock_file(Path(), given)) == file
 
 
 def test_a_roles_warning_is_told_with_preflights(record: Any) -> None:

@@ -10,15 +10,15 @@ import threading
 from typing import Any
 
 import pytest
-from stub_tree import CALLBACK
+
+from tests.collection import IMPORTABLE
 
 # Stands for ansible-playbook with a worker that has started a holder; the "host" is this test.
 RUN = f"""
-import importlib.util, json, os, socket, sys, time
-spec = importlib.util.spec_from_file_location("callback", {str(CALLBACK)!r})
-callback = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(callback)
-holders = callback.Holders(lambda host, message: print(host, json.dumps(message), flush=True))
+import json, os, socket, sys, time
+sys.path.insert(0, {str(IMPORTABLE)!r})
+from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders
+holders = Holders(lambda host, message: print(host, json.dumps(message), flush=True))
 holders.start()
 parent, handle = (int(part) for part in os.environ["PROVISION_HOLD"].split(":"))
 to_holder, from_holder = int(sys.argv[1]), int(sys.argv[2])

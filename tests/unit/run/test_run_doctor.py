@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.provision.gpu.plugins.callback.doctor import CallbackModule
 from typer.testing import CliRunner
 
 from provision import cli, collection, doctor
@@ -65,7 +65,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (inside / name).mkdir(parents=True)
     for path in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
         shutil.copy(path, inside / "roles" / "gpu_state" / "tasks")
-    shutil.copytree(PLUGINS / "callback", inside / "plugins" / "callback")
+    for name in ("callback", "plugin_utils"):
+        shutil.copytree(PLUGINS / name, inside / "plugins" / name)
     shutil.copytree(ROOT / "playbooks", inside / "playbooks")
     for file, data in rendered.render().items():
         (tmp_path / file).write_bytes(data)
@@ -293,12 +294,6 @@ def test_the_rules_of_a_log_are_the_roles_own() -> None:
 @pytest.mark.parametrize(("book", "hears"), [("doctor.yml", True), ("site.yml", False)])
 def test_the_doctors_plugin_is_told_of_its_own_playbook_alone(book: str, *, hears: bool) -> None:
     """Ansible copies every result for every plugin that is not disabled."""
-    path = PLUGINS / "callback" / "doctor.py"
-    spec = importlib.util.spec_from_file_location("provision_doctor", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    plugin = module.CallbackModule()
+    plugin = CallbackModule()
     plugin.v2_playbook_on_start(types.SimpleNamespace(_file_name=f"/somewhere/{book}"))
     assert plugin.disabled is not hears

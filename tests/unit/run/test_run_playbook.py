@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_tree import CALLBACK, Tree, change, plan
+from stub_tree import Tree, change, plan
 
 from provision import run
 from provision.errors import InputError, MachineError
 from provision.run import Options, Tail, arguments, inventory_sources, outcome_code, run_playbook
+from tests.collection import IMPORTABLE
 
 
 def test_every_option_reaches_ansible() -> None:
@@ -282,13 +283,10 @@ def test_a_terminal_is_asked_for_the_password_and_its_ctrl_c_ends_the_run(
 
 
 IMPATIENT = """
-import importlib.util, os, signal, sys, threading, time
+import os, signal, sys, threading, time
 from ansible.executor.task_queue_manager import TaskQueueManager
-spec = importlib.util.spec_from_file_location("callback", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-plugin = module.CallbackModule.__new__(module.CallbackModule)
-plugin._pid, plugin._forking = os.getpid(), False
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import Interrupts
 class Worker:
     pid = int(sys.argv[2])
     def is_alive(self):  # asked while ansible-core has put the default action back
@@ -298,7 +296,7 @@ class Worker:
 manager = TaskQueueManager.__new__(TaskQueueManager)
 manager._workers = [None, Worker()]
 signal.signal(signal.SIGINT, manager._signal_handler)
-plugin._survive_interrupts()
+Interrupts().survive()
 # Ansible's own threads: the kernel gives a signal to any of them that doesn't block it.
 threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
 try:
@@ -314,7 +312,7 @@ def test_a_second_interrupt_while_ansible_tells_its_workers_is_survived() -> Non
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(["sleep", "60"], preexec_fn=heeding) as worker:
         done = subprocess.run(
-            [sys.executable, "-c", IMPATIENT, str(CALLBACK), str(worker.pid)],
+            [sys.executable, "-c", IMPATIENT, str(IMPORTABLE), str(worker.pid)],
             capture_output=True,
             text=True,
             check=False,

@@ -1,0 +1,64 @@
+"""What may be said of a task's result: the report is passed around, and must hold no secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
+# A message long enough for pip's or apt's last words, short enough for a terminal.
+MESSAGE_LIMIT = 2000
+STDERR_LINES = 8
+
+CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
+
+
+def without_credentials(text: str) -> str:
+    """`text` with the users and passwords in its URLs cut out."""
+    return CREDENTIALS_IN_URL.sub("***@", text)
+
+
+def message_of(result: dict[str, Any]) -> str:
+    """What a failed result says, without its arguments, hidden parts or passwords in URLs.
+
+    A loop's own message ("One or more items failed") says nothing: its items' messages are taken.
+    """
+    if "censored" in result or result.get("_ansible_no_log"):
+        return "hidden by no_log"
+    parts = []
+    items = [item for item in result.get("results") or () if isinstance(item, dict)]
+    failed_items = [item for item in items if item.get("failed")]
+    if failed_items:
+        parts += [message_of(item) for item in failed_items]
+    elif result.get("msg"):
+        parts.append(str(result["msg"]))
+    stderr = result.get("stderr") or result.get("module_stderr")
+    if isinstance(stderr, str) and stderr.strip() and not failed_items:
+        parts += stderr.strip().splitlines()[-STDERR_LINES:]
+    text = "\n".join(dict.fromkeys(part for part in parts if part)) or "no message"
+    text = without_credentials(text)
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+
+
+def phase_of(name: str) -> str | None:
+    """ "preflight | Refuse ..." is of the phase preflight; other names tell nothing."""
+    head, separator, _ = name.partition("|")
+    # Ansible puts a role's name in front: "role : name".
+    head = head.rpartition(":")[2].strip().lower()
+    return head if separator and head in PHASES else None
+
+
+def plain(value: Any) -> Any:
+    """A copy of JSON types only: results may hold Ansible's tagged or lazy values."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def will_be_rescued(task: Any) -> bool:
+    """Does a block around this task catch its failure? What comes of that, other tasks tell."""
+    child, parent = task, getattr(task, "_parent", None)
+    while parent is not None:
+        if getattr(parent, "rescue", None) and child._uuid in {one._uuid for one in parent.block}:
+            return True
+        child, parent = parent, getattr(parent, "_parent", None)
+    return False

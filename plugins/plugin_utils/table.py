@@ -1,0 +1,54 @@
+"""The report as lines of plain text, for people who run ansible-playbook themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _components(changes: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(str(change.get("component")) for change in changes))
+
+
+def what(entry: dict[str, Any]) -> str:
+    """One line on why a host has its status."""
+    if entry["status"] == "blocked" and entry["blockers"]:
+        return "\n".join(str(blocker.get("message")) for blocker in entry["blockers"])
+    failed = [check for check in entry["checks"] if check.get("result") == "failed"]
+    if failed:
+        return "\n".join(check.get("diagnosis") or check["title"] for check in failed)
+    if entry["failure"]:
+        return f"{entry['failure']['task']}: {entry['failure']['message']}"
+    if entry["status"] == "drift":
+        # A run that left components out has looked again; a check has not.
+        differ = entry["left"] or entry["changes"]
+        return "differs from the lock: " + ", ".join(_components(differ))
+    changed = _components(entry["changes"])
+    parts = ["changed " + ", ".join(changed) if changed else "nothing to change"]
+    if entry["checks_summary"]:
+        counts = entry["checks_summary"]
+        parts.append(f"{counts.get('passed', 0)} checks passed")
+        if counts.get("not_applicable"):
+            parts.append(f"{counts['not_applicable']} not applicable")
+    elif entry["last_proven"]:
+        parts.append(f"last proven {entry['last_proven']}")
+    return ", ".join(parts)
+
+
+def table(report: dict[str, Any]) -> list[str]:
+    """Host, status, what: plain text, for people who run ansible-playbook themselves."""
+    rows = []
+    for name, entry in report["hosts"].items():
+        label = name + (" (simulated GPU)" if entry["simulated_gpu"] else "")
+        if (entry.get("platform") or {}).get("userland"):
+            label += f" (on {entry['platform']['userland']})"
+        first, *rest = what(entry).splitlines()
+        rows.append((label, entry["status"], first))
+        rows += [("", "", line) for line in rest]
+    if not rows:
+        return []
+    wide = max(len(row[0]) for row in rows)
+    states = max(len(row[1]) for row in rows)
+    lines = [f"{a:<{wide}}  {b:<{states}}  {c}".rstrip() for a, b, c in rows]
+    if report.get("not_begun"):
+        lines += ["", report["not_begun"]["message"]]
+    return lines
