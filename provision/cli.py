@@ -29,7 +29,6 @@ from provision import (
     __version__,
     catalog,
     collection,
-    discover,
     doctor,
     ending,
     inputs,
@@ -50,6 +49,9 @@ from provision import (
 from provision import lock as locks
 from provision.catalog import gpus as known_gpus
 from provision.errors import HostError, InputError, MachineError, ProvisionError, UnsatisfiableError
+from provision.inventory import discover
+from provision.inventory.sources import VARIABLES
+from provision.inventory.sources import read as read_sources
 from provision.models import HostFacts, Reason, plain
 from provision.render import example, spec, stacks, yaml_text
 from provision.render import render as render_tree
@@ -60,8 +62,6 @@ from provision.report.reading import clean
 from provision.roles import JUDGES, PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
-from provision.sources import VARIABLES
-from provision.sources import read as read_sources
 
 app = typer.Typer(
     name="provision",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "provision"
 
 # What each part may import of its own package, besides itself. `tree` and `run` know none of the
-# generator: they work on any tree of files. `cli` knows all.
+# generator: they work on any tree of files. `cli` knows all. A module of a package that needs more
+# than the rest of it, or that others may import alone, has a line of its own.
 ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
     "errors": set(),
@@ -23,10 +25,11 @@ ALLOWED: dict[str, set[str]] = {
     "ending": {"errors"},
     "catalog": {"errors", "models", "yaml_c"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
-    "inventory": {"errors", "models", "catalog", "inputs", "locales", "sources"},
-    # Where a word stands in the inventory's files.
-    "sources": set(),
-    "discover": {"errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"},
+    "inventory": {"errors", "models", "catalog", "inputs", "locales"},
+    # Asks hosts with the Ansible that `run` finds.
+    "inventory.discover": {
+        *("errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"),
+    },
     # Some judge several words of an inventory together.
     "roles": {"errors", "models", "catalog", "inventory", "lock", "collection"},
     "search": set(),
@@ -77,6 +80,23 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 
+def part_of(pieces: Sequence[str]) -> str:
+    """The part that a module (without `provision`) belongs to: its own line, or its package's."""
+    for length in range(len(pieces), 0, -1):
+        name = ".".join(pieces[:length])
+        if name in ALLOWED:
+            return name
+    name = pieces[0] if pieces else "__init__"
+    return "__init__" if name.startswith("__") and name != "__main__" else name
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that a statement imports; a name from a module stands behind it."""
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names]
+
+
 def edges() -> set[tuple[str, str]]:
     """Every (importing part, imported part) inside the package, from the sources' own imports."""
     found = set()
@@ -84,26 +104,19 @@ def edges() -> set[tuple[str, str]]:
         relative = path.relative_to(PACKAGE)
         if relative.parts[0] == "_collection":
             continue  # shipped to the tree or to hosts; not part of the program
-        part = relative.parts[0].removesuffix(".py")
+        part = part_of(relative.with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules: list[str] = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules = [node.module]
-                if node.module == "provision":
-                    modules = [f"provision.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            if isinstance(node, ast.ImportFrom) and node.level:
                 if part == "verify":
                     continue  # its package is called `verify` in the tree
                 pytest.fail(f"{relative}: relative import; write it absolute")
-            for module in modules:
+            for module in imported(node):
                 pieces = module.split(".")
-                if pieces[0] == "provision":
-                    target = pieces[1] if len(pieces) > 1 else "__init__"
-                    target = "__init__" if target.startswith("__") else target
-                    if target != part:
-                        found.add((part, target))
+                target = part_of(pieces[1:])
+                if pieces[0] == "provision" and target != part:
+                    found.add((part, target))
     return found
 
 

@@ -11,10 +11,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from provision import cli, discover, inventory
+from provision import cli, inventory
 from provision.catalog import load
-from provision.discover import Seen, SeenGpu
 from provision.errors import InputError, UnsatisfiableError
+from provision.inventory import discover
+from provision.inventory.discover import Seen, SeenGpu
 from provision.locallab import gpu as simulated
 
 CATALOG = load()

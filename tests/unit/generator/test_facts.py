@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from provision import discover
 from provision import lock as locks
 from provision.catalog import gpus, load
-from provision.discover import Seen, SeenGpu, with_facts
 from provision.errors import InputError, UnsatisfiableError
-from provision.inventory import Fleet, Sources, Words, parse, parse_wish
+from provision.inventory import Fleet, Sources, Words, discover, parse, parse_wish
+from provision.inventory.discover import Seen, SeenGpu, with_facts
 from provision.models import HostFacts
 from provision.resolve import Choice, explain, resolve_fleet
 from provision.roles import PREFIXES, all_options

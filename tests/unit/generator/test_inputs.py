@@ -15,8 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import discover, inputs, inventory, lock, lockdiff, tree
+from provision import inputs, inventory, lock, lockdiff, tree
 from provision.errors import InputError
+from provision.inventory import discover
 from provision.models import Wish, plain
 from provision.render import stacks
 from provision.roles import JUDGES, PREFIXES, all_options

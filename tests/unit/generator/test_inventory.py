@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import inventory
 from provision.errors import InputError
 from provision.inventory import Fleet, Sources, Words, distance, parse, parse_wish
 from provision.roles import PREFIXES, all_options
@@ -280,7 +279,8 @@ class Unread(Mapping[str, str]):
 def test_nothing_is_done_per_host_that_can_be_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 hosts with the same words: each is compared once, no file is read without a fault."""
     compared = []
-    monkeypatch.setattr(inventory, "_slip", lambda name, _known: compared.append(name) or "")
+    slip = "provision.inventory.spelling._slip"
+    monkeypatch.setattr(slip, lambda name, _known: compared.append(name) or "")
     hosts = [f"gpu{number}" for number in range(50)]
     hostvars = {host: {"rack": 1, "cuda_hold": False, "owner_team": "a"} for host in hosts}
     groups = {"gpu": {"hosts": hosts, "vars": {"gpu_stack": TF}}}

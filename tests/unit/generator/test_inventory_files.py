@@ -9,7 +9,7 @@ import pytest
 from provision import cli, run
 from provision.errors import InputError
 from provision.inventory import Fleet
-from provision.sources import Sources
+from provision.inventory.sources import Sources
 
 WISH = 'gpu_stack: {tensorflow: "2.9"}\n'
 

@@ -23,7 +23,8 @@ import yaml
 from provision import inputs, run
 from provision.catalog import Catalog, gpus, load
 from provision.errors import InputError
-from provision.inventory import MODELS, PLATFORM, Fleet
+from provision.inventory.fleet import Fleet
+from provision.inventory.words import MODELS, PLATFORM
 from provision.models import HostFacts
 from provision.yaml_c import Dumper
 

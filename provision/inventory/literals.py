@@ -1,0 +1,66 @@
+"""Wishes are literal data: what is a template, and what Ansible Vault keeps, is refused.
+
+Every other value stays Ansible's to evaluate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from provision.errors import InputError
+
+TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+
+
+def no_template(where: str, key: str, example: str = "") -> InputError:
+    """The refusal of a template in a wish or (with an `example`) in a fact."""
+    what = "facts" if example else "wishes"
+    return InputError(
+        f"{key} is a template; {what} are literal, since the lock is made before any host is asked",
+        where=where,
+        expected=f"a literal, like {example}" if example else 'a literal, like "2.9"',
+        hint="write it out, in the group or host that it is true of"
+        if example
+        else "write the version itself, in the group or host that should have it",
+    )
+
+
+def refuse_vaulted(value: Any, key: str, where: str) -> None:
+    """InputError where a value, or one within it, is Ansible Vault's or marked `!unsafe`."""
+    if isinstance(value, list):
+        for one in value:
+            refuse_vaulted(one, key, where)
+    elif isinstance(value, Mapping):
+        if "__ansible_vault" in value:
+            raise InputError(
+                f"{key} is vaulted; it stands in the clear, since lock.yml and each host's receipt "
+                "show it",
+                where=where,
+                expected='a literal, like "2.9"',
+                hint="write it without the vault: it is no secret",
+            )
+        if "__ansible_unsafe" in value:
+            raise InputError(
+                f"{key} is marked !unsafe",
+                where=where,
+                expected='a literal, like "2.9"',
+                hint="leave the tag out: this is never read as a template",
+            )
+        for inner, one in value.items():
+            refuse_vaulted(one, str(inner), where)
+
+
+def is_template(value: object) -> bool:
+    """Does a value hold a template, or something that Ansible Vault keeps?
+
+    Those are Ansible's to evaluate; their type is not known here.
+    """
+    if isinstance(value, str):
+        return bool(TEMPLATE.search(value))
+    if isinstance(value, Mapping):
+        return "__ansible_vault" in value or any(is_template(v) for v in value.values())
+    if isinstance(value, list | tuple):
+        return any(is_template(v) for v in value)
+    return False

@@ -1,0 +1,308 @@
+"""The literal mapping `gpu_stack` -> Wish; each refusal says what is wrong and what to write.
+
+An unquoted version is refused: YAML reads 2.10 as the number 2.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from provision.errors import InputError
+from provision.inventory.literals import TEMPLATE, no_template, refuse_vaulted
+from provision.inventory.spelling import did_you_mean
+from provision.inventory.words import WISH
+from provision.models import CudnnWish, Wish
+
+# The words of a wish: {word: (an example, what it means)}.
+WISH_WORDS: Mapping[str, tuple[str, str]] = {
+    "tensorflow": ('"2.9"', "A release of TensorFlow: its newest patch, or an exact version."),
+    "python": ('"3.9"', "Python of its environment. Without it: one that the platform has."),
+    "cuda": ('"11.2"', "A release of CUDA. Without it: the one TensorFlow was built with."),
+    "cuda_source": (
+        "network",
+        "distribution: the platform's packages. network: NVIDIA's repository. local: NVIDIA's "
+        "local installer. wheels: TensorFlow's own, from 2.14 on.",
+    ),
+    "cudnn": (
+        '"8.1.0.77"',
+        "A version of cuDNN, or an archive of your own: {version, cuda, sha256}.",
+    ),
+    "driver_branch": ('"470"', "A branch of the NVIDIA driver, or an exact version of one."),
+    "driver_source": (
+        "runfile",
+        "distribution: the platform's packages. network: NVIDIA's repository. runfile: NVIDIA's "
+        ".run installer.",
+    ),
+    "driver_sha256": (
+        '"<64 hex digits>"',
+        "The SHA-256 of a .run file, with driver_source runfile and an exact driver_branch.",
+    ),
+    "gcc": ('"10"', "The compiler that nvcc calls. Without it: the platform's, if nvcc takes it."),
+    "container_toolkit": (
+        "true",
+        "NVIDIA's container toolkit: true for the newest, or a version.",
+    ),
+    "packages": (
+        '[jupyterlab, "pandas<2.1"]',
+        "What else the environment holds: names from the package index, with versions if you like; "
+        "locked with TensorFlow, wheels alone.",
+    ),
+    "beside": (
+        '[{tensorflow: "2.14"}]',
+        "Further TensorFlows on the same hosts, each in an environment of its own.",
+    ),
+}
+WISH_KEYS = tuple(WISH_WORDS)
+# What is the host's, a driver say, there is once; these there can be several of.
+BESIDE_KEYS = ("tensorflow", "python", "packages")
+CUDA_SOURCES = ("distribution", "network", "local", "wheels")
+DRIVER_SOURCES = ("distribution", "network", "runfile")
+CUDNN_KEYS = ("version", "cuda", "sha256")
+
+# TensorFlow under all the names that bring the module tensorflow.
+_TENSORFLOW = re.compile(
+    r"^(tensorflow|tf-nightly|intel-tensorflow)(-(cpu|gpu|intel|rocm|macos))?$"
+)
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
+
+
+def parse_wish(value: Any, *, where: str) -> Wish:
+    """The literal mapping `gpu_stack`, checked."""
+    if isinstance(value, str) and TEMPLATE.search(value):
+        raise no_template(where, WISH)
+    refuse_vaulted(value, WISH, where)
+    if not isinstance(value, Mapping):
+        raise InputError(
+            "gpu_stack is a mapping",
+            where=where,
+            got=f"{type(value).__name__} {json.dumps(value)}",
+            expected='gpu_stack: {tensorflow: "2.9"}',
+        )
+    if not value:
+        raise InputError(
+            "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
+        )
+    _only_words("gpu_stack", value, WISH_KEYS, where)
+    words = (
+        *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
+        *("container_toolkit", "packages", "beside"),
+    )
+    plain = {key: _text(value[key], key, where) for key in value if key not in words}
+    cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
+    return Wish(
+        tensorflow=plain.get("tensorflow"),
+        python=plain.get("python"),
+        cuda=plain.get("cuda"),
+        cuda_source=_source(value, "cuda_source", CUDA_SOURCES, where),
+        driver_branch=plain.get("driver_branch"),
+        driver_source=_source(value, "driver_source", DRIVER_SOURCES, where),
+        driver_sha256=_driver_sha256(value, where),
+        cudnn=cudnn,
+        gcc=plain.get("gcc"),
+        container_toolkit=_container_toolkit(value, where),
+        packages=_packages(value["packages"], where) if "packages" in value else (),
+        beside=_beside(value["beside"], where) if "beside" in value else (),
+        literal=dict(value),
+    )
+
+
+def _beside(value: Any, where: str) -> tuple[Wish, ...]:
+    """Further TensorFlows: [{tensorflow: "2.14"}, ...]."""
+    if isinstance(value, str) and TEMPLATE.search(value):
+        raise no_template(where, "beside")
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise InputError(
+            "beside is a list of wishes",
+            where=where,
+            got=json.dumps(value),
+            expected='beside: [{tensorflow: "2.14"}]',
+        )
+    found = []
+    for one in value:
+        _only_words("beside", one, BESIDE_KEYS, where)
+        if "tensorflow" not in one:
+            raise InputError(
+                "a wish in beside names a TensorFlow",
+                where=where,
+                got=json.dumps(one),
+                expected='{tensorflow: "2.14"}',
+            )
+        plain = {key: _text(one[key], key, where) for key in one if key != "packages"}
+        found.append(
+            Wish(
+                plain["tensorflow"],
+                plain.get("python"),
+                packages=_packages(one["packages"], where) if "packages" in one else (),
+                literal=dict(one),
+            )
+        )
+    return tuple(found)
+
+
+def _packages(value: Any, where: str) -> tuple[str, ...]:
+    """Requirements by name, of an index and for every host: no URL, no path, no marker."""
+    expected = 'packages: [jupyterlab, "pandas<2.1"]'
+    if isinstance(value, str) and TEMPLATE.search(value):
+        raise no_template(where, "packages")
+    if not isinstance(value, list) or not value:
+        raise InputError(
+            "packages is a list of requirements",
+            where=where,
+            got=json.dumps(value),
+            expected=expected,
+        )
+    found: dict[str, str] = {}
+    for one in value:
+        if isinstance(one, str) and TEMPLATE.search(one):
+            raise no_template(where, "packages")
+        try:
+            asked = Requirement(one) if isinstance(one, str) else None
+        except InvalidRequirement:
+            asked = None
+        if asked is None or asked.url or asked.marker:
+            raise InputError(
+                "packages holds something that is no requirement by name",
+                where=where,
+                got=json.dumps(one),
+                expected=expected,
+                hint="a wheel of your own comes from an index of your own (UV_INDEX), or from a "
+                "folder (UV_FIND_LINKS)",
+            )
+        name = canonicalize_name(asked.name)
+        if _TENSORFLOW.match(name):
+            raise InputError(
+                f"packages can't hold {asked.name}",
+                where=where,
+                expected='tensorflow: "2.9" for the one, beside for others',
+            )
+        if name in found:
+            raise InputError(f"packages names {name} twice", where=where, got=json.dumps(value))
+        found[name] = str(asked)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where: str) -> None:
+    """Refuse a key that is none of `words`, and name the one that was probably meant."""
+    for key in value:
+        if key not in words:
+            raise InputError(
+                f"{what} has no word {key!r}",
+                where=where,
+                expected=", ".join(words),
+                hint=did_you_mean(str(key), words),
+            )
+
+
+def _source(wish: Mapping[str, Any], word: str, known: Sequence[str], where: str) -> str | None:
+    """Where CUDA or the driver is to come from; None where nobody said."""
+    if word not in wish:
+        return None
+    value = wish[word]
+    if isinstance(value, str) and TEMPLATE.search(value):
+        raise no_template(where, word)
+    if value not in known:
+        what = "CUDA" if word == "cuda_source" else "the driver"
+        raise InputError(
+            f"there is no such source of {what}",
+            where=where,
+            got=json.dumps(value),
+            expected=" or ".join(known),
+            hint=did_you_mean(str(value), known),
+        )
+    return str(value)
+
+
+def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
+    """The hash of a .run file of one's own; it is for one exact version."""
+    if "driver_sha256" not in wish:
+        return None
+    found = _sha256(wish["driver_sha256"], "driver_sha256", where)
+    exact = "." in str(wish.get("driver_branch", ""))
+    if wish.get("driver_source") != "runfile" or not exact:
+        raise InputError(
+            "driver_sha256 is the hash of one .run file",
+            where=where,
+            expected='driver_source: runfile, driver_branch: "470.256.02", driver_sha256: "..."',
+            hint="with another driver_source what is installed is known by its packages",
+        )
+    return found
+
+
+def _container_toolkit(wish: Mapping[str, Any], where: str) -> str | None:
+    """`true` is the newest (""), a version that one; None where nobody wished for it."""
+    if "container_toolkit" not in wish:
+        return None
+    value = wish["container_toolkit"]
+    if value is True:
+        return ""
+    if value is False:
+        raise InputError(
+            "container_toolkit: false wishes for nothing",
+            where=where,
+            expected='container_toolkit: true, or a version: container_toolkit: "1.17"',
+            hint="leave the word out",
+        )
+    return _text(value, "container_toolkit", where)
+
+
+def _sha256(value: Any, what: str, where: str) -> str:
+    """64 hex digits as the user quoted them."""
+    if isinstance(value, str) and TEMPLATE.search(value):
+        raise no_template(where, what)
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise InputError(
+            f"{what} is not a SHA-256",
+            where=where,
+            got=f"{value!r}",
+            expected="64 lower-case hex digits, quoted, as `sha256sum FILE` prints them",
+        )
+    return value
+
+
+def _cudnn_wish(value: Any, where: str) -> CudnnWish:
+    if not isinstance(value, Mapping):
+        return CudnnWish(_text(value, "cudnn", where))
+    _only_words("cudnn", value, CUDNN_KEYS, where)
+    if "version" not in value:
+        raise InputError(
+            "cudnn needs a version",
+            where=where,
+            expected='cudnn: {version: "8.5.0.96", cuda: "11.2", sha256: "<64 hex digits>"}',
+        )
+    sha256 = value.get("sha256")
+    if sha256 is not None:
+        sha256 = _sha256(sha256, "cudnn sha256", where)
+    return CudnnWish(
+        version=_text(value["version"], "cudnn version", where),
+        cuda=_text(value["cuda"], "cudnn cuda", where) if "cuda" in value else None,
+        sha256=sha256,
+    )
+
+
+def _text(value: Any, key: str, where: str) -> str:
+    """A version as the user quoted it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(
+            f"{key} is not a version", where=where, got=json.dumps(value), expected=f'{key}: "2.9"'
+        )
+    if isinstance(value, int | float):
+        raise InputError(
+            f"{key} is a number, and a number is not a version (2.10 would be 2.1)",
+            where=where,
+            got=f"{key}: {value}",
+            hint=f'quote it: {key}: "..."; unquoted, 2.10 and 2.1 are the same number',
+        )
+    if TEMPLATE.search(value):
+        raise no_template(where, key)
+    if not _VERSION.fullmatch(value):
+        raise InputError(
+            f"{key} is not a version", where=where, got=repr(value), expected='digits as in "2.9"'
+        )
+    return value
