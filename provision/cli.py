@@ -38,8 +38,6 @@ from provision import (
     lockdiff,
     locking,
     matrix,
-    mirrors,
-    nvidia,
     resolve,
     rollback,
     run,
@@ -62,6 +60,7 @@ from provision.report.reading import clean
 from provision.roles import JUDGES, PREFIXES, ROLES, all_options
 from provision.roles.base import Option
 from provision.run import Mode
+from provision.upstream import mirrors, nvidia
 
 app = typer.Typer(
     name="provision",

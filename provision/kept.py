@@ -22,8 +22,9 @@ from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, did_you_mean
 from provision.lock import Lock, locked_names, stacks_of, wheels
 from provision.models import COMPONENTS
-from provision.packages import Branch, Indices, Universe, close, upstream
 from provision.resolve import Choice, Stack, resolve_fleet
+from provision.upstream.closure import Branch, Universe, close
+from provision.upstream.packages import Indices, upstream
 
 # What of a stack is held, each only as far as what comes before it allows.
 HELD = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit", "tensorflow")

@@ -22,21 +22,16 @@ from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.models import HostFacts, plain
-from provision.packages import (
+from provision.resolve import Choice, ContainerToolkit, Stack
+from provision.upstream.closure import (
     Branch,
-    Indices,
-    Package,
-    Repository,
-    Source,
     Universe,
     close,
-    compare,
     driver_packages,
     minus,
-    upstream,
     without_kernels,
 )
-from provision.resolve import Choice, ContainerToolkit, Stack
+from provision.upstream.packages import Indices, Package, Repository, Source, compare, upstream
 from provision.yaml_c import Dumper
 
 FORMAT = 1

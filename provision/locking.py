@@ -12,19 +12,21 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from provision import advice, indices, inventory, kept, wheels
+from provision import advice, inventory, kept
 from provision import lock as locks
+from provision import wheels as requirements
 from provision.catalog import Archive, Catalog, PlatformRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.kept import Upgrade
 from provision.lock import Lock, stacks_of
-from provision.mirrors import Mirrors
 from provision.models import Wish
-from provision.nvidia import Reader
-from provision.packages import Indices, upstream
 from provision.resolve import Choice, Stack, explain, resolve_fleet
 from provision.twin import Twin
+from provision.upstream import debian, download, wheels
+from provision.upstream.mirrors import HELP, Mirrors
+from provision.upstream.nvidia import Reader
+from provision.upstream.packages import Indices, upstream
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def make(
     reader = Reader(
         facts,
         where,
-        indices.cache_directory(),
+        download.cache_directory(),
         progress=progress,
         known=kept.file_hashes(before),
     )
@@ -75,10 +77,10 @@ def make(
             stacks = [one for c in choices if c.platform.id == platform.id for one in stacks_of(c)]
             archive = Indices((), ())
             if any(locks.needs_archive(stack) for stack in stacks):
-                archive = indices.read(
+                archive = debian.read(
                     platform,
                     where.keys(keys),
-                    cache=indices.cache_directory(),
+                    cache=download.cache_directory(),
                     progress=progress,
                     gone=missing,
                 )
@@ -86,7 +88,7 @@ def make(
             suites += [_suite(platform, archive) for archive in missing or ()]
     kept.check_hashes(choices, found, before)
     gone = suites + [
-        f"{place}: {what} is in no index any more; {indices.HELP}"
+        f"{place}: {what} is in no index any more; {HELP}"
         for what, place in kept.gone(choices, found, before)
     ]
     if suites:
@@ -134,7 +136,7 @@ def _with_runfiles(
 
 def _suite(platform: PlatformRow, archive: Archive) -> str:
     places = " and ".join([archive.url, *archive.mirrors])
-    return f"{platform.title}: the suite {archive.suite} is gone from {places}; {indices.HELP}"
+    return f"{platform.title}: the suite {archive.suite} is gone from {places}; {HELP}"
 
 
 def _made(
@@ -182,7 +184,7 @@ def _made(
         made,
         (*advice.assumed(facts, fleet), *notes),
         (*gone, *dict.fromkeys(lost)),
-        warnings=(*indices.plain_indexes(), *advice.warnings(facts, chosen, texts)),
+        warnings=(*wheels.plain_indexes(), *advice.warnings(facts, chosen, texts)),
     )
 
 
@@ -212,15 +214,15 @@ def _wheels(
     stacks = {stack.id: stack for choice in chosen for stack in locks.stacks_of(choice)}
     locked = kept.by_stack(chosen, before)
     texts: dict[str, str] = {}
-    asked: dict[str, wheels.Question] = {}
+    asked: dict[str, requirements.Question] = {}
     for name, stack in stacks.items():
-        question = wheels.Question.of(stack, prefer.get(name, {}), exactly=name == pinned)
-        same = None if anew else wheels.unchanged(question, stack, locked.get(name), before)
+        question = requirements.Question.of(stack, prefer.get(name, {}), exactly=name == pinned)
+        same = None if anew else requirements.unchanged(question, stack, locked.get(name), before)
         if same is None or name == pinned:
             asked[name] = question
         else:
             texts[name] = same
-    answers = wheels.ask(asked.values(), progress)
+    answers = requirements.ask(asked.values(), progress)
     lost: list[str] = []
     for name, question in asked.items():
         stack, answer = stacks[name], answers[question]
@@ -267,7 +269,7 @@ def _newer(
 
 def _absent(pins: Mapping[str, str], stack: Stack) -> list[str]:
     asked = {"python": stack.python, "wheel_platform": stack.platform.wheel_platform}
-    return [f"{n} {v}" for n, v in pins.items() if not indices.has_wheel(n, v, **asked)]
+    return [f"{n} {v}" for n, v in pins.items() if not wheels.has_wheel(n, v, **asked)]
 
 
 # A host's twin
@@ -455,5 +457,5 @@ def _unavailable(
         where=twin.host,
         got="; ".join(absent) or (error.got if error else ""),
         expected="each in an index of its platform at this very version",
-        hint=indices.HELP if absent else "the host's wheels contradict each other or the catalog",
+        hint=HELP if absent else "the host's wheels contradict each other or the catalog",
     )

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from provision import indices
 from provision import lock as locks
 from provision.errors import UnsatisfiableError
 from provision.kept import Held
 from provision.lock import Lock
 from provision.resolve import Stack
+from provision.upstream import wheels
 
 # uv asks for many files at once itself, and each of it may need some hundred megabytes.
 AT_ONCE = 8
@@ -49,7 +49,7 @@ class Question:
     def asked(self) -> str | UnsatisfiableError:
         """The locked requirements, or why there are none. MachineError without an index."""
         try:
-            return indices.requirements(
+            return wheels.requirements(
                 self.wanted,
                 self.constraints,
                 python=self.python,

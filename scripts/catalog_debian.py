@@ -19,10 +19,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from provision import catalog, indices
+from provision import catalog
 from provision.catalog import Archive, CudaRow, DriverRow, PlatformRow
 from provision.errors import ProvisionError
-from provision.packages import Branch, Package, Universe, close
+from provision.upstream import debian, download, release
+from provision.upstream.closure import Branch, Universe, close
+from provision.upstream.packages import Package
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # What the closure reads of a stanza, in the order in which Debian writes it.
@@ -53,12 +55,12 @@ def closure(universe: Universe, driver: DriverRow, cuda: CudaRow) -> dict[str, P
 def fetched(archive: Archive, path: str, cache: Path) -> bytes:
     """A file of the archive that its signed InRelease names; b"" where it names none."""
     base = f"{archive.url}/dists/{archive.suite}"
-    text, _ = indices.verify(indices.fetch(f"{base}/InRelease"), archive, catalog.keys())
-    digest, _ = indices.checksums(text).get(path, ("", 0))
+    text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, catalog.keys())
+    digest, _ = release.checksums(text).get(path, ("", 0))
     if not digest:
         return b""
     kept = cache / digest
-    body = kept.read_bytes() if kept.exists() else indices.fetch(f"{base}/{path}")
+    body = kept.read_bytes() if kept.exists() else download.fetch(f"{base}/{path}")
     if hashlib.sha256(body).hexdigest() != digest:
         raise ProvisionError("not the file that was signed", where=f"{base}/{path}")
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +108,7 @@ def record(platform: PlatformRow, names: set[str], cache: Path, where: Path) -> 
 def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
     """What does not hold of the platform's rows."""
     rows = catalog.load()
-    universe = Universe.of(indices.read(platform, catalog.keys(), cache=cache).packages)
+    universe = Universe.of(debian.read(platform, catalog.keys(), cache=cache).packages)
     drivers = [row for row in rows.drivers if row.platform == platform.id]
     cudas = [row for row in rows.cuda if row.platform == platform.id]
     wrong = []
@@ -140,7 +142,7 @@ def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
 def main() -> int:
     """0 where all rows hold."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=indices.cache_directory())
+    parser.add_argument("--cache", type=Path, default=download.cache_directory())
     parser.add_argument("--record", type=Path)
     parser.add_argument("platforms", nargs="*", metavar="PLATFORM")
     options = parser.parse_args()

@@ -27,8 +27,8 @@ from typing import Any
 from debian.deb822 import Packages
 from debian.debfile import DebFile
 
-from provision import indices
 from provision.catalog import Archive, keys
+from provision.upstream import download, release
 
 HERE = Path(__file__).resolve().parent.parent
 FILE = HERE / "provision" / "catalog" / "gpus.json"
@@ -278,8 +278,8 @@ class Shelf:
                 components=[wanted.component],
                 signed_by=SIGNERS,
             )
-            text, _ = indices.verify(indices.fetch(f"{base}/InRelease"), archive, keys())
-            self._signed[wanted.suite] = indices.checksums(text)
+            text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, keys())
+            self._signed[wanted.suite] = release.checksums(text)
         if (wanted.suite, wanted.path) not in self._packages:
             digest, _size = self._signed[wanted.suite][wanted.path]
             body = lzma.decompress(_verified(f"{base}/{wanted.path}", digest)).decode("utf-8")
@@ -294,7 +294,7 @@ class Shelf:
 
 
 def _verified(url: str, digest: str) -> bytes:
-    body = indices.fetch(url)
+    body = download.fetch(url)
     got = hashlib.sha256(body).hexdigest()
     if got != digest:
         raise SystemExit(f"{url}: SHA-256 {got}, signed is {digest}")

@@ -18,9 +18,11 @@ from typing import Any
 
 import yaml
 
-from provision import catalog, indices
+from provision import catalog
 from provision.catalog import CudaRow, DriverRow, PlatformRow
-from provision.packages import Branch, Package, Universe, close, minus
+from provision.upstream import debian, download
+from provision.upstream.closure import Branch, Universe, close, minus
+from provision.upstream.packages import Package
 
 ROLES = Path(__file__).resolve().parents[1] / "roles"
 DRIVER_SOURCE = "nvidia-graphics-drivers"
@@ -86,7 +88,7 @@ def of_platform(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]
     rows = catalog.load()
     drivers = [row for row in rows.drivers if row.platform == platform.id]
     cuda = next(row for row in rows.cuda if row.platform == platform.id)
-    return tables(indices.read(platform, catalog.keys(), cache=cache).packages, drivers, cuda)
+    return tables(debian.read(platform, catalog.keys(), cache=cache).packages, drivers, cuda)
 
 
 def lines(table: Mapping[str, Any], depth: int = 1) -> list[str]:
@@ -115,7 +117,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("platforms", nargs="*", metavar="PLATFORM")
-    parser.add_argument("--cache", type=Path, default=indices.cache_directory())
+    parser.add_argument("--cache", type=Path, default=download.cache_directory())
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     differing = 0

@@ -36,22 +36,25 @@ ALLOWED: dict[str, set[str]] = {
     "resolve": {"errors", "models", "catalog", "inventory", "search"},
     "matrix": {"models", "catalog", "resolve"},
     "lock": {
-        *("errors", "models", "catalog", "inventory", "resolve", "packages"),
-        *("inputs", "lockshape", "yaml_c"),
+        *("errors", "models", "catalog", "inventory", "resolve"),
+        *("inputs", "lockshape", "yaml_c", "upstream.packages", "upstream.closure"),
     },
-    "openpgp": {"errors"},
-    # An error names the option by which a file comes from a mirror.
-    "indices": {"errors", "models", "catalog", "packages", "openpgp", "mirrors"},
-    "downloads": {"errors", "indices"},
-    "mirrors": {"errors", "catalog", "openpgp"},
-    # NVIDIA's own repositories and files, from the network or a mirror.
-    "nvidia": {
-        *("__init__", "errors", "catalog", "packages"),
-        *("indices", "downloads", "mirrors", "openpgp"),
+    # What a lock is made of, from the network or a mirror.
+    "upstream": {
+        *("__init__", "errors", "catalog"),
+        *("upstream.packages", "upstream.closure", "upstream.mirrors"),
     },
-    "kept": {"errors", "models", "catalog", "inventory", "resolve", "lock", "packages"},
+    # Pure: parsed indices in, versions out.
+    "upstream.packages": {"catalog"},
+    "upstream.closure": {"errors", "upstream.packages"},
+    # Pure but for the keys that it reads; what helps where the archive has moved on.
+    "upstream.mirrors": {"errors", "catalog", "upstream"},
+    "kept": {
+        *("errors", "models", "catalog", "inventory", "resolve", "lock"),
+        *("upstream.packages", "upstream.closure"),
+    },
     # The index of wheels, asked of several stacks at once.
-    "wheels": {"errors", "resolve", "lock", "kept", "indices"},
+    "wheels": {"errors", "resolve", "lock", "kept", "upstream"},
     # What is told of a lock that was made.
     "advice": {"catalog", "inventory", "resolve", "lock"},
     "lockdiff": {"models", "catalog", "inventory", "lock"},
@@ -61,10 +64,10 @@ ALLOWED: dict[str, set[str]] = {
     "twin": {"errors", "models", "run"},
     # The one place beside `cli` that brings the network and the pure parts together.
     "locking": {
-        *("errors", "models", "catalog", "inventory", "resolve", "packages"),
-        *("indices", "wheels", "lock", "kept", "twin", "mirrors", "nvidia", "advice"),
+        *("errors", "models", "catalog", "inventory", "resolve"),
+        *("upstream", "upstream.packages", "upstream.mirrors"),
+        *("wheels", "lock", "kept", "twin", "advice"),
     },
-    "packages": {"errors", "models", "catalog"},
     "render": {
         *("__init__", "errors", "models", "catalog", "inventory"),
         *("resolve", "lock", "roles", "collection"),

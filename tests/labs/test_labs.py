@@ -38,8 +38,9 @@ def agree(path: Path, text: str) -> None:
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are made from what was recorded."""
-    monkeypatch.setattr("provision.indices.read", lambda *_a, **_k: recorded.indices())
-    monkeypatch.setattr("provision.indices.requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
+    monkeypatch.setattr("provision.upstream.debian.read", lambda *_a, **_k: recorded.indices())
+    answer = recorded.REQUIREMENTS
+    monkeypatch.setattr("provision.upstream.wheels.requirements", lambda *_a, **_k: answer)
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -56,10 +57,11 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 PROGRAM = """\
-from provision import cli, indices
+from provision import cli
+from provision.upstream import debian, wheels
 from tests.unit.generator import recorded
-indices.read = lambda *a, **k: recorded.indices()
-indices.requirements = lambda *a, **k: recorded.REQUIREMENTS
+debian.read = lambda *a, **k: recorded.indices()
+wheels.requirements = lambda *a, **k: recorded.REQUIREMENTS
 cli.main()
 """
 

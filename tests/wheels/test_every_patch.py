@@ -24,15 +24,16 @@ from pathlib import Path
 
 import pytest
 
-from provision import catalog, indices
+from provision import catalog
 from provision import lock as locks
 from provision.models import Wish
 from provision.resolve import Solver, Stack
+from provision.upstream import download, wheels
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 UV = Path(sys.executable).parent / "uv"
-CACHE = indices.cache_directory() / "patches"
+CACHE = download.cache_directory() / "patches"
 PYTHONS = CACHE / "pythons"
 CUDA_WHEELS = re.compile(r"(nvidia-|tensorrt)")
 FIT = """
@@ -150,7 +151,7 @@ def test_what_a_patch_locks_is_imported_and_trains(patch: str, tmp_path: Path) -
     """2.7.0, 2.8.0 and 2.8.1 locked protobuf 6: "Descriptors cannot be created directly"."""
     stack = offered()[patch]
     python = interpreter(stack.python)
-    text = indices.requirements(
+    text = wheels.requirements(
         locks.wanted(stack), stack.constraints,
         python=stack.python, wheel_platform=stack.platform.wheel_platform,
     )  # fmt: skip

@@ -7,8 +7,8 @@ from pathlib import Path
 from provision.catalog import load
 from provision.inventory import Fleet, parse_wish
 from provision.lock import Lock, make
-from provision.packages import Indices, Package, Source, parse
 from provision.resolve import Choice, resolve_fleet
+from provision.upstream.packages import Indices, Package, Source, parse
 
 DATA = Path(__file__).parent / "data"
 # Platform -> {file: origin}; those of 12 and 13 come from `scripts/catalog_debian.py --record`.

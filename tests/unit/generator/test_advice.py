@@ -50,7 +50,7 @@ def wheels(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Texts:
             for name, version in versions.items()
         )
         monkeypatch.setattr(
-            "provision.indices.requirements", lambda *a, **k: answer(*a, **k) + more
+            "provision.upstream.wheels.requirements", lambda *a, **k: answer(*a, **k) + more
         )
 
     return give

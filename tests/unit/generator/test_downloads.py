@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from provision import downloads
 from provision.errors import InputError
+from provision.upstream import download
 
 FILE = b"#!/bin/sh\n"
 
@@ -58,7 +58,7 @@ def test_a_hash_is_not_believed_that_came_over_plain_http(
 ) -> None:
     """Whoever answered a plain HTTP mirror's request once chose what hosts run as root."""
     with pytest.raises(InputError, match="plain HTTP") as caught:
-        downloads.file_of("http://mirror.test/x.run", cache=tmp_path)
+        download.file_of("http://mirror.test/x.run", cache=tmp_path)
     assert "driver_sha256" in caught.value.expected
     assert not site[1]
 
@@ -67,7 +67,7 @@ def test_a_redirection_to_plain_http_is_not_followed(
     site: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="plain HTTP") as caught:
-        downloads.file_of(f"{site[0]}/away", cache=tmp_path)
+        download.file_of(f"{site[0]}/away", cache=tmp_path)
     assert caught.value.got == "a redirection to http://mirror.test/run"
     assert len(site[1]) == 1
 
@@ -75,5 +75,5 @@ def test_a_redirection_to_plain_http_is_not_followed(
 def test_a_known_hash_needs_no_https(site: tuple[str, list[str]], tmp_path: Path) -> None:
     known = hashlib.sha256(FILE).hexdigest()
     for url in ("http://mirror.test/x.run", f"{site[0]}/away"):
-        file, _ = downloads.file_of(url, cache=tmp_path, sha256=known)
+        file, _ = download.file_of(url, cache=tmp_path, sha256=known)
         assert file.read_bytes() == FILE

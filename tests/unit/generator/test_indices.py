@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from provision import indices
 from provision.catalog import Archive, PlatformRow, keys, load
 from provision.errors import InputError, MachineError, UnsatisfiableError
+from provision.upstream import debian, download, release, wheels
+from provision.upstream.keys import dearmor
 from tests.unit.generator.recorded import DATA
 
 IN_RELEASE = (DATA / "bullseye-security.InRelease").read_bytes()
@@ -22,15 +23,15 @@ SECURITY = load().platforms[0].archives[2]
 
 
 def test_debians_own_signature_holds() -> None:
-    text, pinned = indices.verify(IN_RELEASE, SECURITY, keys())
-    assert indices.release_field(text, "Codename") == "bullseye-security"
+    text, pinned = release.verify(IN_RELEASE, SECURITY, keys())
+    assert release.release_field(text, "Codename") == "bullseye-security"
     assert pinned == SECURITY.signed_by
 
 
 def test_one_changed_byte_is_refused() -> None:
     changed = IN_RELEASE.replace(b"Codename: bullseye-security", b"Codename: bullseye-sekurity")
     with pytest.raises(InputError, match="signature does not hold") as caught:
-        indices.verify(changed, SECURITY, keys())
+        release.verify(changed, SECURITY, keys())
     assert "BADSIG" in caught.value.got
 
 
@@ -38,19 +39,19 @@ def test_a_signature_by_a_key_that_is_not_pinned_is_refused() -> None:
     """Debian's archive key is in the keyring too, but security is not signed by it."""
     other = SECURITY.model_copy(update={"signed_by": ["A4285295FC7B1A81600062A9605C66F00D6C9793"]})
     with pytest.raises(InputError, match="signature does not hold"):
-        indices.verify(IN_RELEASE, other, keys())
+        release.verify(IN_RELEASE, other, keys())
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>login</html>", b"Origin: Debian\n"])
 def test_what_is_not_signed_is_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="signature does not hold"):
-        indices.verify(data, SECURITY, keys())
+        release.verify(data, SECURITY, keys())
 
 
 def test_text_around_the_signed_part_is_not_read() -> None:
     """Only what gpgv verified counts; a prepended field must not."""
     try:
-        text, _ = indices.verify(b"Codename: forged\n\n" + IN_RELEASE, SECURITY, keys())
+        text, _ = release.verify(b"Codename: forged\n\n" + IN_RELEASE, SECURITY, keys())
     except InputError:
         return
     assert "forged" not in text
@@ -59,7 +60,7 @@ def test_text_around_the_signed_part_is_not_read() -> None:
 def test_no_gpgv_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(MachineError, match="gpgv is not here") as caught:
-        indices.verify(IN_RELEASE, SECURITY, keys())
+        release.verify(IN_RELEASE, SECURITY, keys())
     assert caught.value.exit_code == 7
 
 
@@ -78,7 +79,7 @@ def fingerprint(key: bytes) -> str:
 
 def test_the_shipped_keys_are_the_pinned_ones() -> None:
     """Every pinned fingerprint can be checked with what ships, and nothing more ships."""
-    shipped = {fingerprint(indices.dearmor(text)) for text in keys().values()}
+    shipped = {fingerprint(dearmor(text)) for text in keys().values()}
     assert shipped == {k for p in load().platforms for a in p.archives for k in a.signed_by}
 
 
@@ -107,7 +108,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> PlatformRow:
     def verify(data: bytes, archive: Archive, _keys: Any) -> tuple[str, list[str]]:
         return text, list(archive.signed_by)
 
-    monkeypatch.setattr(indices, "verify", verify)
+    monkeypatch.setattr(debian, "verify", verify)
     archive = Archive(
         url="http://archive.test",
         suite="suite",
@@ -121,19 +122,19 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> PlatformRow:
 def test_indices_are_read_and_cached(platform: PlatformRow, tmp_path: Path) -> None:
     url = f"{BASE}/main/binary-amd64/Packages.xz"
     server = Server({f"{BASE}/InRelease": b"x", url: PACKAGES})
-    first = indices.read(platform, {}, cache=tmp_path, get=server)
+    first = debian.read(platform, {}, cache=tmp_path, get=server)
     assert [(p.name, p.origin) for p in first.packages] == [("a", "suite/main")]
-    assert indices.read(platform, {}, cache=tmp_path, get=server) == first
+    assert debian.read(platform, {}, cache=tmp_path, get=server) == first
     assert server.asked.count(url) == 1
 
 
 def test_a_damaged_cache_is_fetched_again(platform: PlatformRow, tmp_path: Path) -> None:
     url = f"{BASE}/main/binary-amd64/Packages.xz"
     server = Server({f"{BASE}/InRelease": b"x", url: PACKAGES})
-    indices.read(platform, {}, cache=tmp_path, get=server)
+    debian.read(platform, {}, cache=tmp_path, get=server)
     for file in (tmp_path / "indices").iterdir():
         file.write_bytes(b"rotten")
-    indices.read(platform, {}, cache=tmp_path, get=server)
+    debian.read(platform, {}, cache=tmp_path, get=server)
     assert server.asked.count(url) == 2
 
 
@@ -143,7 +144,7 @@ def test_an_index_with_another_hash_is_refused_and_not_kept(
     url = f"{BASE}/main/binary-amd64/Packages.xz"
     server = Server({f"{BASE}/InRelease": b"x", url: b"something else"})
     with pytest.raises(InputError, match="not the one that was signed"):
-        indices.read(platform, {}, cache=tmp_path, get=server)
+        debian.read(platform, {}, cache=tmp_path, get=server)
     assert not list(tmp_path.rglob("*"))
 
 
@@ -167,7 +168,7 @@ class Places(Server):
         if url.startswith(self.down):
             raise MachineError("cannot fetch a package index", where=url, got="refused")
         if url not in self.files:
-            raise indices.GoneError("there is no such file", where=url, got="404 Not Found")
+            raise download.GoneError("there is no such file", where=url, got="404 Not Found")
         return self.files[url]
 
 
@@ -180,14 +181,14 @@ def files(base: str) -> dict[str, bytes]:
 def test_a_suite_that_left_its_url_is_read_from_a_mirror(
     platform: PlatformRow, tmp_path: Path, down: str
 ) -> None:
-    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR), down))
+    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR), down))
     assert [p.name for p in found.packages] == ["a"]
     assert [s.url for s in found.sources] == [MIRROR]
 
 
 def test_a_mirror_is_not_asked_where_the_url_answers(platform: PlatformRow, tmp_path: Path) -> None:
     server = Places({**files("http://archive.test"), **files(MIRROR)})
-    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
     assert [s.url for s in found.sources] == ["http://archive.test"]
     assert not [url for url in server.asked if url.startswith(MIRROR)]
 
@@ -197,7 +198,7 @@ def test_a_half_mirrored_suite_is_read_whole_from_one_place(
 ) -> None:
     """An index that belongs to another InRelease would have another hash."""
     server = Places({f"{BASE}/InRelease": b"x", **files(MIRROR)})
-    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
     assert [s.url for s in found.sources] == [MIRROR]
     assert f"{MIRROR}/dists/suite/InRelease" in server.asked
 
@@ -210,10 +211,10 @@ def test_a_wrong_signature_is_not_passed_over(
     def refuse(_data: bytes, archive: Archive, _keys: Any) -> tuple[str, list[str]]:
         raise InputError("the index's signature does not hold", where=archive.url)
 
-    monkeypatch.setattr(indices, "verify", refuse)
+    monkeypatch.setattr(debian, "verify", refuse)
     server = Places({**files("http://archive.test"), **files(MIRROR)})
     with pytest.raises(InputError, match="does not hold") as caught:
-        indices.read(mirrored(platform), {}, cache=tmp_path, get=server)
+        debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
     assert caught.value.where == "http://archive.test"
 
 
@@ -226,22 +227,22 @@ def test_a_mirror_is_held_to_the_same_keys(
         seen.append((archive.url, archive.signed_by))
         raise InputError("the index's signature does not hold", where=archive.url)
 
-    monkeypatch.setattr(indices, "verify", refuse)
+    monkeypatch.setattr(debian, "verify", refuse)
     with pytest.raises(InputError):
-        indices.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR)))
+        debian.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR)))
     assert seen == [(MIRROR, ["0" * 40])]
 
 
 def test_a_suite_that_is_gone_everywhere_says_what_helps(
     platform: PlatformRow, tmp_path: Path
 ) -> None:
-    with pytest.raises(indices.GoneError, match="the suite is gone") as caught:
-        indices.read(mirrored(platform), {}, cache=tmp_path, get=Places({}))
+    with pytest.raises(download.GoneError, match="the suite is gone") as caught:
+        debian.read(mirrored(platform), {}, cache=tmp_path, get=Places({}))
     assert caught.value.expected == f"http://archive.test or {MIRROR}"
     assert "404" in caught.value.got
     assert "snapshot.debian.org" in caught.value.hint
     gone: list[Archive] = []
-    found = indices.read(mirrored(platform), {}, cache=tmp_path, get=Places({}), gone=gone)
+    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places({}), gone=gone)
     assert [a.suite for a in gone] == ["suite"]
     assert found.packages == ()
 
@@ -250,20 +251,20 @@ def test_a_suite_that_cannot_be_reached_is_not_gone(platform: PlatformRow, tmp_p
     gone: list[Archive] = []
     server = Places({}, down=MIRROR)
     with pytest.raises(MachineError, match="no place has the suite") as caught:
-        indices.read(mirrored(platform), {}, cache=tmp_path, get=server, gone=gone)
-    assert not isinstance(caught.value, indices.GoneError)
+        debian.read(mirrored(platform), {}, cache=tmp_path, get=server, gone=gone)
+    assert not isinstance(caught.value, download.GoneError)
     assert gone == []
 
 
 def signed(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     """What is signed says this too."""
-    before = indices.verify
+    before = debian.verify
 
     def verify(*arguments: Any) -> tuple[str, list[str]]:
         text, pinned = before(*arguments)
         return f"{field}\n{text}", pinned
 
-    monkeypatch.setattr(indices, "verify", verify)
+    monkeypatch.setattr(debian, "verify", verify)
 
 
 @pytest.mark.parametrize("until", ["Sat, 08 Aug 2026 09:16:30 UTC", "some day"])
@@ -273,7 +274,7 @@ def test_an_index_that_has_expired_is_refused(
     """An old InRelease of an archive that is plain HTTP was taken, with the holes of its time."""
     signed(monkeypatch, f"Valid-Until: {until}")
     with pytest.raises(InputError, match="the index has expired") as caught:
-        indices.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
+        debian.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
     assert caught.value.where == f"{BASE}/InRelease"
     assert caught.value.got == f"Valid-Until: {until}"
 
@@ -286,7 +287,7 @@ def test_an_index_that_is_valid_or_never_expires_is_read(
 ) -> None:
     """Debian's main suites, and all of a release that gets no updates, have no such field."""
     signed(monkeypatch, field)
-    found = indices.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
+    found = debian.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
     assert [p.name for p in found.packages] == ["a"]
 
 
@@ -309,10 +310,10 @@ def test_a_snapshot_that_the_user_names_has_expired_on_purpose(
     archive = platform.archives[0].model_copy(update={"url": url})
     row = platform.model_copy(update={"archives": [archive]})
     if taken:
-        assert indices.read(row, {}, cache=tmp_path, get=Places(files(url))).packages
+        assert debian.read(row, {}, cache=tmp_path, get=Places(files(url))).packages
     else:
         with pytest.raises(InputError, match="expired"):
-            indices.read(row, {}, cache=tmp_path, get=Places(files(url)))
+            debian.read(row, {}, cache=tmp_path, get=Places(files(url)))
 
 
 @pytest.mark.parametrize(("code", "gone"), [(404, True), (410, True), (503, False)])
@@ -322,8 +323,8 @@ def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, 
 
     monkeypatch.setattr("urllib.request.urlopen", answer)
     with pytest.raises(MachineError) as caught:
-        indices.fetch("http://deb.debian.org/x")
-    assert isinstance(caught.value, indices.GoneError) == gone
+        download.fetch("http://deb.debian.org/x")
+    assert isinstance(caught.value, download.GoneError) == gone
     assert caught.value.got == f"{code} so it is"
     assert "--archive-mirror" in caught.value.hint
     assert caught.value.exit_code == 7
@@ -343,10 +344,10 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
             assert size > 0, "it would never end"
             return b"x" * size
 
-    monkeypatch.setattr(indices, "_LARGEST", 1000)
+    monkeypatch.setattr(download, "_LARGEST", 1000)
     monkeypatch.setattr("urllib.request.urlopen", lambda *_a, **_k: Endless())
     with pytest.raises(MachineError, match="larger than any package index"):
-        indices.fetch("http://deb.debian.org/x")
+        download.fetch("http://deb.debian.org/x")
 
 
 @pytest.mark.parametrize("program", ["uv", "gpgv"])
@@ -356,13 +357,13 @@ def test_a_program_that_hangs_is_ended(
     hanging = tmp_path / program
     hanging.write_text("#!/bin/sh\nexec sleep 600\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr(indices, "_uv", lambda: str(hanging))
-    monkeypatch.setattr(indices, "_UV_TIMEOUT", 1)
-    monkeypatch.setattr(indices, "_TIMEOUT", 1)
+    monkeypatch.setattr(wheels, "_uv", lambda: str(hanging))
+    monkeypatch.setattr(wheels, "_UV_TIMEOUT", 1)
+    monkeypatch.setattr(release, "_TIMEOUT", 1)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     asked: dict[str, Callable[[], Any]] = {
-        "uv": lambda: indices.requirements(["numpy"], [], **ASKED),
-        "gpgv": lambda: indices.verify(IN_RELEASE, SECURITY, keys()),
+        "uv": lambda: wheels.requirements(["numpy"], [], **ASKED),
+        "gpgv": lambda: release.verify(IN_RELEASE, SECURITY, keys()),
     }
     with pytest.raises(MachineError, match=f"{program} did not end"):
         asked[program]()
@@ -379,7 +380,7 @@ def uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     )
     program.chmod(0o755)
     (tmp_path / "answer").write_text("exit 0\n")
-    monkeypatch.setattr(indices, "_uv", lambda: str(program))
+    monkeypatch.setattr(wheels, "_uv", lambda: str(program))
     return tmp_path
 
 
@@ -388,7 +389,7 @@ ASKED = {"python": "3.9", "wheel_platform": "x86_64-manylinux_2_31"}
 
 def test_uv_is_given_the_locked_versions_without_their_hashes(uv: Path) -> None:
     """uv takes over the hashes of its output file without asking the index."""
-    text = indices.requirements(["numpy"], [], prefer={"six": "1.17.0", "numpy": "1"}, **ASKED)
+    text = wheels.requirements(["numpy"], [], prefer={"six": "1.17.0", "numpy": "1"}, **ASKED)
     assert text == "numpy==1\n"
     assert (uv / "seed").read_text() == "numpy==1\nsix==1.17.0\n"
     assert "--generate-hashes" in (uv / "arguments").read_text()
@@ -397,11 +398,11 @@ def test_uv_is_given_the_locked_versions_without_their_hashes(uv: Path) -> None:
 def test_no_solution_is_not_a_fault_of_the_network(uv: Path) -> None:
     (uv / "answer").write_text("echo 'No solution found when resolving' >&2; exit 1\n")
     with pytest.raises(UnsatisfiableError, match="no set of wheels that fits"):
-        indices.requirements(["numpy"], [], **ASKED)
-    assert not indices.has_wheel("numpy", "9", **ASKED)
+        wheels.requirements(["numpy"], [], **ASKED)
+    assert not wheels.has_wheel("numpy", "9", **ASKED)
     (uv / "answer").write_text("echo 'Failed to fetch' >&2; exit 2\n")
     with pytest.raises(MachineError, match="could not lock"):
-        indices.has_wheel("numpy", "9", **ASKED)
+        wheels.has_wheel("numpy", "9", **ASKED)
 
 
 def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +415,7 @@ def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://developer.download.nvidia.com/compute/cuda/x/InRelease", "--nvidia-mirror URL"),
     ):
         with pytest.raises(MachineError, match="cannot fetch") as caught:
-            indices.fetch(url)
+            download.fetch(url)
         assert "Name or service not known" in caught.value.got
         assert f"; {option}" in caught.value.hint
         assert caught.value.exit_code == 7
@@ -426,15 +427,15 @@ def test_uv_that_finds_no_index_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("UV_CACHE_DIR", "/tmp/provision-test-uv")
     monkeypatch.setenv("UV_NO_CACHE", "1")
     with pytest.raises(MachineError, match="could not lock the wheels"):
-        indices.requirements(
+        wheels.requirements(
             ["tensorflow==2.9.3"], [], python="3.9", wheel_platform="x86_64-manylinux_2_31"
         )
 
 
 def test_the_cache_is_where_xdg_says(tmp_path: Path) -> None:
-    assert indices.cache_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "provision"
-    assert indices.cache_directory({}) == Path.home() / ".cache" / "provision"
-    assert indices.cache_directory({"XDG_CACHE_HOME": "relative"}).is_absolute()
+    assert download.cache_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "provision"
+    assert download.cache_directory({}) == Path.home() / ".cache" / "provision"
+    assert download.cache_directory({"XDG_CACHE_HOME": "relative"}).is_absolute()
 
 
 @pytest.mark.parametrize(
@@ -452,6 +453,6 @@ def test_an_index_of_wheels_over_plain_http_is_warned_of(
     environment: dict[str, str], hosts: list[str]
 ) -> None:
     """Its hashes were locked without a word."""
-    said = indices.plain_indexes(environment)
+    said = wheels.plain_indexes(environment)
     assert [text.split(" names ")[1].split(" ")[0] for text in said] == hosts
     assert "s3cret" not in "".join(said)

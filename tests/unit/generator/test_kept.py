@@ -21,7 +21,7 @@ from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
 from provision.models import HostFacts
-from provision.packages import Indices, Package
+from provision.upstream.packages import Indices, Package
 from tests.unit.generator import recorded
 
 KEEP = Upgrade()
@@ -125,8 +125,8 @@ class Upstream:
 @pytest.fixture
 def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
     made = Upstream()
-    for name in ("read", "requirements", "has_wheel"):
-        monkeypatch.setattr(f"provision.indices.{name}", getattr(made, name))
+    for name in ("debian.read", "wheels.requirements", "wheels.has_wheel"):
+        monkeypatch.setattr(f"provision.upstream.{name}", getattr(made, name.split(".")[1]))
     return made
 
 
@@ -232,8 +232,8 @@ def test_a_newest_that_fits_nothing_is_no_error_while_the_locked_stays(upstream:
 def test_what_stays_does_not_depend_on_the_order_of_an_index(order: random.Random) -> None:
     upstream = Upstream()
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("read", "requirements", "has_wheel"):
-            patch.setattr(f"provision.indices.{name}", getattr(upstream, name))
+        for name in ("debian.read", "wheels.requirements", "wheels.has_wheel"):
+            patch.setattr(f"provision.upstream.{name}", getattr(upstream, name.split(".")[1]))
         first = lock()
         upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
         order.shuffle(upstream.packages["debian11"])
@@ -539,7 +539,7 @@ def test_one_question_is_asked_once_and_several_at_once(
         both.wait()
         return answer(*arguments, **more)
 
-    monkeypatch.setattr("provision.indices.requirements", together)
+    monkeypatch.setattr("provision.upstream.wheels.requirements", together)
     pandas = {"tensorflow": "2.9", "packages": ["pandas"]}
     wishes = {
         "gpu01": {"tensorflow": "2.9"},
@@ -557,7 +557,7 @@ def test_the_first_error_ends_all_questions(
         upstream.asked.append({})
         raise MachineError("uv could not lock the wheels")
 
-    monkeypatch.setattr("provision.indices.requirements", down)
+    monkeypatch.setattr("provision.upstream.wheels.requirements", down)
     monkeypatch.setattr("provision.wheels.AT_ONCE", 1)
     many = {f"gpu{n}": {"tensorflow": "2.9", "packages": [f"x{n}"]} for n in range(9)}
     with pytest.raises(MachineError, match="could not lock"):

@@ -1,6 +1,6 @@
 """What a lock passes on of a key file makes gpgv and apt believe the pinned key and no other.
 
-Both read packets that `provision.openpgp` does not know; a second key behind one of them was
+Both read packets that `provision.upstream.keys` does not know; a second key behind one of them was
 believed by the hosts while the lock named the pinned fingerprint alone.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from provision import nvidia, openpgp
 from provision.errors import InputError
+from provision.upstream import keys, nvidia
 from tests.unit.generator.signed_repository import Key, packages, repository
 
 
@@ -112,7 +112,7 @@ def test_a_key_file_with_more_than_the_pinned_key_is_refused(
 ) -> None:
     """Only the first key was looked at, and the whole file went into the lock."""
     data = key.binary + BEHIND[name](other.binary)
-    file = openpgp.armor(data).encode() if armored else data
+    file = keys.armor(data).encode() if armored else data
     with pytest.raises(InputError) as caught:
         nvidia._pinned(file, key.fingerprint, "https://m.test/3bf863cc.pub")
     assert caught.value.where == "https://m.test/3bf863cc.pub"
@@ -123,7 +123,7 @@ def test_an_armored_file_with_two_blocks_is_two_keys(key: Key, other: Key) -> No
     with pytest.raises(InputError, match="not the one that is known as NVIDIA's") as caught:
         nvidia._pinned(both, key.fingerprint, "x")
     assert other.fingerprint in caught.value.got
-    found = openpgp.read(both, where="x")
+    found = keys.read(both, where="x")
     assert [one.fingerprint for one in found] == [key.fingerprint, other.fingerprint]
 
 
@@ -134,7 +134,7 @@ def test_damaged_armor_is_refused(key: Key, cut: str) -> None:
     at = text.rindex(cut)
     damaged = text[:at] + ("=AAAA\n" + text[at:].split("\n", 1)[1] if cut == "=" else "")
     with pytest.raises(InputError, match=r"checksum|armored"):
-        openpgp.read(damaged.encode(), where="x")
+        keys.read(damaged.encode(), where="x")
 
 
 def test_what_goes_on_is_the_pinned_key_and_not_one_byte_else(
@@ -143,7 +143,7 @@ def test_what_goes_on_is_the_pinned_key_and_not_one_byte_else(
     """Neither text around the armor nor gpg's own notes (tag 12)."""
     text = f"a comment\n{key.armored.decode()}\nanother\n".encode()
     for data in (key.binary, text, key.binary + packet(12, b"\0\0")):
-        taken = openpgp.dearmor(nvidia._pinned(data, key.fingerprint, "x"))
+        taken = keys.dearmor(nvidia._pinned(data, key.fingerprint, "x"))
         assert taken == key.binary
         assert believes(tmp_path, taken, key)
         assert not believes(tmp_path, taken, other)
@@ -153,10 +153,10 @@ def test_a_subkey_that_the_pinned_key_never_signed_for_is_not_believed(
     key: Key, other: Key, tmp_path: Path
 ) -> None:
     """It stays in the file, for its signature cannot be checked here; gpgv and apt check it."""
-    binding = next(body for tag, body in openpgp._packets(other.binary, "x") if tag == 2)
+    binding = next(body for tag, body in keys._packets(other.binary, "x") if tag == 2)
     data = key.binary + as_subkey(other.binary) + packet(2, binding)
     text = nvidia._pinned(data, key.fingerprint, "x")
-    assert not believes(tmp_path, openpgp.dearmor(text), other)
+    assert not believes(tmp_path, keys.dearmor(text), other)
     assert not apt_believes(tmp_path / "apt", text, other)
 
 
@@ -190,9 +190,9 @@ def apt_believes(folder: Path, armored: str, signer: Key, label: str = "NVIDIA C
 def test_apt_believes_the_pinned_key_alone(key: Key, other: Key, tmp_path: Path) -> None:
     """The file that passed before is one that apt believes the other key with."""
     hidden = key.binary + PARTIAL + other.binary
-    assert apt_believes(tmp_path / "a", openpgp.armor(hidden), other)
+    assert apt_believes(tmp_path / "a", keys.armor(hidden), other)
     with pytest.raises(InputError):
-        nvidia._pinned(openpgp.armor(hidden).encode(), key.fingerprint, "x")
+        nvidia._pinned(keys.armor(hidden).encode(), key.fingerprint, "x")
     text = nvidia._pinned(key.armored, key.fingerprint, "x")
     assert apt_believes(tmp_path / "b", text, key)
     assert not apt_believes(tmp_path / "c", text, other)
@@ -203,7 +203,7 @@ def test_an_older_lock_with_two_keys_for_a_repository_is_not_rendered(
     key: Key, other: Key, behind: bytes
 ) -> None:
     def stacks(data: bytes) -> Any:
-        where = {"url": "https://m.test", "key": openpgp.armor(data)}
+        where = {"url": "https://m.test", "key": keys.armor(data)}
         return {"s": {"cuda": {"repository": {**where, "fingerprints": [key.fingerprint]}}}}
 
     with pytest.raises(InputError) as caught:

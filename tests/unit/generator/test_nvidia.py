@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from provision import cli, indices, locking, mirrors, openpgp
+from provision import cli, locking
 from provision import lock as locks
 from provision.catalog import Catalog, keys, load
 from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
-from provision.indices import GoneError
 from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
-from provision.mirrors import ArchiveMirror, Mirrors
 from provision.models import HostFacts
-from provision.nvidia import Reader
 from provision.resolve import resolve_fleet
+from provision.upstream import mirrors, wheels
+from provision.upstream.download import GoneError
+from provision.upstream.keys import as_armored, dearmor, fingerprints
+from provision.upstream.mirrors import ArchiveMirror, Mirrors
+from provision.upstream.nvidia import Reader
 from tests.unit.generator import recorded
 from tests.unit.generator.signed_repository import (
     CUDA,
@@ -126,7 +128,7 @@ class Lab:
 @pytest.fixture
 def lab(server: Server, key: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(indices, "requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
+    monkeypatch.setattr(wheels, "requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
     return Lab(server, key)
 
 
@@ -791,19 +793,19 @@ def test_mirrors_that_make_no_sense(options: Any, message: str) -> None:
 
 
 def test_a_key_is_the_same_armored_or_not(key: Key) -> None:
-    text = openpgp.as_armored(key.binary, where="x")
-    assert openpgp.dearmor(text) == key.binary
-    assert openpgp.as_armored(key.armored, where="x") == text
-    assert openpgp.as_armored(key.armored.replace(b"\n", b"\r\n"), where="x") == text
-    assert openpgp.fingerprints(key.binary) == [key.fingerprint]
-    assert openpgp.fingerprints(b"") == []
+    text = as_armored(key.binary, where="x")
+    assert dearmor(text) == key.binary
+    assert as_armored(key.armored, where="x") == text
+    assert as_armored(key.armored.replace(b"\n", b"\r\n"), where="x") == text
+    assert fingerprints(key.binary) == [key.fingerprint]
+    assert fingerprints(b"") == []
 
 
 def test_gpg_reads_what_is_armored_here(key: Key, homes: Path) -> None:
     """The checksum too: apt's older gpgv refuses armor with a wrong one."""
     done = subprocess.run(
         ["gpg", "--homedir", str(key.home), "--batch", "--show-keys", "--with-colons"],
-        input=openpgp.as_armored(key.binary, where="x").encode(),
+        input=as_armored(key.binary, where="x").encode(),
         capture_output=True,
         check=True,
     )

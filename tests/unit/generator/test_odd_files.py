@@ -26,8 +26,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
         "all": {"hosts": ["gpu01"]},
     }
     monkeypatch.setattr(inventory, "read_export", lambda *_a, **_k: export)
-    monkeypatch.setattr("provision.indices.read", lambda *_a, **_k: recorded.indices())
-    monkeypatch.setattr("provision.indices.requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
+    monkeypatch.setattr("provision.upstream.debian.read", lambda *_a, **_k: recorded.indices())
+    answer = recorded.REQUIREMENTS
+    monkeypatch.setattr("provision.upstream.wheels.requirements", lambda *_a, **_k: answer)
     (tmp_path / "lab").mkdir()
     (tmp_path / "discovered.yml").write_text(
         "hosts: {gpu01: {platform: debian11, system: debian 11 x86_64, gpus: []}}\n"
@@ -117,7 +118,7 @@ def test_wheels_that_clash_are_refused_with_the_place_of_the_wish(
     def clash(*_a: object, **_k: object) -> str:
         raise UnsatisfiableError("the index has no set of wheels that fits", where="numpy>=2")
 
-    monkeypatch.setattr("provision.indices.requirements", clash)
+    monkeypatch.setattr("provision.upstream.wheels.requirements", clash)
     error = command("lock").exception
     assert isinstance(error, UnsatisfiableError)
     assert error.where == f"{tmp_path}/lab/hosts.yml:4: numpy>=2"

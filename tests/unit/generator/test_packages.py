@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from provision.catalog import CudaRow, DriverRow, load
 from provision.errors import UnsatisfiableError
-from provision.packages import Branch, Package, Universe, close, compare, satisfies, upstream
+from provision.upstream.closure import Branch, Universe, close
+from provision.upstream.packages import Package, compare, satisfies, upstream
 from tests.unit.generator.recorded import packages
 
 ROW = load().drivers[0]
@@ -20,7 +21,7 @@ ANY = Branch("999", frozenset())
 
 
 def package(name: str, version: str = "1", depends: str = "", **more: object) -> Package:
-    from provision.packages import _relations
+    from provision.upstream.packages import _relations
 
     made = Package(name, version, name, "test/main", "0" * 64, 1, f"{name}.deb")
     return dataclasses.replace(made, depends=_relations(depends), **more)

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 import yaml
 
-from provision import indices, locking
 from provision import lock as locks
+from provision import locking
 from provision.catalog import Catalog, keys, load
 from provision.errors import InputError, ProvisionError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
 from provision.lock import Lock
-from provision.mirrors import Mirrors
 from provision.models import HostFacts
 from provision.render import stacks
 from provision.resolve import Stack, resolve
+from provision.upstream import debian, wheels
+from provision.upstream.mirrors import Mirrors
 from tests.unit.generator import recorded
 from tests.unit.generator.signed_repository import Key, Server, served, stanza
 
@@ -105,8 +106,8 @@ class Lab:
 def lab(server: Server, key: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     archive = recorded.indices()
-    monkeypatch.setattr(indices, "read", lambda *_a, **_k: archive)
-    monkeypatch.setattr(indices, "requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
+    monkeypatch.setattr(debian, "read", lambda *_a, **_k: archive)
+    monkeypatch.setattr(wheels, "requirements", lambda *_a, **_k: recorded.REQUIREMENTS)
     return Lab(server, key)
 
 

@@ -11,11 +11,11 @@ import yaml
 
 from provision.catalog import load
 from provision.errors import InputError
-from provision.indices import GoneError
 from provision.locallab import gpu
-from provision.mirrors import Mirrors
-from provision.nvidia import Reader
-from provision.packages import Repository
+from provision.upstream.download import GoneError
+from provision.upstream.mirrors import Mirrors
+from provision.upstream.nvidia import Reader
+from provision.upstream.packages import Repository
 from tests.ground import repository, toolkit, toolkit_simulated
 
 (ROW,) = [row for row in load().nvidia_container_toolkit if row.architecture == "x86_64"]

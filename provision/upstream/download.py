@@ -1,7 +1,9 @@
-"""Large files of NVIDIA's, fetched once: resumed where they broke off, kept only when whole.
+"""Fetches files from the network, and keeps in the cache what was verified.
 
-A local installer of CUDA has two gigabytes; a lock that fetched it anew after every broken
-connection would never be made on a slow line.
+Indices are small, and kept by their hash, so that a second lock fetches three small files. NVIDIA's
+installers are large: resumed where they broke off, kept only when whole. A local installer of CUDA
+has two gigabytes; a lock that fetched it anew after every broken connection would never be made on
+a slow line.
 """
 
 from __future__ import annotations
@@ -10,15 +12,106 @@ import hashlib
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from provision.errors import InputError, MachineError
-from provision.indices import GoneError
+from provision.upstream import mirrors
+
+Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
+# Nothing is known of an answer before its signature: an endless one must not fill the memory.
+_LARGEST = 256 << 20
+
+
+class GoneError(MachineError):
+    """The server answered, and has nothing there: not a matter of trying again."""
+
+
+def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
+    """`$XDG_CACHE_HOME/provision`, by default `~/.cache/provision`."""
+    environment = os.environ if environment is None else environment
+    base = environment.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "provision"
+
+
+def fetch(url: str) -> bytes:
+    """The bytes at a URL, through the environment's proxy. MachineError says why not.
+
+    GoneError where the server says that there is no such file.
+    """
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
+            body = bytes(answer.read(_LARGEST + 1))
+    except urllib.error.HTTPError as error:
+        gone = error.code in (404, 410)
+        raise (GoneError if gone else MachineError)(
+            "there is no such file in the archive" if gone else "cannot fetch a package index",
+            where=url,
+            got=f"{error.code} {error.reason}",
+            hint=f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs "
+            "none of this",
+        ) from None
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise MachineError(
+            "cannot fetch a package index",
+            where=url,
+            got=str(reason),
+            hint="is the network there? http_proxy, https_proxy and SSL_CERT_FILE are honoured; "
+            f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs none of "
+            "this",
+        ) from None
+    if len(body) > _LARGEST:
+        raise MachineError(
+            "this is larger than any package index",
+            where=url,
+            got=f"more than {_LARGEST >> 20} MiB",
+            hint="a proxy or mirror answered with something else",
+        )
+    return body
+
+
+def digest_like(body: bytes, digest: str) -> str:
+    """The hash of a body by the algorithm of another one: SHA-256, or SHA-512 of 128 digits."""
+    algorithm = (
+        hashlib.sha512 if len(digest) == hashlib.sha512().digest_size * 2 else hashlib.sha256
+    )
+    return algorithm(body).hexdigest()
+
+
+def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
+    """The file of this hash, from the cache or the network; a wrong one is never kept."""
+    file = cache / "indices" / digest
+    try:
+        body = file.read_bytes()
+        if digest_like(body, digest) == digest:
+            return body
+    except OSError:
+        pass
+    body = get(url)
+    found = digest_like(body, digest)
+    if found != digest:
+        raise InputError(
+            "an index is not the one that was signed",
+            where=url,
+            got=f"SHA-256 {found}, {len(body)} bytes",
+            expected=f"SHA-256 {digest}",
+            hint="a mirror in the middle of its update: try again in some minutes",
+        )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{digest}.{os.getpid()}")
+        temporary.write_bytes(body)
+        temporary.replace(file)
+    except OSError:
+        pass  # a cache that cannot be written costs time, nothing else
+    return body
+
+
 _CHUNK = 1 << 20
 _TRIES = 5
 

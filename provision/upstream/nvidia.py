@@ -18,12 +18,13 @@ from typing import Any
 from debian.arfile import ArError
 from debian.debfile import DebError, DebFile
 
-from provision import downloads, indices, openpgp
 from provision.catalog import Catalog, ContainerToolkitRow, DriverRow, NvidiaSourceRow
 from provision.errors import InputError
-from provision.indices import Fetch, GoneError
-from provision.mirrors import Mirrors
-from provision.packages import Package, Repository, Runfile, Source, parse
+from provision.upstream import download, release
+from provision.upstream.download import Fetch, GoneError, cached, digest_like, fetch
+from provision.upstream.keys import read as read_keys
+from provision.upstream.mirrors import Mirrors
+from provision.upstream.packages import Package, Repository, Runfile, Source, parse
 
 _DEB = b"!<arch>\n"
 _SCRIPT = b"#!"
@@ -44,7 +45,7 @@ class Reader:
     catalog: Catalog
     mirrors: Mirrors
     cache: Path
-    get: Fetch = indices.fetch
+    get: Fetch = fetch
     progress: Callable[[str], None] = lambda _: None
     # Hash -> of files that a lock has already, by their URL.
     known: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Reader:
         url = self.mirrors.at(driver.url)
         sha256 = driver.sha256 or self.known.get(url, "")
         if not sha256:
-            _, sha256 = downloads.file_of(
+            _, sha256 = download.file_of(
                 url, cache=self.cache, begins=_SCRIPT, progress=self.progress
             )
         return Runfile(url, sha256)
@@ -92,15 +93,15 @@ class Reader:
         if release_label:
             _check_label(text, release_label, url)
         path = self._index(text, url)
-        digest, _size = indices.checksums(text)[path]
+        digest, _size = release.checksums(text)[path]
         self.progress(f"{label}: Packages")
-        body = indices.cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
-        packages = parse(indices.unpacked(path, body), label)
+        body = cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
+        packages = parse(release.unpacked(path, body), label)
         return _repository(url, text, files, keys, signers, packages)
 
     def _local(self, row: NvidiaSourceRow) -> Repository:
         url = self.mirrors.at(row.url)
-        file, sha256 = downloads.file_of(
+        file, sha256 = download.file_of(
             url, cache=self.cache, sha256=row.sha256 or "", begins=_DEB, progress=self.progress
         )
         self.progress(f"{file.name}: its index")
@@ -113,12 +114,12 @@ class Reader:
         _check_label(text, CUDA_LABEL, url)
         path = self._index(text, url)
         body = inside.get(path.removeprefix("./"), b"")
-        digest = indices.checksums(text)[path][0]
-        if indices.digest_like(body, digest) != digest:
+        digest = release.checksums(text)[path][0]
+        if digest_like(body, digest) != digest:
             raise InputError(
                 "an index is not the one that was signed", where=url, got=f"{directory}/{path}"
             )
-        packages = parse(indices.unpacked(path, body), PurePosixPath(directory).name)
+        packages = parse(release.unpacked(path, body), PurePosixPath(directory).name)
         return _repository(
             url, text, files, keys, signers, packages, sha256=sha256, directory=directory
         )
@@ -152,14 +153,14 @@ class Reader:
                 where=url,
                 expected="InRelease, or Release and Release.gpg, in /var/cuda-repo-*",
             )
-        text, signers = indices.verified(
+        text, signers = release.verified(
             files, keys, list(keys), where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
         )
-        indices.check_valid(text, where=url, hint="a mirror that no longer follows?")
+        release.check_valid(text, where=url, hint="a mirror that no longer follows?")
         return text, signers
 
     def _index(self, text: str, url: str) -> str:
-        path = indices.listed(indices.checksums(text), "Packages")
+        path = release.listed(release.checksums(text), "Packages")
         if not path:
             raise InputError("the repository has no index of packages", where=url, got="Packages")
         return path
@@ -183,7 +184,7 @@ class Reader:
         for name, data in inside.items():
             if not name.endswith((".pub", ".gpg", ".asc")) or name == "Release.gpg":
                 continue
-            for key in openpgp.read(data, where=f"{url} {name}"):
+            for key in read_keys(data, where=f"{url} {name}"):
                 if row.signed_by is None or key.fingerprint in row.signed_by:
                     found[key.fingerprint] = key.armored
         if not found:
@@ -198,7 +199,7 @@ class Reader:
 
     def _own_key(self) -> dict[str, str]:
         text = self.mirrors.nvidia_key
-        found = openpgp.read(text.encode(), where="--nvidia-key") if text else []
+        found = read_keys(text.encode(), where="--nvidia-key") if text else []
         return {key.fingerprint: key.armored for key in found}
 
 
@@ -213,7 +214,7 @@ def check_locked_keys(stacks: Mapping[str, Mapping[str, Any]], *, where: str) ->
                 one = part.get(word) or {}
                 if "key" not in one:
                     continue
-                found = openpgp.read(one["key"].encode(), where=f"{where}, key of {one['url']}")
+                found = read_keys(one["key"].encode(), where=f"{where}, key of {one['url']}")
                 if not {key.fingerprint for key in found} <= set(one["fingerprints"]):
                     raise InputError(
                         "a repository's key in the lock is not the pinned one alone",
@@ -236,7 +237,7 @@ def _repository(
     directory: str = "",
 ) -> Repository:
     first = next(iter(files.values()))
-    date = indices.release_field(text, "Date")
+    date = release.release_field(text, "Date")
     source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(first).hexdigest())
     # The key that signed, alone: any other in the hosts' file could sign for them too.
     key = keys[signers[0]]
@@ -246,7 +247,7 @@ def _repository(
 def _pinned(data: bytes, fingerprint: str, where: str) -> str:
     """A key file, armored, of just the key with this fingerprint. InputError for another."""
     _check_no_page(data, where)
-    found = openpgp.read(data, where=where)
+    found = read_keys(data, where=where)
     if [key.fingerprint for key in found] != [fingerprint]:
         raise InputError(
             "the key is not the one that is known as NVIDIA's",
@@ -263,7 +264,7 @@ def _check_label(text: str, expected: str, url: str) -> None:
 
     Where it changes later, apt itself refuses it (apt-secure(8), "Information changes").
     """
-    label = indices.release_field(text, "Label")
+    label = release.release_field(text, "Label")
     if label != expected:
         raise InputError(
             "the repository's label is not the one that apt's pins on the hosts go by",

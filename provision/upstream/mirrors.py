@@ -13,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from provision import openpgp
 from provision.catalog import Catalog, PlatformRow
 from provision.errors import InputError
+from provision.upstream import keys
 
 NVIDIA = (
     "https://developer.download.nvidia.com",
     "https://us.download.nvidia.com",
     "https://nvidia.github.io",
+)
+# What helps where the archive has moved on.
+HELP = (
+    "a mirror that keeps it, as `mirrors` in the platform's row of the catalog "
+    "(snapshot.debian.org keeps all of Debian's)"
 )
 
 
@@ -82,7 +87,7 @@ class Mirrors:
 
 def key_fingerprints(armored: str) -> list[str]:
     """The fingerprints of an armored key; none of ""."""
-    return openpgp.fingerprints(openpgp.dearmor(armored)) if armored else []
+    return keys.fingerprints(keys.dearmor(armored)) if armored else []
 
 
 def parse(
@@ -139,4 +144,4 @@ def _key(path: Path | None) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise InputError("the key can't be read", where=str(path), got=str(error)) from None
-    return openpgp.as_armored(data, where=str(path))
+    return keys.as_armored(data, where=str(path))

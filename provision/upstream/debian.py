@@ -1,0 +1,139 @@
+"""Reads the signed package indices of a platform's archives.
+
+Nothing is believed before it is verified: an InRelease by gpgv against pinned key fingerprints, an
+index by the SHA-256 in its InRelease.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, MutableSequence
+from pathlib import Path
+
+from provision.catalog import Archive, PlatformRow
+from provision.errors import InputError, MachineError
+from provision.upstream.download import Fetch, GoneError, cached, fetch
+from provision.upstream.mirrors import HELP
+from provision.upstream.packages import Indices, Package, Source, parse
+from provision.upstream.release import (
+    SNAPSHOTS,
+    check_valid,
+    checksums,
+    is_snapshot,
+    listed,
+    release_field,
+    unpacked,
+    verify,
+)
+
+
+def read(
+    platform: PlatformRow,
+    keys: Mapping[str, str],
+    *,
+    cache: Path,
+    get: Fetch = fetch,
+    progress: Callable[[str], None] = lambda _: None,
+    gone: MutableSequence[Archive] | None = None,
+) -> Indices:
+    """Every package of the platform's archives, verified.
+
+    A suite is asked for at its `url`, then at its `mirrors`, with the same pinned keys; the source
+    names the one that answered. Where none has it any more it is an error, or an entry in `gone`.
+    """
+    packages: list[Package] = []
+    sources = []
+    for archive in platform.archives:
+        try:
+            found, source = _read_archive(platform, archive, keys, cache, get, progress)
+        except GoneError:
+            if gone is None:
+                raise
+            gone.append(archive)
+            continue
+        packages += found
+        sources.append(source)
+    return Indices(tuple(packages), tuple(sources))
+
+
+def _read_archive(
+    platform: PlatformRow,
+    archive: Archive,
+    keys: Mapping[str, str],
+    cache: Path,
+    get: Fetch,
+    progress: Callable[[str], None],
+) -> tuple[list[Package], Source]:
+    """From the first place that answers. One that answers with a wrong signature is no detour."""
+    failed: list[MachineError] = []
+    places = [archive.url, *archive.mirrors]
+    for url in places:
+        try:
+            return _read_suite(platform, archive, url, keys, cache, get, progress)
+        except MachineError as error:
+            if not error.where.startswith(url):
+                raise  # this machine's own fault: no gpgv
+            failed.append(error)
+    if len(failed) == 1 and not isinstance(failed[0], GoneError):
+        raise failed[0]
+    # Gone is only what every place says is gone: one that can't be reached may have it.
+    nowhere = all(isinstance(error, GoneError) for error in failed)
+    raise (GoneError if nowhere else MachineError)(
+        "the suite is gone" if nowhere else "no place has the suite",
+        where=f"{platform.title}, {archive.suite}",
+        got="; ".join(f"{error.where}: {error.got}" for error in failed),
+        expected=" or ".join(places),
+        hint=f"{HELP}; an existing lock.yml needs none of this",
+    )
+
+
+def _read_suite(
+    platform: PlatformRow,
+    archive: Archive,
+    url: str,
+    keys: Mapping[str, str],
+    cache: Path,
+    get: Fetch,
+    progress: Callable[[str], None],
+) -> tuple[list[Package], Source]:
+    """One suite from one place."""
+    packages: list[Package] = []
+    base = f"{url}/dists/{archive.suite}"
+    progress(f"{archive.label}: InRelease")
+    raw = get(f"{base}/InRelease")
+    text, pinned = verify(raw, archive.model_copy(update={"url": url}), keys)
+    if not is_snapshot(url):
+        check_valid(
+            text,
+            where=f"{base}/InRelease",
+            hint=f"a mirror that no longer follows, or a proxy that keeps old files? {SNAPSHOTS}",
+        )
+    known = checksums(text)
+    for component in archive.components:
+        folder = f"{component}/binary-{platform.package_architecture}"
+        path = listed(known, f"{folder}/Packages")
+        if not path:
+            if archive.partial:
+                continue
+            raise InputError(
+                "the archive has no such index", where=base, got=f"{folder}/Packages.xz"
+            )
+        digest, _size = known[path]
+        progress(f"{archive.label}: {component}")
+        body = cached(f"{base}/{path}", digest, cache, get)
+        packages += parse(unpacked(path, body), f"{archive.label}/{component}")
+    if archive.partial and not packages:
+        raise InputError(
+            "the mirror has no package of the platform",
+            where=base,
+            expected=f"{' or '.join(archive.components)} for {platform.package_architecture}",
+        )
+    source = Source(
+        url,
+        archive.suite,
+        tuple(archive.components),
+        tuple(pinned),
+        release_field(text, "Date"),
+        hashlib.sha256(raw).hexdigest(),
+    )
+    return packages, source
