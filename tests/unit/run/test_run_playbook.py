@@ -214,7 +214,7 @@ def test_an_interrupt_ends_ansible_and_reports_every_host(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])},
         start_new_session=True,
     )
     events = tree.path / "report" / "events.jsonl"
@@ -256,7 +256,7 @@ def test_a_terminal_is_asked_for_the_password_and_its_ctrl_c_ends_the_run(
     tree.answers("gpu01", plan(change("cuda")))
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ["PYTHONPATH"] = str(Path(run.__file__).parents[1])
+        os.environ["PYTHONPATH"] = str(Path(run.__file__).parents[2])
         seconds = "60" if interrupt else "0"
         command = [sys.executable, "-c", TERMINAL_SCRIPT, str(tree.path), seconds]
         os.execv(sys.executable, command)  # noqa: S606 (the child of a fork has no other way)

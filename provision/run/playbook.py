@@ -1,0 +1,156 @@
+"""Runs of site.yml and doctor.yml, and what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from provision.errors import DriftError, HostError, InputError, MachineError, ProvisionError
+from provision.report import Report, exit_code, load
+from provision.run.hosts import answer
+from provision.run.options import Mode, Options, arguments, inventory_sources
+from provision.run.process import Event, supervise, unseen
+from provision.run.programs import environment, find_program
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run. `report` is None where Ansible ended before it saw a host."""
+
+    report: Report | None
+    ansible_exit: int
+    exit_code: int
+    log: Path
+
+
+def run_playbook(
+    tree: Path,
+    options: Options | None = None,
+    *,
+    mode: Mode = "apply",
+    on_event: Callable[[Event], None] | None = None,
+    quiet: bool = True,
+) -> Outcome:
+    """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
+
+    They are the lines of events.jsonl, and one of our own: `interrupt`, at the first Ctrl-C.
+    `quiet` sends Ansible's own output to `report/ansible.log` instead of the terminal.
+
+    Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
+    happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
+    is waited for, and gives an outcome with exit code 130; it is ignored from then on.
+    """
+    tree = tree.resolve()
+    missing = "is not a rendered project: there is no site.yml"
+    command = _command(tree, "site.yml", missing, options or Options(), mode)
+    folder = report_folder(tree)
+    log = folder / "ansible.log"
+    started = time.time()
+    with log.open("wb") as stream:
+        ended, interrupted = supervise(
+            command,
+            environment(tree),
+            stream if quiet else None,
+            folder / "events.jsonl",
+            on_event or unseen,
+        )
+    report = _fresh_report(folder / "report.json", started)
+    return Outcome(report, ended, outcome_code(report, ended, interrupted), log)
+
+
+def ask_doctor(
+    tree: Path, options: Options, *, quiet: bool = True
+) -> tuple[dict[str, Any] | None, int, Path]:
+    """Runs `doctor.yml` of `tree`: (what report/doctor.json says, the exit code, Ansible's log).
+
+    The report is None where Ansible ended before it saw a host. Exit codes: 4 where a host failed
+    or was not reached, 5 where something was found or differs, 0 where all are healthy. Raises as
+    `run_playbook`.
+    """
+    tree = tree.resolve()
+    missing = "there is no doctor.yml: no project, or rendered by an earlier version"
+    command = _command(tree, "doctor.yml", missing, options, "apply")
+    folder = report_folder(tree)
+    log = folder / "ansible.log"
+    path = folder / "doctor.json"
+    path.unlink(missing_ok=True)
+    with log.open("wb") as stream:
+        ended, interrupted = supervise(
+            command,
+            environment(tree),
+            stream if quiet else None,
+            folder / "doctor-events.jsonl",
+            unseen,
+        )
+    report = answer(path)
+    if interrupted or ended == 99:
+        return report, INTERRUPTED, log
+    hosts = (report or {}).get("hosts") or {}
+    found = {host["status"] for host in hosts.values()}
+    if not hosts:
+        return report, InputError.exit_code, log
+    if found & {"failed", "unreachable"} or (ended and "ill" not in found):
+        return report, HostError.exit_code, log
+    return report, DriftError.exit_code if found & {"ill", "differs"} else 0, log
+
+
+def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:
+    """The documented exit code.
+
+    Ansible's own: 0 ok, 1 error, 2 failed hosts, 4 unreachable or parser error, 99 interrupted,
+    250 crash. The report decides; where it sees nothing wrong and Ansible does, Ansible is right.
+    """
+    if interrupted or ansible_exit == 99:
+        return INTERRUPTED
+    if report is not None and not report["hosts"] and ansible_exit == 0:
+        # A pattern, a --limit or a misspelt gpu_stack that leaves no host is no success.
+        return InputError.exit_code
+    code = exit_code(report) if report is not None else 0
+    if code == 0 and ansible_exit != 0:
+        hosts = (report or {}).get("hosts") or {}
+        return HostError.exit_code if hosts else InputError.exit_code
+    return code
+
+
+def _command(
+    tree: Path, playbook: str, missing: str, options: Options, mode: Mode
+) -> Sequence[str]:
+    """ansible-playbook for a playbook of the tree; `missing` is said where the tree has it not."""
+    path = tree / playbook
+    if not path.is_file():
+        raise InputError(missing, where=str(tree), hint="`provision render` makes it")
+    sources = inventory_sources(tree, options.inventory)
+    return [find_program(), str(path), *arguments(replace(options, inventory=sources), mode)]
+
+
+def report_folder(tree: Path) -> Path:
+    """`report/`, made where it isn't."""
+    folder = tree / "report"
+    try:
+        folder.mkdir(exist_ok=True)
+        # A report from an earlier run by root must not stop an ordinary user with a traceback.
+        probe = folder / "ansible.log"
+        probe.touch()
+    except OSError as error:
+        raise MachineError(
+            f"the report can't be written: {error.strerror}",
+            where=str(folder),
+            hint="make the project's folder writable, or copy it",
+        ) from None
+    return folder
+
+
+def _fresh_report(path: Path, started: float) -> Report | None:
+    """The report of this run; None where it wrote none. An older one would tell a lie."""
+    try:
+        # File times may lag behind the clock by a kernel tick.
+        if path.stat().st_mtime < started - 0.05:
+            return None
+        return load(path)
+    except (OSError, ProvisionError):
+        return None
