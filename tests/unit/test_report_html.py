@@ -21,9 +21,12 @@ from provision import cli
 from provision import run as run_module
 from provision.errors import InputError
 from provision.report import STATUSES, html, load, reading, validate
+from provision.report.html import words
+from provision.report.html.headline import headline
+from provision.report.html.views import SHARED_CHANGES
 
 ROOT = Path(__file__).parents[2]
-STYLE = (ROOT / "provision" / "report" / "page.css").read_text(encoding="utf-8")
+STYLE = (ROOT / "provision" / "report" / "html" / "page.css").read_text(encoding="utf-8")
 # Elements that HTML never closes, and those whose end may be left out.
 VOID = {"meta", "input", "br"}
 OPTIONAL = {"li", "dt", "dd", "p", "tr", "th", "td", "thead", "tbody"}
@@ -104,7 +107,7 @@ def opened(document: Document) -> list[str]:
 
 
 def test_every_status_has_its_place_and_its_meaning() -> None:
-    assert sorted(reading.WORST_FIRST) == sorted(STATUSES) == sorted(html.MEANINGS)
+    assert sorted(reading.WORST_FIRST) == sorted(STATUSES) == sorted(words.MEANINGS)
 
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 7*7 }}&amp;"
@@ -156,7 +159,7 @@ def test_every_kind_of_host_has_a_page(kind: str, mode: str) -> None:
     ],
 )
 def test_the_verdict(made: dict[str, Any], verdict: str, rest: list[str]) -> None:
-    found = html.headline(validate(made))
+    found = headline(validate(made))
     assert (found.verdict, found.rest) == (verdict, rest)
     document = page(made)
     assert verdict in document.text
@@ -342,7 +345,7 @@ def test_a_change_that_was_left_out_or_needs_a_reboot_says_so() -> None:
 
 def test_long_changes_in_common_are_told_once() -> None:
     one = host("installed")
-    assert len(one["changes"]) > html.SHARED_CHANGES
+    assert len(one["changes"]) > SHARED_CHANGES
     document = page(report(a=one, b=host("installed"), c=host("proven")))
     item = one["changes"][3]["item"]
     assert document.text.count(f" {item} ") == 1
@@ -441,7 +444,7 @@ def test_the_page_of_200_hosts_is_small_and_has_every_host() -> None:
     document = page(made)
     anchors = [a["id"] for a in document.all("details") if a["id"].startswith("host-")]
     assert len(anchors) == 200
-    bad = [name for name, one in made["hosts"].items() if one["status"] in html.BAD]
+    bad = [name for name, one in made["hosts"].items() if one["status"] in words.BAD]
     assert 5 < len(bad) < 20
     assert sorted(opened(document)) == sorted(f"host-{name}" for name in bad)
     # Rows of the table: a header, a wish, and each host once.

@@ -1,0 +1,126 @@
+"""The whole page: its parts, and the template that they are put into."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from provision import __version__
+from provision.report import Report
+from provision.report.html.common import shared_changes, stacks, times, trouble
+from provision.report.html.headline import headline
+from provision.report.html.host import host_view
+from provision.report.html.words import COLUMNS, MEANINGS, MODES, component, prose
+from provision.report.reading import WORST_FIRST, clean, duration, moment, number, plural
+
+OVERVIEW_HOSTS = 24
+
+
+def render(report: Report) -> bytes:
+    """The page of a (validated) report."""
+    folder = Path(__file__).parent
+    style = _style((folder / "page.css").read_text(encoding="utf-8"))
+    text = _template().render(page=Page(report), style=Markup(style))  # noqa: S704 (our own file)
+    return text.encode()
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["prose"] = prose
+    environment.filters["plural"] = plural
+    environment.filters["duration"] = duration
+    text = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(text)
+
+
+def _style(text: str) -> str:
+    """The style sheet without its comments and indents."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+class Page:
+    """All that the template asks for."""
+
+    def __init__(self, report: Report) -> None:
+        self.version = __version__
+        self.interrupted = bool(report.get("interrupted"))
+        mode = str(report.get("mode"))
+        self.mode, self.mode_means = MODES.get(mode, (clean(mode), ""))
+        self.facts = _run_facts(report)
+        self.columns = _columns(report)
+        longest = max(
+            (
+                number(part.get("seconds"))
+                for host in report["hosts"].values()
+                for part in (host.get("components") or {}).values()
+            ),
+            default=0.0,
+        )
+        views = [
+            host_view(name, host, mode, list(self.columns), longest)
+            for name, host in report["hosts"].items()
+        ]
+        # Stable: hosts of one status stay in the report's order.
+        self.hosts = sorted(views, key=lambda view: WORST_FIRST.index(view.status))
+        self.by_status = [
+            (status, found)
+            for status in WORST_FIRST
+            if (found := [view for view in self.hosts if view.status == status])
+        ]
+        self.headline = headline(report)
+        self.trouble = trouble(self.hosts)
+        wrong = any(view.open for view in views)
+        self.trouble_title = "What is wrong" if wrong else "What differs"
+        self.stacks = stacks(self.hosts, report, list(self.columns))
+        self.shared = shared_changes(self.hosts)
+        self.times = times(self.hosts)
+        self.elsewhere = [
+            (clean(name), moment(entry.get("time")) if isinstance(entry, dict) else "")
+            for name, entry in sorted((report.get("proven") or {}).items())
+            if name not in report["hosts"]
+        ]
+        self.meanings = [(status, MEANINGS[status]) for status, _ in self.by_status]
+        self.overview_hosts = OVERVIEW_HOSTS
+        self.checked = any(view.counts for view in views)
+        self.timed = any(view.seconds for view in views)
+        self.width = 3 + len(self.columns) + self.checked + self.timed
+        self.all_simulated = all(view.simulated for view in views)
+
+
+def _run_facts(report: Report) -> list[tuple[str, str]]:
+    mode, means = MODES.get(str(report.get("mode")), (clean(report.get("mode")), ""))
+    digest = clean(report.get("lock_digest"))
+    facts = [
+        ("Mode", f"{mode}: {means}" if means else mode),
+        ("Finished", moment(report.get("finished"))),
+        ("Took", duration(number(report.get("seconds")))),
+        ("Rendered by", f"provision {clean(report.get('provision') or 'unknown')}"),
+        ("Lock", digest),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _columns(report: Report) -> dict[str, str]:
+    """The components that are promised or present anywhere, in their order."""
+    present = {
+        str(key)
+        for host in report["hosts"].values()
+        for part in ("wanted", "found")
+        for key in (host.get(part) or {})
+        if part == "wanted" or key in COLUMNS
+    }
+    always = ("nvidia_driver", "cuda", "cudnn", "tensorflow")
+    known = {key: title for key, title in COLUMNS.items() if key in present or key in always}
+    return known | {key: component(key) for key in sorted(present) if key not in COLUMNS}
