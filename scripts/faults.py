@@ -35,8 +35,8 @@ import yaml
 from provision import locallab
 from provision.errors import MachineError, ProvisionError
 from provision.locallab import cudnn_archive, gpu, image
-from provision.locallab.lab import is_alive, owner
 from provision.locallab.machine import Podman, cache_directory, connect
+from provision.locallab.owner import is_alive, owner
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))

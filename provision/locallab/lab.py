@@ -7,22 +7,26 @@ its own, two runs on one machine never collide, and what a killed run left behin
 
 from __future__ import annotations
 
-import io
-import os
 import shlex
 import shutil
-import socket
-import subprocess
-import tarfile
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 from provision.locallab import cache, gpu, image
+from provision.locallab.host import (
+    USER,
+    LabHost,
+    Recipe,
+    address_of,
+    create,
+    finish,
+    keygen,
+    wait_for_ssh,
+)
 from provision.locallab.machine import (
     Podman,
     Progress,
@@ -33,21 +37,7 @@ from provision.locallab.machine import (
     require,
     silent,
 )
-
-USER = "lab"
-BOOT_TIMEOUT = 60.0
-
-
-@dataclass(frozen=True)
-class LabHost:
-    """A host as SSH reaches it."""
-
-    name: str
-    address: str
-    port: int
-    user: str
-    key_file: Path
-    container: str
+from provision.locallab.owner import is_alive, owner
 
 
 @dataclass
@@ -147,13 +137,7 @@ def up(
     require(limits)
     podman = connect(limits)
     state = state_dir.resolve()
-    for found in podman.containers(lab=name, state=str(state), host=""):
-        raise InputError(
-            f"the lab {name} is up already",
-            where=str(state),
-            got=found["Names"][0],
-            hint=f"take it down first: provision lab down {name}",
-        )
+    _refuse_if_up(podman, name, state)
     run = uuid.uuid4().hex[:10]
     cached = cache_directory()
     base = image.ensure(podman, platform, cached, progress)
@@ -162,6 +146,37 @@ def up(
     cache_base = image.ensure(podman, plain, cached, progress) if system.over else base
     libraries = gpu.compile_libraries(cached) if with_gpu else {}
     key, public = _make_state(state, name)
+    labels = {
+        "state": str(state),
+        "keep": "true" if keep else "false",
+        "owner": owner(owner_pid),
+        "cache-user": cache.identity(cached),
+    }
+
+    def simulated(host: str) -> gpu.Simulated | None:
+        if not with_gpu:
+            return None
+        return gpu.Simulated(
+            count=gpus,
+            name=gpu.product(gpu_name),
+            memory_mib=gpu_memory_mib or row.memory_mib,
+            driver_version=driver_version or system.driver_version,
+            compute_capability=row.compute_capability,
+            seed=f"{run}-{host}",
+        )
+
+    options = [
+        *(["--privileged"] if privileged else []),
+        *(f"--volume={volume}" for volume in volumes),
+        *arguments,
+    ]
+
+    def recipe(proxy: str | None) -> Recipe:
+        return Recipe(
+            name, run, state, cached, base, system.init, public,
+            simulated, libraries, proxy, labels, options,
+        )  # fmt: skip
+
     started: list[str] = []
     try:
         with locked(cached / "labs.lock"):
@@ -170,64 +185,33 @@ def up(
             )
             for host in names:
                 progress(f"Starting {host}")
-                simulated = None
-                if with_gpu:
-                    simulated = gpu.Simulated(
-                        count=gpus,
-                        name=gpu.product(gpu_name),
-                        memory_mib=gpu_memory_mib or row.memory_mib,
-                        driver_version=driver_version or system.driver_version,
-                        compute_capability=row.compute_capability,
-                        seed=f"{run}-{host}",
-                    )
-                place = state / "hosts" / host
-                gpu.write_tree(place / "pci", gpu.pci_tree(simulated))
-                files = _host_files(place, public, simulated, libraries, proxy)
-                container = f"{name}-{host}-{run}"
-                labels = {
-                    "lab": name,
-                    "run": run,
-                    "host": host,
-                    "state": str(state),
-                    "keep": "true" if keep else "false",
-                    "owner": owner(owner_pid),
-                    "cache-user": cache.identity(cached),
-                }
-                pip = cached / "pip"
-                podman.as_root("install", "-d", "-m", "0755", "-o", "0", "-g", "0", str(pip))
-                podman.call(
-                    "create",
-                    f"--name={container}",
-                    f"--hostname={host}",
-                    "--systemd=always",
-                    *(["--privileged"] if privileged else []),
-                    *(f"--label=provision.{key}={value}" for key, value in labels.items()),
-                    f"--volume={place / 'pci'}:/sys/bus/pci/devices:ro",
-                    f"--volume={pip}:/var/cache/lab/pip",
-                    *(f"--volume={volume}" for volume in volumes),
-                    *arguments,
-                    base,
-                    *system.init,
-                )
-                started.append(container)
-                # Without --archive=false podman gives every file to root.
-                podman.call("cp", "--archive=false", "-", f"{container}:/", stdin=archive(files))
-                podman.call("start", container)
+                create(podman, recipe(proxy), host, started)
         lab_hosts = []
         for host, container in zip(names, started, strict=True):
-            _finish(podman, container, with_gpu=with_gpu, with_python=with_python)
-            where = _address(podman, container)
+            finish(podman, container, with_gpu=with_gpu, with_python=with_python)
+            where = address_of(podman, container)
             lab_hosts.append(LabHost(host, where, 22, USER, key, container))
         lab = Lab(name, run, state, lab_hosts, podman)
         _write_known_hosts(lab)
         for lab_host in lab_hosts:
-            _wait_for_ssh(lab_host)
+            wait_for_ssh(lab_host)
             progress(f"{lab_host.name} answers at {lab_host.address}")
     except BaseException:
         _remove(podman, podman.containers(run=run), cached)
         shutil.rmtree(state, ignore_errors=True)
         raise
     return lab
+
+
+def _refuse_if_up(podman: Podman, name: str, state: Path) -> None:
+    """Raises InputError where this lab is up from this place."""
+    for entry in podman.containers(lab=name, state=str(state), host=""):
+        raise InputError(
+            f"the lab {name} is up already",
+            where=str(state),
+            got=entry["Names"][0],
+            hint=f"take it down first: provision lab down {name}",
+        )
 
 
 def down(name: str, *, state_dir: Path | None = None, progress: Progress = silent) -> bool:
@@ -260,7 +244,7 @@ def status(name: str | None = None) -> list[LabStatus]:
     for run, entries in runs.items():
         labels = entries[0]["Labels"]
         hosts = {
-            entry["Labels"]["provision.host"]: _address(podman, entry["Names"][0])
+            entry["Labels"]["provision.host"]: address_of(podman, entry["Names"][0])
             if entry["State"] == "running"
             else ""
             for entry in entries
@@ -299,36 +283,6 @@ def leftovers(containers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def owner(pid: int | None = None) -> str:
-    """`pid:start time:boot` of a process: a pid alone is soon another's."""
-    number = pid or os.getpid()
-    return f"{number}:{_start_time(number)}:{_boot()}"
-
-
-def is_alive(who: str) -> bool:
-    """Is the process of an `owner()` label still the one that runs under its pid?"""
-    parts = who.split(":")
-    if len(parts) != 3 or not parts[0].isdigit() or parts[2] != _boot():
-        return False
-    return _start_time(int(parts[0])) == parts[1] != ""
-
-
-def _start_time(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat (proc(5)), '' for no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[19]
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
-    except OSError:
-        return ""
-
-
 def _make_state(state: Path, name: str) -> tuple[Path, str]:
     """A fresh state directory with the lab's key pair; the key file and the public key."""
     if state.exists():
@@ -341,100 +295,8 @@ def _make_state(state: Path, name: str) -> tuple[Path, str]:
     state.mkdir(parents=True, mode=0o700)
     (state / "lab").write_text(name + "\n", "utf-8")
     key = state / "id_ed25519"
-    _keygen(key, f"lab {name}")
+    keygen(key, f"lab {name}")
     return key, key.with_suffix(".pub").read_text("ascii")
-
-
-def _keygen(path: Path, comment: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)],
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        raise MachineError("ssh-keygen failed", got=done.stderr.decode("utf-8", "replace"))
-
-
-def _host_files(
-    place: Path,
-    public: str,
-    simulated: gpu.Simulated | None,
-    libraries: Mapping[str, bytes],
-    proxy: str | None,
-) -> dict[str, tuple[bytes, int, int]]:
-    """{path: (content, mode, uid)} of what makes a container of the image this very host."""
-    host_key = place / "ssh_host_ed25519_key"
-    _keygen(host_key, place.name)
-    files = {
-        "etc/machine-id": (uuid.uuid4().hex.encode() + b"\n", 0o444, 0),
-        "etc/ssh/ssh_host_ed25519_key": (host_key.read_bytes(), 0o600, 0),
-        "etc/ssh/ssh_host_ed25519_key.pub": (host_key.with_suffix(".pub").read_bytes(), 0o644, 0),
-        f"home/{USER}/.ssh/authorized_keys": (public.encode(), 0o600, 1000),
-    }
-    if proxy:
-        text = f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "DIRECT";\n'
-        files["etc/apt/apt.conf.d/00lab-cache"] = (text.encode(), 0o644, 0)
-    if simulated:
-        files[gpu.CONFIG.lstrip("/")] = (simulated.text().encode(), 0o644, 0)
-        files[gpu.LOADER_CONFIG.lstrip("/")] = (gpu.DIRECTORY.encode() + b"\n", 0o644, 0)
-        for soname, data in libraries.items():
-            files[f"{gpu.DIRECTORY.lstrip('/')}/{soname}"] = (data, 0o755, 0)
-    return files
-
-
-def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
-    """A tar of {path: (content, mode, uid)}, with the directories those of uid need."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path, (data, mode, uid) in files.items():
-            if uid:
-                folder = tarfile.TarInfo(str(Path(path).parent))
-                folder.type, folder.mode, folder.uid, folder.gid = tarfile.DIRTYPE, 0o700, uid, uid
-                folder.mtime = int(time.time())
-                tar.addfile(folder)
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode, entry.uid, entry.gid = len(data), mode, uid, uid
-            entry.mtime = int(time.time())
-            tar.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
-
-
-def _finish(podman: Podman, container: str, *, with_gpu: bool, with_python: bool) -> None:
-    """Wait for systemd, then do what only a running host can."""
-    deadline = time.monotonic() + BOOT_TIMEOUT
-    while True:
-        done = podman.run("exec", container, "systemctl", "is-system-running", "--wait")
-        state = done.stdout.decode().strip()
-        # "degraded" is a booted system with a failed unit: SSH decides below.
-        if state in ("running", "degraded"):
-            break
-        if time.monotonic() > deadline:
-            log = podman.run("logs", "--tail", "20", container)
-            raise MachineError(
-                f"{container} did not boot", got=state or log.stderr.decode("utf-8", "replace")
-            )
-        time.sleep(0.2)
-    if with_gpu:
-        podman.call("exec", container, "ldconfig")
-    if not with_python:
-        podman.call(
-            "exec", "--env=DEBIAN_FRONTEND=noninteractive", container,
-            "apt-get", "purge", "--yes", "--quiet", "--autoremove",
-            "python3", "python3-minimal", "libpython3-stdlib",
-        )  # fmt: skip
-
-
-def _address(podman: Podman, container: str) -> str:
-    """The container's own address on podman's bridge."""
-    text = podman.call(
-        "inspect", "--format",
-        "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container,
-    )  # fmt: skip
-    found = text.split()
-    if not found:
-        raise MachineError(f"{container} has no address on podman's bridge network")
-    return found[0]
 
 
 def _write_known_hosts(lab: Lab) -> None:
@@ -444,21 +306,6 @@ def _write_known_hosts(lab: Lab) -> None:
         kind, key = public.read_text("ascii").split()[:2]
         lines.append(f"{host.address} {kind} {key}\n")
     lab.known_hosts.write_text("".join(lines), "ascii")
-
-
-def _wait_for_ssh(host: LabHost) -> None:
-    deadline = time.monotonic() + BOOT_TIMEOUT
-    reason = ""
-    while time.monotonic() < deadline:
-        try:
-            with socket.create_connection((host.address, host.port), timeout=5) as link:
-                if link.recv(4) == b"SSH-":
-                    return
-                reason = "no SSH banner"
-        except OSError as error:
-            reason = str(error)
-        time.sleep(0.1)
-    raise MachineError(f"{host.name} does not answer on SSH", where=host.address, got=reason)
 
 
 def _remove(

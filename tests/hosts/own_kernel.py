@@ -130,7 +130,7 @@ class Machine:
         }
         self.lab.podman.call(
             "cp", "--archive=false", "-", f"{self.container}:/",
-            stdin=locallab.lab.archive(files),
+            stdin=locallab.host.archive(files),
         )  # fmt: skip
         self.run(
             "dpkg-divert --quiet --local --rename --add /sbin/modprobe\n"

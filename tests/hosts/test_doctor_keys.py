@@ -18,7 +18,7 @@ from conftest import BIN, Project
 from test_other_platforms import CASES
 from test_other_platforms import project as made
 
-from provision.locallab.lab import archive
+from provision.locallab.host import archive
 from tests.ground import repository
 
 pytestmark = [pytest.mark.slow]

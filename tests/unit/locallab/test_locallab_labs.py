@@ -17,7 +17,8 @@ import yaml
 from packaging.version import Version
 
 from provision.errors import InputError, MachineError
-from provision.locallab import gpu, image, lab, machine
+from provision.locallab import gpu, image, lab, machine, owner
+from provision.locallab.host import LabHost, archive
 
 
 class Recorder(machine.Podman):
@@ -67,8 +68,8 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ended_process() -> str:
     process = subprocess.Popen(["sleep", "60"])
-    who = lab.owner(process.pid)
-    assert lab.is_alive(who)
+    who = owner.owner(process.pid)
+    assert owner.is_alive(who)
     process.kill()
     process.wait()
     return who
@@ -87,7 +88,7 @@ def test_sweep_takes_only_what_killed_runs_left(cached: Path, tmp_path: Path) ->
     podman = Recorder(
         [
             container("dead", gone, dead),
-            container("mine", lab.owner(), mine),
+            container("mine", owner.owner(), mine),
             container("kept", gone, kept, keep="true"),
         ]
     )
@@ -97,17 +98,17 @@ def test_sweep_takes_only_what_killed_runs_left(cached: Path, tmp_path: Path) ->
 
 
 def test_sweep_with_nothing_left_over_removes_nothing(cached: Path, tmp_path: Path) -> None:
-    podman = Recorder([container("mine", lab.owner(), tmp_path)])
+    podman = Recorder([container("mine", owner.owner(), tmp_path)])
     assert lab.sweep(podman=podman) == []
     assert len(podman.present) == 1
 
 
 def test_a_reused_pid_is_another_process() -> None:
-    pid, start, boot = lab.owner().split(":")
-    assert lab.is_alive(f"{pid}:{start}:{boot}")
-    assert not lab.is_alive(f"{pid}:{int(start) + 1}:{boot}")
-    assert not lab.is_alive(f"{pid}:{start}:another")
-    assert not lab.is_alive("")
+    pid, start, boot = owner.owner().split(":")
+    assert owner.is_alive(f"{pid}:{start}:{boot}")
+    assert not owner.is_alive(f"{pid}:{int(start) + 1}:{boot}")
+    assert not owner.is_alive(f"{pid}:{start}:another")
+    assert not owner.is_alive("")
 
 
 def test_down_never_removes_a_directory_that_is_no_labs(cached: Path, tmp_path: Path) -> None:
@@ -134,9 +135,7 @@ def test_keys_are_private_and_unique(tmp_path: Path) -> None:
 
 def test_inventory_is_ordinary_ansible_data(tmp_path: Path) -> None:
     key = tmp_path / "id_ed25519"
-    made = lab.Lab(
-        "demo", "r1", tmp_path, [lab.LabHost("gpu01", "10.88.0.5", 22, "lab", key, "c1")]
-    )
+    made = lab.Lab("demo", "r1", tmp_path, [LabHost("gpu01", "10.88.0.5", 22, "lab", key, "c1")])
     data = made.inventory()
     assert data["gpu"]["hosts"]["gpu01"] == {
         "ansible_host": "10.88.0.5",
@@ -159,9 +158,7 @@ def test_ssh_takes_the_options_with_a_space_in_the_path(tmp_path: Path) -> None:
 
 
 def test_archive_gives_the_users_files_to_the_user() -> None:
-    data = lab.archive(
-        {"home/lab/.ssh/authorized_keys": (b"k", 0o600, 1000), "etc/x": (b"", 0o644, 0)}
-    )
+    data = archive({"home/lab/.ssh/authorized_keys": (b"k", 0o600, 1000), "etc/x": (b"", 0o644, 0)})
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         found = {entry.name: (entry.mode, entry.uid) for entry in tar}
     assert found == {
@@ -260,7 +257,7 @@ def test_a_host_is_of_its_platform(
     monkeypatch.setattr(lab, "require", lambda _: None)
     monkeypatch.setattr(image, "ensure", lambda *_: "base")
     monkeypatch.setattr(gpu, "compile_libraries", lambda _: {})
-    for name in ("_finish", "_wait_for_ssh"):
+    for name in ("finish", "wait_for_ssh"):
         monkeypatch.setattr(lab, name, lambda *_, **__: None)
     cached.mkdir(parents=True, exist_ok=True)
     made = lab.up(
@@ -293,7 +290,7 @@ def test_two_labs_of_one_name_need_a_state_directory(
     cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     podman = Recorder(
-        [container("demo", lab.owner(), tmp_path / place) for place in ("one", "two")]
+        [container("demo", owner.owner(), tmp_path / place) for place in ("one", "two")]
     )
     monkeypatch.setattr(lab, "connect", lambda: podman)
     with pytest.raises(InputError):

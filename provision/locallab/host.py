@@ -1,0 +1,185 @@
+"""One host of a lab: its container, what makes it this very host, and when it answers."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import tarfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.errors import MachineError
+from provision.locallab import gpu
+from provision.locallab.machine import Podman
+
+USER = "lab"
+BOOT_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all hosts of one lab are made of; `simulated` is the GPU of a host by its name."""
+
+    lab: str
+    run: str
+    state: Path
+    cached: Path
+    base: str
+    init: Sequence[str]
+    public: str
+    simulated: Callable[[str], gpu.Simulated | None]
+    libraries: Mapping[str, bytes]
+    proxy: str | None
+    labels: Mapping[str, str]
+    arguments: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LabHost:
+    """A host as SSH reaches it."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    key_file: Path
+    container: str
+
+
+def keygen(path: Path, comment: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise MachineError("ssh-keygen failed", got=done.stderr.decode("utf-8", "replace"))
+
+
+def _host_files(
+    place: Path,
+    public: str,
+    simulated: gpu.Simulated | None,
+    libraries: Mapping[str, bytes],
+    proxy: str | None,
+) -> dict[str, tuple[bytes, int, int]]:
+    """{path: (content, mode, uid)} of what makes a container of the image this very host."""
+    host_key = place / "ssh_host_ed25519_key"
+    keygen(host_key, place.name)
+    files = {
+        "etc/machine-id": (uuid.uuid4().hex.encode() + b"\n", 0o444, 0),
+        "etc/ssh/ssh_host_ed25519_key": (host_key.read_bytes(), 0o600, 0),
+        "etc/ssh/ssh_host_ed25519_key.pub": (host_key.with_suffix(".pub").read_bytes(), 0o644, 0),
+        f"home/{USER}/.ssh/authorized_keys": (public.encode(), 0o600, 1000),
+    }
+    if proxy:
+        text = f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "DIRECT";\n'
+        files["etc/apt/apt.conf.d/00lab-cache"] = (text.encode(), 0o644, 0)
+    if simulated:
+        files[gpu.CONFIG.lstrip("/")] = (simulated.text().encode(), 0o644, 0)
+        files[gpu.LOADER_CONFIG.lstrip("/")] = (gpu.DIRECTORY.encode() + b"\n", 0o644, 0)
+        for soname, data in libraries.items():
+            files[f"{gpu.DIRECTORY.lstrip('/')}/{soname}"] = (data, 0o755, 0)
+    return files
+
+
+def create(podman: Podman, recipe: Recipe, host: str, started: list[str]) -> None:
+    """Makes and starts a host's container; its name is added to `started` as soon as it exists."""
+    simulated = recipe.simulated(host)
+    place = recipe.state / "hosts" / host
+    gpu.write_tree(place / "pci", gpu.pci_tree(simulated))
+    files = _host_files(place, recipe.public, simulated, recipe.libraries, recipe.proxy)
+    container = f"{recipe.lab}-{host}-{recipe.run}"
+    labels = {**recipe.labels, "lab": recipe.lab, "run": recipe.run, "host": host}
+    pip = recipe.cached / "pip"
+    podman.as_root("install", "-d", "-m", "0755", "-o", "0", "-g", "0", str(pip))
+    podman.call(
+        "create",
+        f"--name={container}",
+        f"--hostname={host}",
+        "--systemd=always",
+        *(f"--label=provision.{key}={value}" for key, value in labels.items()),
+        f"--volume={place / 'pci'}:/sys/bus/pci/devices:ro",
+        f"--volume={pip}:/var/cache/lab/pip",
+        *recipe.arguments,
+        recipe.base,
+        *recipe.init,
+    )
+    started.append(container)
+    # Without --archive=false podman gives every file to root.
+    podman.call("cp", "--archive=false", "-", f"{container}:/", stdin=archive(files))
+    podman.call("start", container)
+
+
+def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
+    """A tar of {path: (content, mode, uid)}, with the directories those of uid need."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, (data, mode, uid) in files.items():
+            if uid:
+                folder = tarfile.TarInfo(str(Path(path).parent))
+                folder.type, folder.mode, folder.uid, folder.gid = tarfile.DIRTYPE, 0o700, uid, uid
+                folder.mtime = int(time.time())
+                tar.addfile(folder)
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode, entry.uid, entry.gid = len(data), mode, uid, uid
+            entry.mtime = int(time.time())
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def finish(podman: Podman, container: str, *, with_gpu: bool, with_python: bool) -> None:
+    """Wait for systemd, then do what only a running host can."""
+    deadline = time.monotonic() + BOOT_TIMEOUT
+    while True:
+        done = podman.run("exec", container, "systemctl", "is-system-running", "--wait")
+        state = done.stdout.decode().strip()
+        # "degraded" is a booted system with a failed unit: SSH decides below.
+        if state in ("running", "degraded"):
+            break
+        if time.monotonic() > deadline:
+            log = podman.run("logs", "--tail", "20", container)
+            raise MachineError(
+                f"{container} did not boot", got=state or log.stderr.decode("utf-8", "replace")
+            )
+        time.sleep(0.2)
+    if with_gpu:
+        podman.call("exec", container, "ldconfig")
+    if not with_python:
+        podman.call(
+            "exec", "--env=DEBIAN_FRONTEND=noninteractive", container,
+            "apt-get", "purge", "--yes", "--quiet", "--autoremove",
+            "python3", "python3-minimal", "libpython3-stdlib",
+        )  # fmt: skip
+
+
+def address_of(podman: Podman, container: str) -> str:
+    """The container's own address on podman's bridge."""
+    text = podman.call(
+        "inspect", "--format",
+        "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container,
+    )  # fmt: skip
+    found = text.split()
+    if not found:
+        raise MachineError(f"{container} has no address on podman's bridge network")
+    return found[0]
+
+
+def wait_for_ssh(host: LabHost) -> None:
+    deadline = time.monotonic() + BOOT_TIMEOUT
+    reason = ""
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection((host.address, host.port), timeout=5) as link:
+                if link.recv(4) == b"SSH-":
+                    return
+                reason = "no SSH banner"
+        except OSError as error:
+            reason = str(error)
+        time.sleep(0.1)
+    raise MachineError(f"{host.name} does not answer on SSH", where=host.address, got=reason)

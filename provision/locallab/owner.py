@@ -1,0 +1,36 @@
+"""Which process a lab belongs to: what a killed run left behind is found by that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def owner(pid: int | None = None) -> str:
+    """`pid:start time:boot` of a process: a pid alone is soon another's."""
+    number = pid or os.getpid()
+    return f"{number}:{_start_time(number)}:{_boot()}"
+
+
+def is_alive(who: str) -> bool:
+    """Is the process of an `owner()` label still the one that runs under its pid?"""
+    parts = who.split(":")
+    if len(parts) != 3 or not parts[0].isdigit() or parts[2] != _boot():
+        return False
+    return _start_time(int(parts[0])) == parts[1] != ""
+
+
+def _start_time(pid: int) -> str:
+    """Field 22 of /proc/<pid>/stat (proc(5)), '' for no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    except OSError:
+        return ""
