@@ -1,6 +1,6 @@
 """The GPU stack of every host does what its lock promises.
 
-Each test is one check of `checks.py` on one host. A failure is a diagnosis and its cure.
+Each test is one check of `checks/` on one host. A failure is a diagnosis and its cure.
 """
 
 from __future__ import annotations

@@ -16,19 +16,29 @@ WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
 FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
+# In the order in which they are read; __init__ holds imports alone.
+CHECKS = (
+    *("check", "beside", "answers", "places", "packages"),
+    *("host", "nvidia_driver", "cuda", "cudnn", "gpu_env", "nvidia_container_toolkit"),
+    *("tensorflow", "gpu_workspace", "gpu_front_door", "receipt"),
+)
+
 TARGETS = (
-    Target(
-        "provision/verify/checks.py",
-        "provision.verify.checks",
-        (
-            "tests/unit/verify/test_checks.py",
-            "tests/unit/verify/test_checks_wheels.py",
-            EDGES,
-            TOOLKIT,
-            WORKSPACES,
-            FRONT_DOOR,
-            STATES,
-        ),
+    *(
+        Target(
+            f"provision/verify/checks/{name}.py",
+            f"provision.verify.checks.{name}",
+            (
+                "tests/unit/verify/test_checks.py",
+                "tests/unit/verify/test_checks_wheels.py",
+                EDGES,
+                TOOLKIT,
+                WORKSPACES,
+                FRONT_DOOR,
+                STATES,
+            ),
+        )
+        for name in CHECKS
     ),
     Target(
         "provision/verify/diagnose.py",

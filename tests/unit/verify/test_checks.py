@@ -519,7 +519,7 @@ def test_ids_and_titles_are_unique_and_documented_once() -> None:
 
 def test_the_shipped_checks_import_nothing_of_provision() -> None:
     folder = Path(__file__).parents[3] / "provision" / "verify"
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         assert "provision import" not in path.read_text(encoding="utf-8").replace("from . ", "")
         assert "import provision" not in path.read_text(encoding="utf-8")
 

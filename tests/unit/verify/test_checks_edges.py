@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from recorded import LIBRARY, PROBE, ROW, SMI, SMI_LIST, absent, host, library, said
 
-from provision.verify import checks
-from provision.verify.checks import CHECKS, Check, Seen, Verdict, found
+from provision.verify.checks import CHECKS, Check, Seen, Verdict, failed, found
+from provision.verify.checks.host import host_answers
+from provision.verify.diagnose import Diagnosis
 
 BY_ID = {check.id: check for check in CHECKS}
 ONE_LINE = SMI.splitlines()[0] + "\n"
@@ -480,7 +481,7 @@ def test_a_check_is_shown_by_its_name() -> None:
     assert repr(BY_ID["host.answers"]) == (
         "Check(id='host.answers', title='The host answers the probe')"
     )
-    assert isinstance(checks.host_answers, Check)
+    assert isinstance(host_answers, Check)
 
 
 def test_every_title_is_a_sentence() -> None:
@@ -489,9 +490,9 @@ def test_every_title_is_a_sentence() -> None:
 
 
 def test_a_diagnosis_without_a_cure_gets_the_checks() -> None:
-    known = checks.Diagnosis("it is so", "do this")
-    assert checks.failed(known, "do that").hint == "do this"
-    assert checks.failed(checks.Diagnosis("it is so"), "do that", "seen").__dict__ == {
+    known = Diagnosis("it is so", "do this")
+    assert failed(known, "do that").hint == "do this"
+    assert failed(Diagnosis("it is so"), "do that", "seen").__dict__ == {
         "result": "failed",
         "detail": "seen",
         "diagnosis": "it is so",

@@ -1,0 +1,135 @@
+"""Workspaces: they run, and let in nobody but their people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import diagnose
+from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed, some_of, workspaces
+
+
+@check("gpu_workspace.runs", "Everybody's workspace runs", workspaces)
+def workspaces_run(seen: Seen) -> Verdict:
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["error"]:
+            return f"docker could not start it: {diagnose.last_line(found['error'])}"
+        return None if found["unit"] == "active" else f"its unit is {found['unit'] or 'not there'}"
+
+    return judge_people(seen, fault, "active")
+
+
+@check("gpu_workspace.jupyter", "Jupyter answers, and lets nobody in without a token", workspaces)
+def jupyter_refuses_strangers(seen: Seen) -> Verdict:
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["status"] is None:
+            return "nothing answers at its port"
+        if found["status"] in (401, 403):
+            return None
+        return f"it answers without a token, with status {found['status']}"
+
+    if not any("port" in one for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has Jupyter")
+    return judge_people(seen, fault, "refused without a token", "port")
+
+
+@check("gpu_workspace.ssh", "sshd of the workspaces takes keys, and wished passwords", workspaces)
+def sshd_takes_keys_alone(seen: Seen) -> Verdict:
+    people = [one["name"] for one in seen.options["gpu_workspaces"] if "ssh_port" in one]
+    if not people:
+        return not_applicable("nobody's workspace has SSH")
+    if all(seen.probe["workspaces"][name]["ssh"] is None for name in people):
+        return not_applicable("this host has no ssh to ask with, or no workspace runs")
+
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["ssh"] == (found.get("ssh_ways") or "publickey"):
+            return None
+        if found["ssh"]:
+            return f"it lets in by {found['ssh']}"
+        return "sshd does not answer at its port"
+
+    return judge_people(seen, fault, "by key, or by a wished password", "ssh_port")
+
+
+@check("gpu_workspace.tensorboard", "TensorBoard of the workspaces answers", workspaces)
+def tensorboard_answers(seen: Seen) -> Verdict:
+    if not any("tensorboard_port" in one for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has TensorBoard")
+
+    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        if found["tensorboard"] == 200:
+            return None
+        if found["tensorboard"] is None:
+            return "nothing answers at its port"
+        return f"it answers with status {found['tensorboard']}"
+
+    return judge_people(seen, fault, "answers", "tensorboard_port")
+
+
+@check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
+def workspaces_list_gpus(seen: Seen) -> Verdict:
+    people = sorted(one["name"] for one in seen.options["gpu_workspaces"])
+    promised = any(one["gpus"] != "none" for one in seen.options["gpu_workspaces"])
+    handed = seen.probe.get("handed")
+    if not promised and not handed:
+        return not_applicable("nobody's workspace has GPUs")
+    if handed is None:
+        return not_applicable("docker answers root alone, and the verify play asks it")
+    if "error" in handed:
+        hint = "`sudo gpu-workspace gpus` on the host asks the containers again"
+        return failed(f"the containers could not be asked: {handed['error']}", hint)
+    unknown: dict[str, Any] = {"wrong": "it was not asked"}
+    answers = {name: handed["people"].get(name, unknown) for name in people}
+    wrong = [f"{name}: {answers[name]['wrong']}" for name in people if answers[name]["wrong"]]
+    wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
+    if wrong:
+        hint = (
+            "`docker exec gpu-workspace-NAME nvidia-smi -L` asks it again; nvidia-smi on the host"
+        )
+        return failed(some_of(wrong), f"{hint} must list them too", "; ".join(wrong))
+    listed = ", ".join(f"{name} {len(answers[name]['gpus'])}" for name in people)
+    count = handed["tensorflow"]["gpus"]
+    more = "the image has no TensorFlow" if count is None else f"TensorFlow {count}"
+    return passed(f"nvidia-smi: {listed}; {more}" + (" (simulated)" if seen.simulated else ""))
+
+
+@check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
+def workspace_limits(seen: Seen) -> Verdict:
+    if not any(one.get("memory") or one.get("cpus") for one in seen.options["gpu_workspaces"]):
+        return not_applicable("nobody's workspace has a limit")
+
+    def fault(one: dict[str, Any], found: dict[str, Any]) -> str | None:
+        wanted = {}
+        if one.get("memory"):
+            wanted["memory"] = str(size(one["memory"]))
+        if one.get("cpus"):
+            wanted["cpu"] = str(int(one["cpus"] * 100000))
+        for key, value in wanted.items():
+            there = (found["limits"].get(key) or ["nothing"])[0]
+            if there != value:
+                return f"{key} is limited to {there}, not {value}"
+        return None
+
+    return judge_people(seen, fault, "as wished")
+
+
+def judge_people(
+    seen: Seen,
+    fault: Callable[[dict[str, Any], dict[str, Any]], str | None],
+    good: str,
+    word: str = "name",
+) -> Verdict:
+    """The workspaces that have `word` by one question: `fault` says what is wrong with one."""
+    people = [one for one in seen.options["gpu_workspaces"] if word in one]
+    answers = {one["name"]: fault(one, seen.probe["workspaces"][one["name"]]) for one in people}
+    wrong = [f"{name}: {answers[name]}" for name in sorted(answers) if answers[name]]
+    if wrong:
+        hint = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME` say why"
+        return failed(some_of(wrong), f"{hint}; {AGAIN}", "; ".join(wrong))
+    return passed(f"{good}: {', '.join(sorted(answers))}")
+
+
+def size(text: str) -> int:
+    """Bytes of "16g"; the role has refused what is no size."""
+    plain = text.lower().rstrip("b")
+    return int(plain[:-1]) << {"k": 10, "m": 20, "g": 30}[plain[-1]]

@@ -1,0 +1,12 @@
+"""Whether there is anything to judge."""
+
+from __future__ import annotations
+
+from .check import Seen, Verdict, check, failed, passed
+
+
+@check("host.answers", "The host answers the probe")
+def host_answers(seen: Seen) -> Verdict:
+    if seen.error:
+        return failed(seen.error, "`ansible -m ping` tells whether Ansible reaches the host")
+    return passed(f"as {seen.probe.get('user')}")

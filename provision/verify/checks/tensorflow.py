@@ -1,0 +1,181 @@
+"""TensorFlow: it is imported, is the lock's, lists the GPUs and computes on them."""
+
+from __future__ import annotations
+
+from .. import diagnose
+from .answers import tensorflow_answer, usable_gpus
+from .check import (
+    AGAIN,
+    Seen,
+    Verdict,
+    check,
+    cuda_as_wheels,
+    failed,
+    not_applicable,
+    passed,
+    some_of,
+)
+
+
+@check("tensorflow.imports", "TensorFlow can be imported")
+def tensorflow_imports(seen: Seen) -> Verdict:
+    found = seen.probe["tensorflow"]
+    if found.get("missing"):
+        return failed(f"there is no TensorFlow: {found['python']} does not exist", AGAIN)
+    gpus = found["gpus"]
+    if gpus.get("version") and not gpus.get("error"):
+        return passed(f"{found['python']}, {found.get('seconds')} s")
+    return failed(diagnose.tensorflow_import(gpus.get("rc"), gpus.get("error", ""), gpus["log"]))
+
+
+@check("tensorflow.version", "TensorFlow and its Python are the lock's")
+def tensorflow_version(seen: Seen) -> Verdict:
+    row, found = seen.row["tensorflow"], tensorflow_answer(seen)
+    if not found.get("version"):
+        return not_applicable("TensorFlow can't be imported")
+    if found["version"] != row["version"]:
+        return failed(
+            f"TensorFlow {found['version']} answers, the lock's is {row['version']}", AGAIN
+        )
+    python = found["python"]
+    if not f"{python}.".startswith(f"{row['python']}."):
+        return failed(f"its Python is {python}, the lock's is {row['python']}", AGAIN)
+    return passed(f"{found['version']}, Python {python}")
+
+
+@check("tensorflow.wheels", "The environment's wheels are the locked versions")
+def tensorflow_wheels(seen: Seen) -> Verdict:
+    wanted = seen.row["tensorflow"].get("wheels")
+    if seen.probe["tensorflow"].get("missing"):
+        return not_applicable("there is no TensorFlow environment")
+    if not wanted:
+        return not_applicable("the lock names no wheels")
+    wrong = []
+    for name, version in sorted(wanted.items()):
+        versions = seen.probe["tensorflow"]["wheels"].get(name)
+        if not versions:
+            wrong.append(f"{name} is missing")
+        elif versions != [version]:
+            wrong.append(f"{name} is {' and '.join(versions)}, the lock's is {version}")
+    if wrong:
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
+    return passed(f"{len(wanted)} wheels")
+
+
+@check(
+    "tensorflow.cuda_wheels",
+    "The CUDA libraries in TensorFlow's environment can be loaded",
+    cuda_as_wheels,
+)
+def tensorflow_cuda_wheels(seen: Seen) -> Verdict:
+    if not cuda_as_wheels(seen):
+        return not_applicable("CUDA does not come with TensorFlow's wheels")
+    wanted = seen.row["tensorflow"].get("sonames")
+    if seen.probe["tensorflow"].get("missing"):
+        return not_applicable("there is no TensorFlow environment")
+    if not wanted:
+        return not_applicable("the lock names no libraries")
+    answer = seen.probe["tensorflow"]["cuda_wheels"]
+    if not answer["libraries"]:
+        said = diagnose.last_line(answer["log"]) or f"its process ended with {answer['rc']}"
+        return failed(f"the environment's Python can't load libraries: {said}", AGAIN)
+    wrong = []
+    for soname, wheel in sorted(wanted.items()):
+        library = answer["libraries"].get(soname) or {}
+        if library.get("error"):
+            said = library["error"].removeprefix(f"{soname}: ")
+            wrong.append(f"{soname} (wheel {wheel}) can't be loaded: {said}")
+        elif not library.get("path"):
+            wrong.append(f"{soname} (wheel {wheel}) is missing")
+    if wrong:
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
+    return passed(f"{len(wanted)} libraries")
+
+
+@check("tensorflow.built_with_cuda", "TensorFlow was built for this CUDA and cuDNN")
+def tensorflow_built_with_cuda(seen: Seen) -> Verdict:
+    found = tensorflow_answer(seen)
+    if not found.get("version"):
+        return not_applicable("TensorFlow can't be imported")
+    if not found.get("built_with_cuda"):
+        return failed(
+            "this TensorFlow was built without CUDA",
+            f"it is the CPU wheel (tensorflow-cpu): {AGAIN}",
+        )
+    build, cuda, cudnn = found.get("build"), seen.row.get("cuda"), seen.row.get("cudnn")
+    if not build:
+        return not_applicable("this TensorFlow does not tell what it was built for")
+    told = build.get("cuda_version")
+    if cuda and told and told != cuda["release"]:
+        return failed(
+            f"TensorFlow was built for CUDA {told}, the lock's is {cuda['release']}",
+            "make the lock again: this stack does not fit together",
+        )
+    told, major = build.get("cudnn_version"), cudnn and cudnn["version"].partition(".")[0]
+    if major and told and told.partition(".")[0] != major:
+        return failed(
+            f"TensorFlow was built for cuDNN {told}, the lock's is {major}",
+            "make the lock again: this stack does not fit together",
+        )
+    return passed(f"CUDA {build.get('cuda_version')}, cuDNN {build.get('cudnn_version')}")
+
+
+@check("tensorflow.gpus", "TensorFlow lists every GPU the driver shows")
+def tensorflow_lists_gpus(seen: Seen) -> Verdict:
+    expected, found = usable_gpus(seen), tensorflow_answer(seen)
+    if "gpus" not in found:
+        return not_applicable("TensorFlow can't be imported")
+    count = len(found["gpus"])
+    if expected == 0:
+        return not_applicable(f"nvidia-smi shows no GPU to compare TensorFlow's {count} with")
+    if count == expected:
+        return passed(f"{count} GPUs" + (" (simulated)" if seen.simulated else ""))
+    return failed(diagnose.tensorflow_gpus(found["log"], count, expected))
+
+
+@check("tensorflow.trains", "A small Keras model learns on the CPU")
+def tensorflow_trains(seen: Seen) -> Verdict:
+    if seen.probe["tensorflow"].get("missing"):
+        return not_applicable("there is no TensorFlow to train with")
+    found = seen.probe["tensorflow"]["trains"]
+    if "last" not in found:
+        # Two processes imported it: where the other one could not either, it has been said.
+        if not tensorflow_answer(seen).get("version"):
+            return not_applicable("TensorFlow can't be imported")
+        if found.get("error"):
+            return failed(f"a Keras model can't be trained on the CPU: {found['error']}", AGAIN)
+        return failed(diagnose.tensorflow_import(found.get("rc"), "", found["log"]))
+    detail = f"loss {found['first']:.3g} -> {found['last']:.3g}"
+    # NaN compares false with everything: written so that it fails.
+    if not found["last"] < found["first"] / 2:
+        return failed(f"the model does not learn: {detail}", "the numeric libraries are broken")
+    return passed(detail)
+
+
+@check("tensorflow.computes", "TensorFlow computes on every GPU that it lists")
+def tensorflow_computes(seen: Seen) -> Verdict:
+    if seen.simulated:
+        return not_applicable("a simulated GPU computes nothing")
+    listed = tensorflow_answer(seen).get("gpus")
+    if seen.probe["tensorflow"].get("missing") or listed is None:
+        return not_applicable("TensorFlow can't be imported")
+    if not listed or len(listed) != usable_gpus(seen):
+        return not_applicable("TensorFlow does not list the GPUs that the driver shows")
+    found = seen.probe["tensorflow"]["computes"]
+    if diagnose.memory_taken(found):
+        return not_applicable("the GPU's memory is taken, and nothing could be computed on it")
+    if found.get("error") or found.get("rc") != 0:
+        return failed(diagnose.tensorflow_computes(found))
+    wrong = [
+        f"{name} gave a wrong answer (off by {one['error']:.3g})"
+        if "GPU" in one["on"]
+        else f"what was meant for {name} ran on {one['on']}"
+        for name, one in sorted(found["devices"].items())
+        # NaN compares false with everything: written so that it fails.
+        if not (one["error"] < 0.5 and "GPU" in one["on"])
+    ]
+    if len(found["devices"]) < len(listed):
+        wrong.append(f"it computed on {len(found['devices'])} of {len(listed)} GPUs")
+    if wrong:
+        return failed("; ".join(wrong), "`nvidia-smi -q` and `dmesg | grep -i xid` tell of defects")
+    return passed(f"{len(listed)} GPUs: a matrix product and a convolution")
