@@ -21,7 +21,7 @@ from provision.catalog import Catalog, DriverRow
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, did_you_mean
 from provision.lock import Lock, locked_names, stacks_of, wheels
-from provision.models import COMPONENTS
+from provision.registry import LOCKED
 from provision.resolve import Choice, Stack, resolve_fleet
 from provision.upstream.closure import Branch, Universe, close
 from provision.upstream.packages import Indices, upstream
@@ -100,12 +100,12 @@ def upgrade_of(words: Sequence[str], everything: bool, before: Lock | None) -> U
     known = {name for stack in before.details["packages"].values() for name in stack}
     known |= {name for text in before.requirements.values() for name in wheels(text)}
     for word in words:
-        if word not in {*COMPONENTS, *known}:
+        if word not in {*LOCKED, *known}:
             raise InputError(
                 f"the lock has no component, package or wheel {word!r}",
                 where="--upgrade",
-                expected=", ".join(COMPONENTS),
-                hint=did_you_mean(word, [*COMPONENTS, *sorted(known)]),
+                expected=", ".join(LOCKED),
+                hint=did_you_mean(word, [*LOCKED, *sorted(known)]),
             )
     return Upgrade(names=frozenset(words))
 

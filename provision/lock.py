@@ -22,6 +22,7 @@ from provision.catalog import load
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet
 from provision.models import HostFacts, plain
+from provision.registry import NEEDS
 from provision.resolve import Choice, ContainerToolkit, Stack
 from provision.upstream.closure import (
     Branch,
@@ -749,14 +750,6 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                 )
             for host in hosts:
                 _check_absent(lock, fleet, host, facts, rows)
-
-
-# What a component does not work without; the plan on the host says the same.
-NEEDS = {
-    "cuda": ("nvidia_driver",),
-    "nvidia_container_toolkit": ("nvidia_driver",),
-    "tensorflow": ("nvidia_driver", "cuda", "cudnn"),
-}
 
 
 def _check_absent(

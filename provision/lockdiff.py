@@ -13,7 +13,8 @@ from typing import Any
 from provision.catalog import load
 from provision.inventory import Fleet
 from provision.lock import Lock, hosts_of, names_of, wheels
-from provision.models import COMPONENTS, plain
+from provision.models import plain
+from provision.registry import LOCKED
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _stack_changes(
     before: Lock, was: str, after: Lock, now: str
 ) -> Iterable[tuple[str, str, str, str]]:
     one, two = before.stacks[was], after.stacks[now]
-    for component in COMPONENTS:
+    for component in LOCKED:
         a, b = _summary(one.get(component)), _summary(two.get(component))
         if a != b:
             yield "component", component, a, b

@@ -10,12 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# The order in which components are brought to their lock: each may need those before it.
-COMPONENTS = (
-    *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
-    *("nvidia_container_toolkit", "tensorflow"),
-)
-
 
 @dataclass(frozen=True)
 class Platform:

@@ -8,18 +8,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import MESSAGE_LIMIT, plain
-
-COMPONENTS = (
-    "nvidia_driver",
-    "cuda",
-    "cudnn",
-    "gpu_env",
-    "nvidia_container_toolkit",
-    "tensorflow",
-    "gpu_workspace",
-    "gpu_front_door",
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import (
+    NAMES as COMPONENTS,
 )
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import MESSAGE_LIMIT, plain
 
 
 def utc(seconds: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from provision.registry import run_steps
 from provision.render.stacks import DIRECTORY, NAME
 from provision.render.yaml_text import dump
 from provision.roles import ROLES, SITE
@@ -162,18 +163,22 @@ def _applied() -> list[dict[str, Any]]:
     What is wished away goes before that, in the opposite order: the plan says it.
     """
     found = [_removed()]
-    for role in ROLES:
-        found += [_begin(one) for one in ROLES if role.name in one.behind[:1]]
-        found.append(_apply(role))
-        if role.name == "tensorflow":
-            found.append(_beside(role))
-        allowed = next((one for one in role.options if one.name == f"{role.name}_reboot"), None)
-        if allowed is not None:
+    roles = {role.name: role for role in ROLES}
+    for step in run_steps():
+        role = roles[step["component"]]
+        if step["tasks_from"] == "begin":
+            found.append(_begin(role, step["behind"]))
+        elif step["tasks_from"] == "hold":
+            (allowed,) = [one for one in role.options if one.name == f"{role.name}_reboot"]
             when = [
                 f"{allowed.name} | default({allowed.default!r}) | bool",
                 *_wanted(role),
             ]
             found.append(_gpu_state("Apply | Hold the host again after a reboot", "hold", when))
+        else:
+            found.append(_apply(role))
+        if step["role"] == "tensorflow" and step["tasks_from"] == "main":
+            found.append(_beside(role))
     return found
 
 
@@ -227,7 +232,7 @@ def _include(role: Role) -> dict[str, Any]:
     return {"name": f"{COLLECTION}.{role.name}", "apply": {"tags": [role.name]}}
 
 
-def _begin(role: Role) -> dict[str, Any]:
+def _begin(role: Role, behind: list[str]) -> dict[str, Any]:
     """Starts what a role does long and alone, before roles that do something else meanwhile.
 
     Only where the host is held for the run: who holds it ends what a run that failed has left.
@@ -238,7 +243,7 @@ def _begin(role: Role) -> dict[str, Any]:
         "ansible.builtin.include_role": include | {"rolespec_validate": False},
         "when": [
             *_wanted(role),
-            f"{list(role.behind)} | intersect(gpu_plan.components) | length > 0",
+            f"{behind} | intersect(gpu_plan.components) | length > 0",
             "__gpu_state_held.held | default(false)",
         ],
         "tags": [role.name],

@@ -13,6 +13,7 @@ from typing import Any
 
 from provision.lock import Lock
 from provision.models import plain
+from provision.registry import LOCKED
 from provision.render.yaml_text import dump
 from provision.roles import ROLES
 
@@ -30,7 +31,7 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     }
     variables: dict[str, Any] = {}
     for role in ROLES:
-        if role.of_the_lock and role.name not in row:
+        if role.name in LOCKED and role.name not in row:
             continue
         variables |= role.variables(stack, row)
         packages = row.get(role.name, {}).get("packages")

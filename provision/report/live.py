@@ -20,6 +20,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from provision.registry import SHORT_TITLES
 from provision.report import cures
 
 # (mark, mark where the terminal knows ASCII alone, style); the marks differ for those who can't
@@ -29,16 +30,6 @@ MARKS = {
     "running": ("▶", ">", "bold cyan"),
     "done": ("✔", "+", "green"),
     "failed": ("✘", "x", "bold red"),
-}
-TITLES = {
-    "nvidia_driver": "driver",
-    "cuda": "CUDA",
-    "cudnn": "cuDNN",
-    "gpu_env": "env",
-    "nvidia_container_toolkit": "toolkit",
-    "tensorflow": "TF",
-    "gpu_workspace": "people",
-    "gpu_front_door": "door",
 }
 BAD = ("failed", "unreachable", "blocked")
 # Lines around the table: its head, the counts, the prompt.
@@ -95,7 +86,7 @@ class LiveView:
         self._started = clock()
         # The table is drawn by a thread of rich's own, a few times a second.
         self._lock = threading.Lock()
-        self._components: list[str] = list(TITLES)
+        self._components: list[str] = list(SHORT_TITLES)
         self._expected = 0
         self._interrupted = False
         self.hosts: dict[str, HostView] = {}
@@ -254,7 +245,7 @@ class LiveView:
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
         table.add_column("host", no_wrap=True)
         for component in shown:
-            table.add_column(TITLES.get(component, component), justify="center", no_wrap=True)
+            table.add_column(SHORT_TITLES.get(component, component), justify="center", no_wrap=True)
         table.add_column("now", no_wrap=True, overflow="ellipsis", ratio=1)
         for name, host in self._rows(max(3, self._console.height - MARGIN)):
             cells = [Text(name)]

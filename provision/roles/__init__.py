@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from provision.roles import (
-    cuda,
-    cudnn,
-    gpu_env,
-    gpu_front_door,
-    gpu_workspace,
-    nvidia_container_toolkit,
-    nvidia_driver,
-    site,
-    tensorflow,
-)
+import importlib
+
+from provision.registry import COMPONENTS
+from provision.roles import gpu_front_door, gpu_workspace, site
 from provision.roles.base import Option, Role
 
-ROLES: tuple[Role, ...] = (
-    nvidia_driver.ROLE,
-    cuda.ROLE,
-    cudnn.ROLE,
-    gpu_env.ROLE,
-    nvidia_container_toolkit.ROLE,
-    tensorflow.ROLE,
-    gpu_workspace.ROLE,
-    gpu_front_door.ROLE,
+# Each component's is in the module of its name.
+ROLES: tuple[Role, ...] = tuple(
+    importlib.import_module(f"provision.roles.{component.name}").ROLE for component in COMPONENTS
 )
 SITE = site.ROLE
 

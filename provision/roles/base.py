@@ -17,6 +17,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from provision.registry import TITLES
+
 Row = Mapping[str, Mapping[str, Any]]  # component -> its part of a stack in the lock
 
 
@@ -200,17 +202,17 @@ def _in_words(kind: str, elements: str) -> str:
 
 @dataclass(frozen=True)
 class Role:
-    """One component: its name is the Ansible role's, its options that role's public variables."""
+    """The generator's side of one component: its options are its Ansible role's variables."""
 
     name: str
-    title: str
     options_model: type[Options]
     variables: Callable[[str, Row], dict[str, Any]]
     """(stack id, row) -> the identity variables that a rendered stack file sets."""
-    behind: tuple[str, ...] = ()
-    """Roles that this one can begin behind (its tasks/begin.yml), the first of them first."""
-    of_the_lock: bool = True
-    """False where no lock has a part for it, and its variables are made of the other parts."""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it; the run itself is no component."""
+        return TITLES.get(self.name, "The run")
 
     @property
     def options(self) -> list[Option]:

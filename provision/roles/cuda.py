@@ -163,4 +163,4 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     return found
 
 
-ROLE = Role("cuda", "CUDA", CudaOptions, variables, behind=("nvidia_driver",))
+ROLE = Role("cuda", CudaOptions, variables)

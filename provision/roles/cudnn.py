@@ -90,4 +90,4 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     }
 
 
-ROLE = Role("cudnn", "cuDNN", CudnnOptions, variables, behind=("nvidia_driver", "cuda"))
+ROLE = Role("cudnn", CudnnOptions, variables)

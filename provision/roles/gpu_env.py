@@ -69,4 +69,4 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     }
 
 
-ROLE = Role("gpu_env", "Environment", GpuEnvOptions, variables)
+ROLE = Role("gpu_env", GpuEnvOptions, variables)

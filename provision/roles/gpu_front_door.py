@@ -259,4 +259,4 @@ def _no_files(said: Mapping[str, Any]) -> Fault | None:
     )
 
 
-ROLE = Role("gpu_front_door", "Front door", GpuFrontDoorOptions, variables)
+ROLE = Role("gpu_front_door", GpuFrontDoorOptions, variables)

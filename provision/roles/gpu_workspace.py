@@ -447,4 +447,4 @@ def _no_toolkit(found: list[dict[str, Any]], wish: Wish) -> Fault | None:
     )
 
 
-ROLE = Role("gpu_workspace", "Workspaces", GpuWorkspaceOptions, variables, of_the_lock=False)
+ROLE = Role("gpu_workspace", GpuWorkspaceOptions, variables)

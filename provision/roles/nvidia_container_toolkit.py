@@ -132,4 +132,4 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     }
 
 
-ROLE = Role("nvidia_container_toolkit", "Container toolkit", ContainerToolkitOptions, variables)
+ROLE = Role("nvidia_container_toolkit", ContainerToolkitOptions, variables)

@@ -199,4 +199,4 @@ def _url(part: Mapping[str, Any]) -> str | None:
     return repository["url"].rstrip("/") if repository else None
 
 
-ROLE = Role("nvidia_driver", "NVIDIA driver", NvidiaDriverOptions, variables)
+ROLE = Role("nvidia_driver", NvidiaDriverOptions, variables)

@@ -81,4 +81,4 @@ def variables(_stack: str, _row: Row) -> dict[str, Any]:
     return {}
 
 
-ROLE = Role("site", "The run", SiteOptions, variables)
+ROLE = Role("site", SiteOptions, variables)

@@ -98,5 +98,4 @@ def variables(stack: str, row: Row) -> dict[str, Any]:
     }
 
 
-# Not behind the driver: its venv needs packages, and apt is put in order there.
-ROLE = Role("tensorflow", "TensorFlow", TensorflowOptions, variables, behind=("cuda", "cudnn"))
+ROLE = Role("tensorflow", TensorflowOptions, variables)

@@ -21,6 +21,8 @@ ALLOWED: dict[str, set[str]] = {
     "yaml_c": set(),
     "inputs": {"errors", "yaml_c"},
     "lockshape": set(),
+    # Which components there are, as the collection says it.
+    "registry": {"collection"},
     "locales": {"errors"},
     "ending": {"errors"},
     "catalog": {"errors", "models", "yaml_c"},
@@ -31,13 +33,14 @@ ALLOWED: dict[str, set[str]] = {
         *("errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"),
     },
     # Some judge several words of an inventory together.
-    "roles": {"errors", "models", "catalog", "inventory", "lock", "collection"},
+    "roles": {"errors", "models", "catalog", "inventory", "lock", "collection", "registry"},
     "search": set(),
     "resolve": {"errors", "models", "catalog", "inventory", "search"},
     "matrix": {"models", "catalog", "resolve"},
     "lock": {
         *("errors", "models", "catalog", "inventory", "resolve"),
-        *("inputs", "lockshape", "yaml_c", "upstream.packages", "upstream.closure"),
+        *("inputs", "lockshape", "registry", "yaml_c"),
+        *("upstream.packages", "upstream.closure"),
     },
     # What a lock is made of, from the network or a mirror.
     "upstream": {
@@ -50,14 +53,14 @@ ALLOWED: dict[str, set[str]] = {
     # Pure but for the keys that it reads; what helps where the archive has moved on.
     "upstream.mirrors": {"errors", "catalog", "upstream"},
     "kept": {
-        *("errors", "models", "catalog", "inventory", "resolve", "lock"),
+        *("errors", "models", "catalog", "inventory", "registry", "resolve", "lock"),
         *("upstream.packages", "upstream.closure"),
     },
     # The index of wheels, asked of several stacks at once.
     "wheels": {"errors", "resolve", "lock", "kept", "upstream"},
     # What is told of a lock that was made.
     "advice": {"catalog", "inventory", "resolve", "lock"},
-    "lockdiff": {"models", "catalog", "inventory", "lock"},
+    "lockdiff": {"models", "catalog", "inventory", "lock", "registry"},
     # Asks hosts with the Ansible that `run` finds.
     "rollback": {"errors", "inputs", "lock", "run"},
     # Asks a host with the Ansible that `run` finds.
@@ -70,13 +73,13 @@ ALLOWED: dict[str, set[str]] = {
     },
     "render": {
         *("__init__", "errors", "models", "catalog", "inventory"),
-        *("resolve", "lock", "roles", "collection"),
+        *("resolve", "lock", "registry", "roles", "collection"),
     },
     "collection": {"errors"},
     # A log is judged by the rules that lie in the collection.
     "doctor": {"collection", "report"},
     "tree": {"errors", "inputs"},
-    "report": {"__init__", "errors", "inputs"},
+    "report": {"__init__", "errors", "inputs", "registry"},
     "run": {"errors", "locales", "report"},
     "verify": set(),
     "locallab": {"__init__", "errors"},

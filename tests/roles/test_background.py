@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from provision import roles as rendered
+from provision import registry
 
 ROLES = Path(__file__).parents[2] / "roles"
 SCRIPT = ROLES / "tensorflow" / "files" / "background.sh"
@@ -39,7 +39,7 @@ def job(tmp_path: Path) -> str:
 def test_all_roles_have_the_same() -> None:
     """A role works alone, so each has its own."""
     found = {one.parts[-3]: one.read_text("utf-8") for one in ROLES.glob("*/files/background.sh")}
-    assert found.keys() == {role.name for role in rendered.ROLES if role.behind}
+    assert found.keys() == set(registry.BEHIND)
     assert set(found.values()) == {SCRIPT.read_text("utf-8")}
 
 

@@ -13,15 +13,13 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
 from provision.catalog import CudaRow, DriverRow
+from provision.registry import LOCKED
 from tests.unit.generator import recorded
 
 REPOSITORY = Path(__file__).parents[2]
 ROLES = REPOSITORY / "roles"
 CATALOG = REPOSITORY / "provision" / "catalog"
-NAMES = (
-    *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
-    *("nvidia_container_toolkit", "tensorflow"),
-)
+NAMES = LOCKED
 RELEASES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
 UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
 # On Ubuntu too. CUDA's packages are NVIDIA's there, of which one file tells for all platforms.

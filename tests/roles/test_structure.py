@@ -10,17 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from provision.registry import COMPONENTS
+
 ROLES = Path(__file__).parents[2] / "roles"
 # gpu_state is no role to be used alone: it is one task around a module.
-NAMES = [
-    name
-    for name in (
-        *("nvidia_driver", "cuda", "cudnn", "gpu_env"),
-        *("nvidia_container_toolkit", "tensorflow", "gpu_workspace"),
-        "gpu_front_door",
-    )
-    if (ROLES / name).is_dir()
-]
+NAMES = [component.name for component in COMPONENTS]
 TASK_FILES = [path for name in NAMES for path in sorted((ROLES / name / "tasks").glob("*.yml"))]
 KEYWORDS = {
     *("name", "when", "register", "vars", "loop", "loop_control", "until", "retries", "delay"),

@@ -27,25 +27,9 @@ from . import (
     venv_use,
 )
 from .change import blocker, change
+from .components import NAMES, NEEDS, SPOKEN
 
-# Brought in this order, taken away in the opposite one.
 TOOLKIT = nvidia_container_toolkit.NAME
-ORDER = ("nvidia_driver", "cuda", "cudnn", "gpu_env", TOOLKIT, "tensorflow")
-# What a component does not work without, where the stack has it.
-NEEDS = {
-    "cuda": ("nvidia_driver",),
-    TOOLKIT: ("nvidia_driver",),
-    "tensorflow": ("nvidia_driver", "cuda", "cudnn"),
-}
-TITLES = {
-    "nvidia_driver": "the NVIDIA driver",
-    "cuda": "CUDA",
-    "cudnn": "cuDNN",
-    "gpu_env": "the environment",
-    TOOLKIT: "the container toolkit",
-    "tensorflow": "TensorFlow",
-}
-
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
 # repository; whoever is taken away last takes them along.
 SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
@@ -261,14 +245,14 @@ def differ(name, remains):
 def contradictions(row, options):
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
     found = []
-    gone = [name for name in ORDER if name in row and options.get(name + "_state") == "absent"]
-    for name in ORDER:
+    gone = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
+    for name in NAMES:
         if name in gone or name not in row:
             continue
         lacking = [one for one in NEEDS.get(name, ()) if one in gone]
         if lacking:
             message = "{0} is wished for, and does not work without {1}, wished away".format(
-                TITLES[name], " and ".join(TITLES[one] for one in lacking)
+                SPOKEN[name], " and ".join(SPOKEN[one] for one in lacking)
             )
             hint = "set {0}_state to absent as well, or {1} to present".format(
                 name, " and ".join(one + "_state" for one in lacking)
@@ -369,7 +353,7 @@ def blockers(found, changes, options, row, gone):
         reasons.append(blocker(rule, TOOLKIT, message, hint))
     for one in seen.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
-            one["pid"], one["user"], TITLES[one["component"]], one["command"]
+            one["pid"], one["user"], SPOKEN[one["component"]], one["command"]
         )
         hint = "run again when it has ended; none is ever ended for you"
         reasons.append(blocker("in-use", one["component"], message, hint))

@@ -6,28 +6,19 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from provision.registry import TITLES
 from provision.report.reading import clean
 
 # (key in `wanted` and `found`, what a person calls it). Others follow as they are named.
 COLUMNS = {
     "nvidia_driver": "Driver",
-    "cuda": "CUDA",
-    "cudnn": "cuDNN",
+    "cuda": TITLES["cuda"],
+    "cudnn": TITLES["cudnn"],
     "python": "Python",
-    "tensorflow": "TensorFlow",
-    "nvidia_container_toolkit": "Container toolkit",
+    "tensorflow": TITLES["tensorflow"],
+    "nvidia_container_toolkit": TITLES["nvidia_container_toolkit"],
 }
-COMPONENT_NAMES = {
-    "nvidia_driver": "NVIDIA driver",
-    "cuda": "CUDA",
-    "cudnn": "cuDNN",
-    "gpu_env": "Environment",
-    "nvidia_container_toolkit": "Container toolkit",
-    "tensorflow": "TensorFlow",
-    "gpu_workspace": "Workspaces",
-    "gpu_front_door": "Front door",
-    "receipt": "Receipt",
-}
+COMPONENT_NAMES = {**TITLES, "receipt": "Receipt"}
 MODES = {
     "run": ("run", "what differs from the lock is applied"),
     "check": ("plan", "nothing was changed"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from provision import collection
 from provision.inventory import Sources, Words, parse
-from provision.models import COMPONENTS
+from provision.registry import COMPONENTS
 from provision.render import ansible_cfg, doctor, example, render, site, spec, stacks
 from provision.render.yaml_text import dump
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
@@ -106,8 +106,7 @@ def test_the_components_come_in_their_order_each_with_its_tag() -> None:
     found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
     includes = [t for t in found if "tasks_from" not in t["ansible.builtin.include_role"]]
     assert [t["ansible.builtin.include_role"]["name"] for t in includes] == [
-        f"provision.gpu.{name}"
-        for name in (*COMPONENTS, "gpu_workspace", "gpu_front_door")  # the last two in no lock
+        f"provision.gpu.{component.name}" for component in COMPONENTS
     ]
     for task in includes:
         role = task["ansible.builtin.include_role"]

@@ -14,8 +14,6 @@ from converged_host import CUDART, CUDNN, VENV, Host
 from gpu_stack import gpu_env, receipt, removal
 from gpu_stack.context import Context, Result
 
-from provision import lock
-
 GONE = {f"{name}_state": "absent" for name in ("cuda", "cudnn", "gpu_env", "tensorflow")}
 NO_TENSORFLOW = {"tensorflow_state": "absent"}
 
@@ -207,10 +205,6 @@ def test_what_another_wish_needs_is_refused(host: Host) -> None:
     assert message == (
         "TensorFlow is wished for, and does not work without CUDA and cuDNN, wished away"
     )
-
-
-def test_the_inventory_is_refused_for_the_same_reasons() -> None:
-    assert lock.NEEDS == removal.NEEDS
 
 
 def test_tensorflow_with_cuda_of_wheels_needs_no_cuda(host: Host) -> None:

@@ -1,0 +1,42 @@
+"""The registry of components, as the collection has it for the hosts: order, titles, needs."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from provision import collection
+
+if TYPE_CHECKING:
+    from gpu_stack.components import Component
+
+
+def _read() -> ModuleType:
+    """The collection's own file, alone: its package would bring the whole look."""
+    path = collection.module_utils() / "gpu_stack" / "components" / "__init__.py"
+    spec = importlib.util.spec_from_file_location("provision_registry_of_components", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# In the order in which they are brought to their lock: each may need those before it.
+_REGISTRY = _read()
+COMPONENTS: tuple[Component, ...] = _REGISTRY.COMPONENTS
+TITLES = {component.name: component.title for component in COMPONENTS}
+SHORT_TITLES = {component.name: component.short for component in COMPONENTS}
+# {component: what it does not work without}
+NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
+# {component: those that its long work can be begun beside}
+BEHIND = {component.name: component.behind for component in COMPONENTS if component.behind}
+# Those that a lock has a part for.
+LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
+
+
+def run_steps() -> list[dict[str, Any]]:
+    """The steps of a run that bring a host to its lock, in order: component, role, tasks_from."""
+    steps: list[dict[str, Any]] = _REGISTRY.run_steps()
+    return steps
