@@ -61,7 +61,8 @@ sources = json.loads(zlib.decompress(binascii.a2b_base64({packed!r})).decode("ut
 class Sources:
     def find_spec(self, name, path=None, target=None):
         if name in sources:
-            return type(sys.__spec__)(name, self, is_package=name == "gpu_stack")
+            package = any(other.startswith(name + ".") for other in sources)
+            return type(sys.__spec__)(name, self, is_package=package)
     def create_module(self, spec):
         return None
     def exec_module(self, module):
@@ -82,12 +83,16 @@ print({mark!r} + json.dumps(answer))
 def sources(doctor: bool = False) -> dict[str, str]:
     """{module name: source text} of the package; the doctor's part only where it is asked."""
     return {
-        "gpu_stack" if path.stem == "__init__" else f"gpu_stack.{path.stem}": path.read_text(
-            encoding="utf-8"
-        )
-        for path in sorted(SOURCES.glob("*.py"))
-        if doctor or not path.stem.startswith("doctor")
+        _module(path): path.read_text(encoding="utf-8")
+        for path in sorted(SOURCES.rglob("*.py"))
+        if doctor or not any(part.startswith("doctor") for part in _module(path).split("."))
     }
+
+
+def _module(path: Path) -> str:
+    """The dotted name of a module; a package's is its folder's."""
+    parts = path.relative_to(SOURCES.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def _packed(doctor: bool = False) -> str:

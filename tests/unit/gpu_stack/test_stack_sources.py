@@ -29,7 +29,9 @@ def test_a_host_of_python_3_7_can_read_it(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 7))
 
 
-@pytest.mark.parametrize("path", sorted(GPU_STACK.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(GPU_STACK.rglob("*.py")), ids=lambda path: str(path.relative_to(GPU_STACK))
+)
 def test_the_package_imports_only_the_standard_library_and_itself(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
