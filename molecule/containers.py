@@ -99,7 +99,7 @@ def write(project: Path, lab: locallab.Lab, more: Path, *, people: bool) -> None
 def provision(*arguments: str, trusted: Path) -> None:
     """Run the command line as a person would."""
     environment = {**os.environ, "SSL_CERT_FILE": str(trusted)}
-    command = [sys.executable, "-m", "provision.cli", *arguments]
+    command = [sys.executable, "-m", "provision", *arguments]
     code = subprocess.run(command, check=False, env=environment).returncode
     if code:
         raise SystemExit(code)

@@ -72,7 +72,7 @@ def test_its_version_is_provisions() -> None:
 
 
 def test_its_playbooks_are_in_sync() -> None:
-    """`python -m provision.cli roles sync` writes them; edit provision/render/ instead of them."""
+    """`python -m provision roles sync` writes them; edit provision/render/ instead of them."""
     for path, data in rendered.playbooks().items():
         assert (ROOT / path).read_bytes() == data, path
 

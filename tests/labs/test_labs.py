@@ -269,7 +269,9 @@ def test_exit_codes_of_usage(arguments: list[str], code: int, words: str) -> Non
 
 
 def test_a_fault_of_ours_is_one_line_and_a_file(tmp_path: Path) -> None:
-    program = PROGRAM.replace("cli.main()", "cli._read_fleet = lambda *a, **k: 1 / 0\ncli.main()")
+    program = PROGRAM.replace(
+        "cli.main()", "cli.projects.read_fleet = lambda *a, **k: 1 / 0\ncli.main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program, "lock", "--project", str(tmp_path)],
         capture_output=True,

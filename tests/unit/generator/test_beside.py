@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from provision import cli, collection
+from provision import collection
 from provision import lock as locks
 from provision.catalog import load
+from provision.cli.commands.explain import _explain_host
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
 from provision.models import HostFacts, Wish
@@ -181,9 +182,9 @@ def test_a_host_is_explained_with_those_beside(
 ) -> None:
     """`provision explain HOST` told the first TensorFlow only."""
     fleet = Fleet({"gpu01": parse_wish(WISH, where="x")}, facts={"gpu01": HostFacts("debian11")})
-    cli._explain_host("gpu01", tmp_path, fleet, as_json=True)
+    _explain_host("gpu01", tmp_path, fleet, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)["stacks"]
     assert [one["stack"] for one in told["beside"]] == [WHEELS, SHARED]
     assert told["beside"][0]["reasons"]["tensorflow"]
-    cli._explain_host("gpu01", tmp_path, fleet, as_json=False)
+    _explain_host("gpu01", tmp_path, fleet, as_json=False)
     assert f"beside it: {WHEELS}" in capsys.readouterr().out.replace("\n", " ")

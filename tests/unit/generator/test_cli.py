@@ -12,6 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from provision import cli
+from provision.cli import console, running
+from provision.cli.commands.render import _sources_from
 from provision.errors import InputError
 from provision.render import example
 
@@ -21,38 +23,38 @@ ROOT = Path(__file__).parents[3]
 def test_json_is_the_data_whatever_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     """Rich would have made a picture of ":warning:" and colours of "[red]"."""
     data = {"message": ":warning: [red] " + "long " * 40}
-    cli._print_json(data)
+    console.print_json(data)
     assert json.loads(capsys.readouterr().out) == data
 
 
 def test_long_lines_break_between_words_on_a_terminal() -> None:
-    pieces = cli._broken("    cuda: " + "word " * 20, 40)
+    pieces = console._broken("    cuda: " + "word " * 20, 40)
     assert max(map(len, pieces)) <= 40
     assert pieces[1].startswith("      word")
 
 
 def test_what_is_piped_is_never_broken(capsys: pytest.CaptureFixture[str]) -> None:
     line = "word " * 60
-    cli._say(line, Console(soft_wrap=True, width=40, force_terminal=False))
+    console.say(line, Console(soft_wrap=True, width=40, force_terminal=False))
     assert capsys.readouterr().out.rstrip("\n") == line
 
 
 def test_a_hosts_answer_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """A host may call its system "\\x1b]0;..."; `provision discover` printed it raw."""
-    cli._say("gpu01: \x1b]0;title\x07 \x1b[2Jdebian\u202e", Console(width=200))
+    console.say("gpu01: \x1b]0;title\x07 \x1b[2Jdebian\u202e", Console(width=200))
     assert capsys.readouterr().out == "gpu01: \\u001b]0;title\\u0007 debian\\u202e\n"
 
 
 def test_a_misspelt_component_is_refused_with_the_nearest() -> None:
     """Ansible runs nothing for a tag that nothing carries, and calls that success."""
     with pytest.raises(InputError) as caught:
-        cli._check_tags(["cuda", "cudn"])
+        running.check_tags(["cuda", "cudn"])
     assert "no component 'cudn'" in str(caught.value)
     assert "did you mean cudnn?" in str(caught.value)
 
 
 def test_ansibles_own_tags_pass() -> None:
-    cli._check_tags(["all", "always", "verify", "nvidia_driver", "untagged"])
+    running.check_tags(["all", "always", "verify", "nvidia_driver", "untagged"])
 
 
 def write_digests(project: Path, of_lock: str, of_tree: str) -> None:
@@ -64,23 +66,21 @@ def write_digests(project: Path, of_lock: str, of_tree: str) -> None:
 def test_a_tree_of_another_lock_is_refused(tmp_path: Path) -> None:
     write_digests(tmp_path, "sha256:new", "sha256:old")
     with pytest.raises(InputError, match="rendered from another lock") as caught:
-        cli._check_fresh(tmp_path)
+        running.check_fresh(tmp_path)
     assert f"provision render {tmp_path}" in str(caught.value)
 
 
 def test_a_tree_of_this_lock_passes(tmp_path: Path) -> None:
     write_digests(tmp_path, "sha256:new", "sha256:new")
-    cli._check_fresh(tmp_path)
+    running.check_fresh(tmp_path)
 
 
 def test_the_next_command_names_the_users_own_inventory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli._sources_from(Path("mylab"), None) == "-i lab"
-    assert (
-        cli._sources_from(Path("mylab"), ["my hosts.ini", "a,b"]) == "-i '../my hosts.ini' -i a,b"
-    )
+    assert _sources_from(Path("mylab"), None) == "-i lab"
+    assert _sources_from(Path("mylab"), ["my hosts.ini", "a,b"]) == "-i '../my hosts.ini' -i a,b"
 
 
 def test_init_says_each_next_step_and_keeps_reports_out_of_git(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def commands() -> list[str]:
 
 
 def test_the_example_inventory_is_what_init_writes() -> None:
-    """inventories/lab is copied by people; `python -m provision.cli roles sync` writes it."""
+    """inventories/lab is copied by people; `python -m provision roles sync` writes it."""
     files = example.render("lab")
     wanted = {path: data for path, data in files.items() if path.startswith("lab/")}
     folder = ROOT / "inventories"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from provision import cli, run
+from provision import run
+from provision.cli.projects import read_fleet
 from provision.errors import InputError
 from provision.inventory import Fleet
 from provision.inventory.sources import Sources
@@ -24,7 +25,7 @@ def project(folder: Path, files: dict[str, str]) -> Path:
 
 
 def fleet(folder: Path, *sources: str) -> Fleet:
-    return cli._read_fleet(folder, list(sources) or None, quiet=True)
+    return read_fleet(folder, list(sources) or None, quiet=True)
 
 
 def test_group_vars_beside_the_playbook_count_as_in_a_run(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from provision import cli, twin
 from provision import lock as locks
+from provision.cli import projects
 from provision.errors import InputError, ProvisionError
 from provision.inventory import Fleet
 from tests.unit.generator import test_kept, test_twin
@@ -34,7 +35,7 @@ def lock(
     def read(*_a: Any, **_k: Any) -> Fleet:
         return test_kept.fleet(**fleet)
 
-    monkeypatch.setattr(cli, "_read_fleet", read)
+    monkeypatch.setattr(projects, "read_fleet", read)
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(cli.app, ["lock", "--project", str(tmp_path), *arguments])

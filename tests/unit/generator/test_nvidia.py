@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from provision import cli, locking
 from provision import lock as locks
 from provision.catalog import Catalog, keys, load
+from provision.cli import projects
+from provision.cli.commands import lock as lock_command
 from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
 from provision.kept import Upgrade
@@ -759,8 +761,8 @@ def test_the_command_has_them(tmp_path: Path, key: Key, monkeypatch: pytest.Monk
         raise InputError("enough")
 
     fleet = Fleet({"gpu01": parse_wish({"tensorflow": "2.9"}, where="x")})
-    monkeypatch.setattr(cli, "_read_fleet", lambda *_a, **_k: fleet)
-    monkeypatch.setattr(cli, "_make_lock", stop)
+    monkeypatch.setattr(projects, "read_fleet", lambda *_a, **_k: fleet)
+    monkeypatch.setattr(lock_command, "_make_lock", stop)
     (tmp_path / "key.asc").write_bytes(key.armored)
     options = ["--nvidia-mirror", "https://m.test", "--nvidia-key", str(tmp_path / "key.asc")]
     runner = CliRunner()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stub_tree import Tree, change, plan
 
-from provision.cli import _no_report
+from provision.cli.running import no_report
 from provision.run import Options, find_program, run_playbook
 
 
@@ -43,7 +43,7 @@ def test_a_limit_of_which_a_part_matches_nothing_is_refused(tree: Tree, limit: s
     before = (tree.path / "report" / "report.json").read_bytes()
     outcome = run_playbook(tree.path, Options(limit=limit))
     assert (outcome.ansible_exit, outcome.exit_code, outcome.report) == (5, 2, None)
-    error = _no_report(outcome, outcome.log.read_text(encoding="utf-8"))
+    error = no_report(outcome, outcome.log.read_text(encoding="utf-8"))
     assert error.exit_code == 2
     assert error.got == limit.replace(":", ",").split(",")[1]
     assert (tree.path / "report" / "report.json").read_bytes() == before

@@ -9,11 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner, Result
 
 from provision import cli, rollback
 from provision import lock as locks
+from provision.cli import projects, running
 from provision.errors import HostError, InputError, ProvisionError
 from provision.run import Options
 from tests.unit.generator import recorded, test_kept
@@ -130,23 +132,23 @@ def answers() -> dict[str, str]:
 def back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, str]) -> Any:
     """The command on a project whose hosts answer; what it would run is kept in `back.ran`."""
     monkeypatch.setattr(
-        cli, "_read_fleet",
+        projects, "read_fleet",
         lambda *_a, **_k: test_kept.fleet(gpu01={"tensorflow": "2.9"}, gpu02={"tensorflow": "2.9"}),
     )  # fmt: skip
-    monkeypatch.setattr(cli.run, "inventory_sources", lambda *_a: ["lab"])
+    monkeypatch.setattr("provision.run.inventory_sources", lambda *_a: ["lab"])
 
     def ask(_project: Path, _sources: Any, hosts: Any, **_k: Any) -> Any:
         found = {host: rollback.parse(answers[host]) for host in hosts if host in answers}
         return found, {host: "no route" for host in hosts if host not in answers}
 
-    monkeypatch.setattr(cli.rollback, "ask", ask)
+    monkeypatch.setattr(rollback, "ask", ask)
     ran: list[tuple[Options, dict[str, Any]]] = []
 
     def run(_mode: str, _project: Path, options: Options, **arguments: Any) -> None:
         ran.append((options, arguments))
-        raise cli.typer.Exit(0)
+        raise typer.Exit(0)
 
-    monkeypatch.setattr(cli, "_run", run)
+    monkeypatch.setattr(running, "run_and_show", run)
 
     def invoke(*arguments: str) -> Result:
         return CliRunner().invoke(cli.app, ["rollback", "-p", str(tmp_path), *arguments])
@@ -156,7 +158,7 @@ def back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, 
 
 
 def keep(project: Path) -> Path:
-    return cli._keep_lock(project, FORMER)
+    return projects.keep_lock(project, FORMER)
 
 
 def refused(result: Result) -> ProvisionError:
@@ -198,7 +200,7 @@ def test_a_wish_that_is_another_since_then_is_told(
     keep(tmp_path)
     (tmp_path / "lock.yml").touch()
     present = SimpleNamespace(digest=NOW, slim={"rows": [{"wish": wish}]})
-    monkeypatch.setattr(cli, "_read_lock", lambda _project: present)
+    monkeypatch.setattr(projects, "read_lock", lambda _project: present)
     said = back("gpu01").output
     then = f"as it was then: gpu_stack: {json.dumps(ROW['wish'])}"
     assert (then in " ".join(said.split())) is told, said

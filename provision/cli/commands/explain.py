@@ -1,0 +1,257 @@
+"""`provision explain`: what a word means, and why a host gets what it gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from provision import catalog, inventory, resolve
+from provision.cli import projects
+from provision.cli.console import print_json, say
+from provision.cli.options import InventoryOption, JsonOption, ProjectOption, VaultOption
+from provision.errors import InputError, UnsatisfiableError
+from provision.inventory import discover
+from provision.models import HostFacts, Reason, plain
+from provision.roles import ROLES, all_options
+from provision.roles.base import Option
+
+
+def explain(
+    word: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A variable, gpu_stack, component, host; none: all."),
+    ] = "",
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    vault_password_file: VaultOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a word means, or why a host gets what it gets.
+
+    A word is a variable, a component, gpu_stack or one of its words.
+    Exit code 3 where a host can't have its wish.
+    """
+    options = all_options()
+    components = {role.name for role in ROLES}
+    if word == inventory.WISH or word in inventory.WISH_WORDS.keys() - components:
+        _explain_wish(word, as_json=as_json)
+        return
+    if word in options:
+        chosen = {word: options[word]}
+    else:
+        chosen = {n: o for n, o in options.items() if not word or o.role == word}
+    if not chosen:
+        _explain_host(
+            word,
+            project,
+            _fleet_if_any(project, inventories, vault_password_file),
+            as_json=as_json,
+        )
+        return
+    reasons: dict[str, dict[str, str]] = {}
+    if (project / "lock.yml").exists():
+        details = projects.read_lock(project).details["reasons"]
+        roles = {option.role for option in chosen.values()}
+        reasons = {
+            stack: {c: why for c, why in parts.items() if c in roles}
+            for stack, parts in details.items()
+        }
+    if as_json:
+        print_json({"options": [_described(o) for o in chosen.values()], "reasons": reasons})
+        return
+    if word in inventory.WISH_WORDS:
+        _explain_wish(word, as_json=False)
+    for option in chosen.values():
+        told = _described(option)
+        say(f"{option.name} ({told['type']}, {told['set_by']})")
+        say(f"  {option.description}")
+        if option.choices:
+            say(f"  one of: {', '.join(option.choices)}")
+        if option.public:
+            say(f"  default: {json.dumps(option.default)}")
+        if option.wish:
+            say(f"  to change it: {option.wish}")
+    for stack, parts in reasons.items():
+        if parts:
+            say(f"in lock.yml, for {stack}:")
+        for component, why in parts.items():
+            say(f"  {component}: {why}")
+
+
+def _described(option: Option) -> dict[str, Any]:
+    kind, elements = option.spec_type()
+    if option.public:
+        set_by = "inventory"
+    elif option.run_only:
+        set_by = "-e of a run"
+    else:
+        set_by = "lock" if option.identity else "plan"
+    return {
+        "name": option.name,
+        "component": option.role,
+        "type": f"{kind} of {elements}" if elements else kind,
+        "default": option.default,
+        "choices": option.choices,
+        "set_by": set_by,
+        "description": option.description,
+        "wish": option.wish,
+    }
+
+
+def _explain_wish(word: str, *, as_json: bool) -> None:
+    """What `gpu_stack` is made of, or one of its words."""
+    words = inventory.WISH_WORDS
+    chosen = words if word == inventory.WISH else {word: words[word]}
+    if as_json:
+        told = {n: {"example": one, "description": text} for n, (one, text) in chosen.items()}
+        print_json({"wish": told})
+        return
+    if word == inventory.WISH:
+        say(f"{word}: what the hosts of a group shall become; `provision lock` makes it exact")
+    for name, (value, text) in chosen.items():
+        say(f"{inventory.WISH}: {{{name}: {value}}}")
+        say(f"  {text}")
+
+
+def _fleet_if_any(
+    project: Path, inventories: list[str] | None, vault_password_file: Path | None
+) -> inventory.Fleet | None:
+    """The project's fleet; None where there is no inventory and none was asked for."""
+    if not inventories and not (project / "lab").exists():
+        return None
+    return projects.read_fleet(
+        project, inventories, vault_password_file=vault_password_file, quiet=True
+    )
+
+
+def _explain_host(
+    name: str, project: Path, fleet: inventory.Fleet | None, *, as_json: bool
+) -> None:
+    """What a host is, what it shall become and why. InputError for no host of ours."""
+    hosts = list(fleet.hosts) if fleet else []
+    if fleet is None or name not in hosts:
+        if fleet is not None and name in fleet.other_hosts:
+            raise InputError(
+                f"{name} has no gpu_stack, and is left alone",
+                expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
+            )
+        words = [inventory.WISH, *inventory.WISH_WORDS]
+        known = [*words, *all_options(), *(role.name for role in ROLES), *hosts]
+        near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
+        what = "variable, component or host" if fleet else "variable or component"
+        raise InputError(f"no {what} {name!r}", hint=near)
+    facts = fleet.facts.get(name, HostFacts())
+    told = _told_facts(name, facts, fleet)
+    try:
+        found = resolve.explain(catalog.load(), fleet, name)
+    except UnsatisfiableError as error:
+        if as_json:
+            print_json({**told, "stacks": [], "refusal": str(error)})
+            raise typer.Exit(error.exit_code) from None
+        _tell_host(told)
+        raise
+    if as_json:
+        stacks = [
+            {
+                "platform": one.choice.platform.id,
+                "stack": one.choice.stack.id,
+                "generations": list(one.choice.generations),
+                "reasons": {reason.component: reason.text for reason in one.reasons},
+                "warnings": list(one.warnings),
+                "beside": [
+                    {
+                        "stack": other.id,
+                        "reasons": {reason.component: reason.text for reason in other.reasons},
+                        "warnings": list(other.warnings),
+                    }
+                    for other in one.choice.beside
+                ],
+                "locked": _is_locked(project, one.choice),
+            }
+            for one in found
+        ]
+        print_json({**told, "stacks": stacks, "refusal": None})
+        return
+    _tell_host(told)
+    if facts.platform is None and len(found) > 1:
+        say("  what it gets depends on its platform:")
+    for one in found:
+        say(f"  {one.choice.stack.id}")
+        if one.choice.generations:
+            gpus = " and ".join(one.choice.generations)
+            say(f"    for GPUs of {gpus} only: others with this wish get another stack")
+        _tell_reasons(one.reasons, one.warnings)
+        for other in one.choice.beside:
+            say(f"  beside it: {other.id}")
+            _tell_reasons(other.reasons, other.warnings)
+        locked = _is_locked(project, one.choice)
+        if locked is False:
+            say("    lock.yml has another for it: `provision lock`")
+
+
+def _tell_reasons(reasons: Sequence[Reason], warnings: Sequence[str]) -> None:
+    for reason in reasons:
+        say(f"    {reason.component}: {reason.text}")
+    for warning in warnings:
+        say(f"    warning: {warning}")
+
+
+def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
+    """Does lock.yml give it this stack? None without a lock."""
+    if not (project / "lock.yml").exists():
+        return None
+    platform = choice.platform.platform.as_data()
+    wish = plain(choice.wish.literal)
+    return any(
+        row["platform"] == platform
+        and row["wish"] == wish
+        and row.get("generations", []) == list(choice.generations)
+        and row["stack"].startswith(choice.stack.begins)
+        for row in projects.read_lock(project).slim["rows"]
+    )
+
+
+def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str, Any]:
+    """What is known of a host, and from where."""
+
+    def place(word: str, owner: str) -> str:
+        return (fleet.sources.where(word, near=owner) or owner) if owner != discover.FILE else owner
+
+    facts_of = catalog.load()
+    return {
+        "host": name,
+        "platform": facts.platform,
+        "system": facts.system,
+        "platform_from": place(inventory.PLATFORM, facts.platform_from),
+        "gpus": [
+            {"name": gpu.name, "generation": gpu.generation, "capability": gpu.capability}
+            for gpu in resolve.gpus_of(facts, facts_of)
+        ],
+        "unknown_gpus": list(facts.unknown),
+        "gpus_from": place(inventory.MODELS, facts.gpus_from),
+        "wish": plain(fleet.hosts[name].literal),
+        "wish_from": place(inventory.WISH, fleet.owners.get(name, "")),
+    }
+
+
+def _tell_host(told: Mapping[str, Any]) -> None:
+    say(told["host"])
+    titles = {row.id: row.title for row in catalog.load().platforms}
+    not_said = "not known; `provision discover` asks it, or write "
+    platform = titles.get(told["platform"]) or told["system"]
+    say(f"  platform: {platform}, from {told['platform_from']}" if platform
+         else f"  platform: {not_said}gpu_platform")  # fmt: skip
+    gpus = [f"{gpu['name']} ({gpu['generation']}, compute capability {gpu['capability']})"
+            for gpu in told["gpus"]]  # fmt: skip
+    gpus += [f"{one} (not in the catalog)" for one in told["unknown_gpus"]]
+    if gpus:
+        say(f"  GPUs: {', '.join(gpus)}, from {told['gpus_from']}")
+    else:
+        none = f"none, from {told['platform_from']}"
+        seen = told["platform_from"] == discover.FILE
+        say(f"  GPUs: {none if seen else not_said + 'gpu_models'}")
+    say(f"  gpu_stack: {json.dumps(told['wish'])}, from {told['wish_from']}")

@@ -1,0 +1,37 @@
+"""`provision init`: starts a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import tree
+from provision.cli.console import say, shell_word
+from provision.errors import InputError, MachineError
+from provision.render import example
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
+) -> None:
+    """Start a project: an inventory with everything explained."""
+    lab = directory / "lab"
+    if lab.exists() or (directory / "README.md").exists():
+        raise InputError(
+            "there is a project already; its lab/ is yours and is not written again",
+            where=str(directory),
+            hint="choose another directory",
+        )
+    try:
+        for path, data in example.render(directory.resolve().name).items():
+            tree.write_file(directory / path, data)
+    except OSError as error:
+        raise MachineError(
+            "the project cannot be written", where=str(directory), got=str(error)
+        ) from None
+    say(f"{directory}/lab/hosts.yml: write your hosts there, then")
+    say(f"  provision discover --project {shell_word(directory)}")
+    say(f"  provision lock --project {shell_word(directory)}")
+    say(f"  provision render {shell_word(directory)}")

@@ -1,0 +1,115 @@
+"""`provision lab`: hosts in containers on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import locallab, tree
+from provision.cli.console import err, print_json, say
+from provision.cli.options import JsonOption
+from provision.render import example, yaml_text
+
+lab_app = typer.Typer(
+    help="Hosts in containers on this machine, to try things on.",
+    no_args_is_help=True,
+)
+LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
+
+
+def _labs_directory() -> Path:
+    """`$XDG_STATE_HOME/provision/labs`: keys and known hosts of running labs."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (
+        (Path(base) if base.startswith("/") else Path.home() / ".local" / "state")
+        / "provision"
+        / "labs"
+    )
+
+
+@lab_app.command("up")
+def lab_up(
+    name: LabName = "lab",
+    hosts: Annotated[int, typer.Option("--hosts", metavar="N", help="How many.", min=1)] = 2,
+    gpus: Annotated[
+        int, typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0)
+    ] = 2,
+    gpu_name: Annotated[
+        str, typer.Option("--gpu-name", metavar="NAME", help="Their model.")
+    ] = "Tesla T4",
+    gpu_memory: Annotated[
+        int | None,
+        typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
+    ] = None,
+    driver_version: Annotated[
+        str | None,
+        typer.Option(
+            "--driver-version",
+            metavar="VERSION",
+            help="What the simulated driver says; by default the platform's.",
+        ),
+    ] = None,
+    platform: Annotated[
+        str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
+    ] = "debian11",
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Hosts without any GPU.")] = False,
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="The inventory's group.")
+    ] = example.GROUP,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the inventory there."),
+    ] = None,
+) -> None:
+    """Start a lab and print its inventory."""
+    lab = locallab.up(
+        name,
+        state_dir=_labs_directory() / name,
+        count=hosts,
+        gpus=gpus,
+        gpu_name=gpu_name,
+        gpu_memory_mib=gpu_memory,
+        driver_version=driver_version,
+        platform=platform,
+        with_gpu=not no_gpu,
+        keep=True,
+        progress=lambda text: err.print(text, markup=False),
+    )
+    data = yaml_text.dump(lab.inventory(group))
+    if output is None:
+        sys.stdout.write(data.decode())
+    else:
+        tree.write_file(output, data)
+        err.print(f"{output}: written", markup=False)
+
+
+@lab_app.command("down")
+def lab_down(name: LabName = "lab") -> None:
+    """Remove a lab."""
+    if locallab.down(name, progress=lambda text: err.print(text, markup=False)):
+        say(f"the lab {name} is gone")
+    else:
+        say(f"there is no lab {name}")
+
+
+@lab_app.command("status")
+def lab_status(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One lab; by default all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which labs are up."""
+    found = locallab.status(name)
+    if as_json:
+        print_json([{"name": lab.name, "run": lab.run, "hosts": lab.hosts} for lab in found])
+        return
+    for lab in found:
+        for host, address in lab.hosts.items():
+            say(f"{lab.name}  {host}  {address or 'not running'}")
+    if not found:
+        say(f"there is no lab {name}" if name else "no lab is up")

@@ -1,0 +1,246 @@
+"""`provision lock`: resolves the wishes and pins everything in lock.yml."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import catalog, inputs, inventory, kept, lockdiff, locking, tree, twin
+from provision import lock as locks
+from provision.cli import projects
+from provision.cli.console import err, print_json, say, shell_word
+from provision.cli.options import (
+    InventoryOption,
+    JsonOption,
+    NoPrefixWarnings,
+    ProjectOption,
+    VaultOption,
+)
+from provision.errors import InputError, MachineError
+from provision.upstream import mirrors
+
+
+def lock(
+    names: Annotated[
+        list[str] | None,
+        # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
+        typer.Argument(metavar="NAME", hidden=True),
+    ] = None,
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--upgrade",
+            help="Move to what upstream has now: all, or only the components, packages and "
+            "wheels that are named behind it.",
+        ),
+    ] = False,
+    from_host: Annotated[
+        str | None,
+        typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing; exit 5 if it would change."),
+    ] = False,
+    nvidia_mirror: Annotated[
+        str,
+        typer.Option(
+            "--nvidia-mirror",
+            metavar="URL",
+            envvar="PROVISION_NVIDIA_MIRROR",
+            show_envvar=True,
+            help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
+            "nvidia.github.io, with their paths; the lock has hosts install from it.",
+        ),
+    ] = "",
+    nvidia_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--nvidia-key",
+            metavar="FILE",
+            envvar="PROVISION_NVIDIA_KEY",
+            dir_okay=False,
+            help="The public key of a mirror that signs NVIDIA's repositories anew.",
+        ),
+    ] = None,
+    archive_mirror: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--archive-mirror",
+            metavar="PLATFORM=URL[,SUITE...]",
+            envvar="PROVISION_ARCHIVE_MIRROR",
+            help="A mirror of a platform's own archive, with these of its suites (all).",
+        ),
+    ] = None,
+    archive_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive-key",
+            metavar="FILE",
+            envvar="PROVISION_ARCHIVE_KEY",
+            dir_okay=False,
+            help="The public key of an archive mirror that signs anew.",
+        ),
+    ] = None,
+    vault_password_file: VaultOption = None,
+    no_prefix_warnings: NoPrefixWarnings = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Resolve the wishes and pin everything: lock.yml.
+
+    What is locked stays while its wish stays and upstream has it.
+    """
+    if names and not upgrade and Path(names[0]).is_dir():
+        raise InputError(
+            "a directory is named with --project",
+            where=names[0],
+            hint=f"`provision lock --project {shlex.quote(names[0])}`",
+        )
+    if from_host is not None and upgrade:
+        raise InputError(
+            "--from-host and --upgrade contradict each other",
+            expected="one of them",
+            hint="--from-host locks what a host has, --upgrade what upstream has",
+        )
+    places = mirrors.parse(
+        catalog.load(),
+        nvidia=nvidia_mirror,
+        nvidia_key=nvidia_key,
+        archives=archive_mirror or (),
+        archive_key=archive_key,
+    )
+    fleet = projects.read_fleet(
+        project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
+    )
+    before = _lock_before(project, anew=upgrade and not names)
+    may = kept.upgrade_of(names or (), upgrade, before)
+    host = None
+    if from_host is not None:
+        host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
+    result = _make_lock(fleet, before, may, host=host, check=check, places=places)
+    path = project / "lock.yml"
+    told = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
+    for word, lines in () if as_json else told.items():
+        for line in lines:
+            say(f"{word}: {line}", err)
+    made = result.lock
+    if made is None:
+        if as_json:
+            print_json({"changed": True, "gone": list(result.gone)})
+        if result.problem is not None:
+            say(f"error: {result.problem}", err)
+        raise typer.Exit(5)
+    data = locks.dump(made)
+    changed = data != (inputs.read(path) if path.exists() else b"")
+    if changed and not check:
+        try:
+            if before is not None and before.digest != made.digest:
+                projects.keep_lock(project, before)
+            tree.write_file(path, data)
+        except OSError as error:
+            raise MachineError(
+                "the lock cannot be written", where=str(path), got=str(error)
+            ) from None
+    changes = lockdiff.difference(before, made, fleet) if before is not None else []
+    if as_json:
+        print_json(
+            {
+                "changed": changed,
+                "digest": made.digest,
+                "stacks": list(made.stacks),
+                "changes": [dataclasses.asdict(change) for change in changes],
+                "gone": list(result.gone),
+                "notes": list(result.notes),
+                "warnings": list(result.warnings),
+            }
+        )
+    else:
+        word = "would change" if check and changed else "written" if changed else "unchanged"
+        say(f"{path}: {word}")
+        for line in lockdiff.told(changes):
+            say(f"  {line}")
+        if changed and before is not None and not changes:
+            say("  only its reasons or its layout")
+        for stack, reasons in made.details["reasons"].items():
+            if before is not None and stack in before.stacks:
+                continue
+            say(f"  {stack}")
+            for component, reason in reasons.items():
+                say(f"    {component}: {reason}")
+        if changed and not check:
+            say(f"  provision render {shell_word(project)}")
+    if check and (changed or result.gone):
+        raise typer.Exit(5)
+
+
+def _lock_before(project: Path, *, anew: bool) -> locks.Lock | None:
+    """The lock that is there; one that makes no sense is nothing to keep, if all may move."""
+    path = project / "lock.yml"
+    try:
+        data = inputs.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return locks.parse(data, where=str(path))
+    except InputError as error:
+        if not anew:
+            raise
+        say(f"warning: {error.where}: {error.message}; nothing of it is kept", err)
+        return None
+
+
+def _read_twin(
+    host: str,
+    fleet: inventory.Fleet,
+    project: Path,
+    sources: list[str] | None,
+    vault_password_file: Path | None,
+) -> twin.Twin:
+    """What the host has; it must be one with a wish."""
+    if host not in fleet.hosts:
+        known = [*fleet.hosts, *fleet.other_hosts]
+        raise InputError(
+            "it has no gpu_stack" if host in known else "no such host in the inventory",
+            where=f"--from-host {host}",
+            expected=", ".join(list(fleet.hosts)[:3]),
+            hint=inventory.did_you_mean(host, list(fleet.hosts)),
+        )
+    where = [projects.located(source) for source in sources or [str(project / "lab")]]
+    extra = (
+        ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
+    )
+    with err.status(host):
+        return twin.read(host, where, cwd=project, extra=extra)
+
+
+def _make_lock(
+    fleet: inventory.Fleet,
+    before: locks.Lock | None,
+    upgrade: kept.Upgrade,
+    *,
+    host: twin.Twin | None,
+    check: bool,
+    places: mirrors.Mirrors,
+) -> locking.Made:
+    with err.status("") as status:
+
+        def progress(text: str) -> None:
+            status.update(text)
+
+        return locking.make(
+            catalog.load(),
+            catalog.keys(),
+            fleet,
+            before,
+            upgrade,
+            twin=host,
+            check=check,
+            mirrors=places,
+            progress=progress,
+        )

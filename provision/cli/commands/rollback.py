@@ -1,0 +1,218 @@
+"""`provision rollback`: brings hosts back to a former lock."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from provision import inventory, rollback, run
+from provision import lock as locks
+from provision.cli import projects, running
+from provision.cli.console import err, print_json, say, shell_word
+from provision.cli.options import (
+    AskOption,
+    ExtraVarsOption,
+    ForksOption,
+    InventoryOption,
+    JsonOption,
+    ProjectOption,
+    SkipTagsOption,
+    TagsOption,
+    VaultOption,
+    VerboseOption,
+    split,
+)
+from provision.errors import HostError, InputError, MachineError
+from provision.models import plain
+
+
+def go_back(
+    hosts: Annotated[
+        list[str] | None,
+        # Hidden for the same reason as lock's NAME.
+        typer.Argument(metavar="HOST", hidden=True),
+    ] = None,
+    project: ProjectOption = Path(),
+    inventories: InventoryOption = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="N|DIGEST", help="The N-th state before, or a lock's digest.  [1]"
+        ),
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Say what there is to go back to; change nothing.")
+    ] = False,
+    tags: TagsOption = None,
+    skip_tags: SkipTagsOption = None,
+    extra_vars: ExtraVarsOption = None,
+    ask_become_pass: AskOption = False,
+    forks: ForksOption = None,
+    vault_password_file: VaultOption = None,
+    ansible_output: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring hosts back to what they had before.
+
+    Those named, or all, by their receipts and the locks in locks/; then they are proven. Exit codes
+    as of apply; 2 where there is nothing to go back to, and no host is touched.
+    """
+    fleet = projects.read_fleet(
+        project, inventories, vault_password_file=vault_password_file, quiet=True
+    )
+    chosen = list(dict.fromkeys(hosts)) if hosts else list(fleet.hosts)
+    for host in chosen:
+        if host not in fleet.hosts:
+            raise InputError(
+                "no such host with a gpu_stack",
+                where=host,
+                hint=inventory.did_you_mean(host, list(fleet.hosts)),
+            )
+    with err.status(f"asking {len(chosen)} hosts"):
+        receipts, failed = rollback.ask(
+            project,
+            run.inventory_sources(project.resolve(), inventories or ()),
+            chosen,
+            vault_password_file=vault_password_file,
+            forks=forks,
+        )
+    if only_list:
+        _tell_receipts(project, receipts, failed, as_json=as_json)
+        return
+    if failed:
+        host, why = next(iter(failed.items()))
+        raise HostError(
+            f"{len(failed)} of {len(chosen)} hosts could not be asked, and none was touched",
+            where=host,
+            got=why,
+            hint="name the hosts that can be reached",
+        )
+    target = _one_target({host: rollback.choose(host, receipts[host], to) for host in chosen})
+    former = rollback.find(project, target.digest)
+    if former is None:
+        raise InputError(
+            "the former lock is not on this controller, and no host was touched",
+            where=str(rollback.place(project, target.digest) / "lock.yml"),
+            got=f"locks here: {', '.join(rollback.known(project)) or 'none'}",
+            expected=f"the lock.yml with the digest {target.digest}",
+            hint="put it there, from your version control (`git log lock.yml`) or from the machine "
+            "that made the host",
+        )
+    try:
+        folder = projects.keep_lock(project, former)
+    except OSError as error:
+        raise MachineError("it cannot be written", where=str(project), got=str(error)) from None
+    told = json.dumps(rollback.variables(former, target, folder))
+    if not as_json:
+        say(f"{', '.join(chosen)}: back to {target.short} of {target.written}: {target.words}")
+    options = run.Options(
+        inventory=inventories or (),
+        limit=",".join(chosen),
+        tags=split(tags),
+        skip_tags=split(skip_tags),
+        extra_vars=[*(extra_vars or ()), told],
+        ask_become_pass=ask_become_pass,
+        forks=forks,
+        vault_password_file=vault_password_file,
+    )
+    code = 0
+    try:
+        running.run_and_show(
+            "apply", project, options, verbose=ansible_output, as_json=as_json, former=True
+        )
+    except typer.Exit as ended:
+        code = ended.exit_code
+    if not as_json:
+        _tell_way_forward(project, former, target, folder, code)
+    raise typer.Exit(code)
+
+
+def _one_target(targets: Mapping[str, rollback.Receipt]) -> rollback.Receipt:
+    """What all hosts go back to. InputError where that is not one state."""
+    groups: dict[Any, list[str]] = {}
+    for host, one in targets.items():
+        groups.setdefault(one.state, []).append(host)
+    if len(groups) > 1:
+        parts = [f"{targets[names[0]].short}: {', '.join(names)}" for names in groups.values()]
+        commands = [f"`provision rollback {' '.join(names)}`" for names in groups.values()]
+        raise InputError(
+            "these hosts go back to different states, and none was touched",
+            got="; ".join(parts),
+            hint=f"one after the other: {', '.join(commands)}",
+        )
+    return next(iter(targets.values()))
+
+
+def _tell_receipts(
+    project: Path,
+    receipts: Mapping[str, list[rollback.Receipt]],
+    failed: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """What each host has now and had before. Exits with 4 where a host could not be asked."""
+
+    def kept(one: rollback.Receipt) -> bool:
+        return rollback.find(project, one.digest) is not None
+
+    if as_json:
+        rows = {
+            host: [
+                {**dataclasses.asdict(one), "to": number, "lock_here": kept(one)}
+                for number, one in enumerate(found)
+            ]
+            for host, found in receipts.items()
+        }
+        print_json({"hosts": rows, "failed": dict(failed)})
+    else:
+        for host, found in receipts.items():
+            say(f"{host}:" if found else f"{host}: no receipt")
+            for number, one in enumerate(found):
+                gone = f"; without {', '.join(one.absent)}" if one.absent else ""
+                here = "" if kept(one) else "; its lock is not on this controller"
+                word = f"--to {number}" if number else "now"
+                say(f"  {word}  {one.short}  {one.written}  {one.words}{gone}{here}")
+        for host, why in failed.items():
+            say(f"{host}: not asked: {why}", err)
+    if failed:
+        raise typer.Exit(4)
+
+
+def _tell_way_forward(
+    project: Path, former: locks.Lock, target: rollback.Receipt, folder: Path, code: int
+) -> None:
+    """What keeps the hosts where they are now, and what to do where they did not get there."""
+    if code:
+        say(
+            "The rollback is not whole: run it again when the cause is gone. Where the packages "
+            f"of {target.short} have left the archive, name one that keeps them (cuda_mirror, "
+            "nvidia_driver_mirror; -e works here too)."
+        )
+        return
+    present = project / "lock.yml"
+    now = projects.read_lock(project) if present.exists() else None
+    if now is not None and now.digest == former.digest:
+        if target.absent:
+            names = ", ".join(f"{name}_state: absent" for name in target.absent)
+            say(f"A plain run takes them forward again, unless lab/ says: {names}")
+        return
+    say("A plain run takes these hosts forward again, to lock.yml. To keep them here, either")
+    say(f"  cp {folder}/lock.yml {present} && provision render {shell_word(project)}   (all hosts)")
+    wish = plain(rollback.wish_of(former, target))
+    if now is not None and wish not in [plain(row["wish"]) for row in now.slim["rows"]]:
+        say(f"  and before that in lab/, as it was then: gpu_stack: {json.dumps(wish)}")
+    say(f"or say it in their gpu_stack, then lock and render: {_pin(former, target)}")
+
+
+def _pin(former: locks.Lock, target: rollback.Receipt) -> str:
+    """A wish that names the versions of a former stack."""
+    row = former.stacks[target.stack]
+    wish: dict[str, Any] = dict(plain(rollback.wish_of(former, target)))
+    if not isinstance(wish.get("tensorflow"), list):
+        wish["tensorflow"] = row["tensorflow"]["version"]
+    return f"gpu_stack: {json.dumps(wish)}"

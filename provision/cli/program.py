@@ -1,0 +1,133 @@
+"""The program: its commands in the order of `--help`, and how it ends.
+
+Every ProvisionError is caught once, here: its one message is printed and its code is the exit code.
+Anything else is a bug of ours, told in one line with the place of its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from typing import Annotated
+
+import typer
+
+from provision import __version__, ending
+from provision.cli.commands import (
+    catalog,
+    discover,
+    doctor,
+    explain,
+    init,
+    lab,
+    lock,
+    render,
+    report,
+    roles,
+    rollback,
+    runs,
+)
+from provision.cli.console import err, say
+from provision.errors import ProvisionError
+
+app = typer.Typer(
+    name="provision",
+    help="An inventory in, a locked Ansible project out, and hosts that are proven.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+for _name, _command in {
+    "init": init.init,
+    "discover": discover.discover_hosts,
+    "lock": lock.lock,
+    "render": render.render,
+    "plan": runs.plan,
+    "apply": runs.apply,
+    "verify": runs.verify,
+    "doctor": doctor.ask_doctor,
+    "rollback": rollback.go_back,
+    "report": report.write_report,
+    "explain": explain.explain,
+    "catalog": catalog.show_catalog,
+}.items():
+    app.command(_name)(_command)
+app.add_typer(lab.lab_app, name="lab")
+# For whoever changes this repository.
+app.add_typer(roles.roles_app, name="roles")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"provision {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """An inventory in, a locked Ansible project out, and hosts that are proven."""
+
+
+def main() -> None:
+    """The program: one message and the documented exit code for every failure."""
+    ending.prepare()
+    ending.leave(_run_app())
+
+
+def _run_app() -> int:
+    """The exit code; what is to be said about it is said."""
+    arguments = [a for a in sys.argv[1:] if a != "--traceback"]
+    try:
+        code = app(args=arguments, prog_name="provision", standalone_mode=False)
+    except ProvisionError as error:
+        return _refuse(error)
+    except KeyboardInterrupt:
+        err.print("interrupted", markup=False)
+        return ending.INTERRUPTED
+    except Exception as error:
+        known = ending.cause(error)
+        if known is not None and "--traceback" not in sys.argv:
+            return _refuse(known)
+        return _bug(error, shown="--traceback" in sys.argv)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(error: ProvisionError) -> int:
+    say(f"error: {error}", err)
+    return error.exit_code
+
+
+def _bug(error: Exception, *, shown: bool) -> int:
+    """Usage errors exit 2; anything else is ours and exits 1."""
+    if type(error).__name__ == "Abort":
+        err.print("interrupted", markup=False)
+        return ending.INTERRUPTED
+    # Errors of typer are click's or, in newer versions, copies: known by what they can do.
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
+        return 2
+    text = "".join(traceback.format_exception(error))
+    if shown:
+        err.print(text, markup=False)
+        return 1
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="provision-", suffix=".traceback", delete=False, encoding="utf-8"
+        ) as handle:
+            handle.write(text)
+        place = f"the traceback is in {handle.name}"
+    except OSError:
+        place = f"the traceback can't be written to a file:\n{text}"
+    err.print(
+        f"error: a fault of provision itself ({type(error).__name__}: {error}); {place}",
+        markup=False,
+    )
+    return 1

@@ -1,0 +1,117 @@
+"""What commands read of a project's directory, and the former locks that they keep in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from provision import inputs, inventory, rollback, tree
+from provision import lock as locks
+from provision.cli.console import err, say, shell_word
+from provision.errors import InputError
+from provision.inventory import discover
+from provision.inventory.sources import VARIABLES
+from provision.inventory.sources import read as read_sources
+from provision.render import stacks
+from provision.roles import JUDGES, PREFIXES, all_options
+
+
+def read_fleet(
+    project: Path,
+    sources: list[str] | None,
+    *,
+    vault_password_file: Path | None = None,
+    quiet: bool,
+    seen: Mapping[str, discover.Seen] | None = None,
+) -> inventory.Fleet:
+    """The project's hosts, their wishes and what they are; warnings go to stderr.
+
+    What hosts are stands in discovered.yml, or is given as `seen`.
+
+    Ansible runs in the project, so that its ansible.cfg counts; what the user names is relative to
+    where the user is.
+    """
+    if not project.is_dir():
+        raise InputError(
+            "no such project",
+            where=str(project),
+            hint=f"`provision init {shell_word(project)}` starts one",
+        )
+    paths = []
+    where = []
+    for source in sources or [str(project / "lab")]:
+        # A folder may have a comma in its name; what is no file is a list of hosts.
+        if source and Path(source).exists():  # "" would be the current directory
+            paths.append(Path(source))
+            where.append(located(source))
+        elif "," in source:
+            where.append(source)
+        else:
+            raise InputError(
+                "no such inventory",
+                where=source or "-i ''",
+                hint="`provision init DIRECTORY` writes an example",
+            )
+    extra = (
+        ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
+    )
+    # Ansible reads these for a playbook of the project, whichever inventory it is given.
+    paths += [path for name in VARIABLES if (path := project / name).is_dir()]
+    inputs.check_inventory(paths)
+    files = read_sources(paths)
+    export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
+    words = inventory.Words(all_options(), PREFIXES, JUDGES)
+    fleet = inventory.parse(export, words, files)
+    fleet = discover.with_facts(fleet, read_discovered(project) if seen is None else seen)
+    if not quiet:
+        for warning in fleet.warnings:
+            say(f"warning: {warning}", err)
+    if not fleet.hosts:
+        raise InputError(
+            "no host has a gpu_stack",
+            where=", ".join(sources or [str(project / "lab")]),
+            expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
+        )
+    return fleet
+
+
+def located(source: str) -> str:
+    """An inventory as Ansible gets it from another folder: a path made absolute, or a host list.
+
+    Links stay: Ansible reads group_vars beside the link.
+    """
+    return os.path.abspath(source) if Path(source).exists() else source
+
+
+def read_discovered(project: Path) -> dict[str, discover.Seen]:
+    """What `provision discover` wrote; nothing where it never ran."""
+    path = project / discover.FILE
+    try:
+        data = inputs.read(path)
+    except FileNotFoundError:
+        return {}
+    return discover.parse(data, where=str(path))
+
+
+def read_lock(project: Path) -> locks.Lock:
+    path = project / "lock.yml"
+    try:
+        data = inputs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            "there is no lock yet",
+            where=str(path),
+            hint=f"`provision lock --project {shell_word(project)}`",
+        ) from None
+    return locks.parse(data, where=str(path))
+
+
+def keep_lock(project: Path, former: locks.Lock) -> Path:
+    """Keeps a lock, as hosts get it too, for those that may go back to it; where it is kept."""
+    folder = rollback.place(project, former.digest)
+    files = {"lock.yml": locks.dump(former), **stacks.render(former, folder="")}
+    for name, data in files.items():
+        if not (folder / name).exists() or inputs.read(folder / name) != data:
+            tree.write_file(folder / name, data)
+    return folder

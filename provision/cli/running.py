@@ -1,0 +1,115 @@
+"""A run of the tree's playbook, shown live, as a plan, as JSON or as Ansible shows it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import typer
+
+from provision import inputs, inventory, run
+from provision.cli.console import err, out, print_json, say, shell_word
+from provision.errors import InputError, ProvisionError
+from provision.inventory import discover
+from provision.report import live, terminal
+from provision.roles import ROLES
+from provision.run import Mode
+
+
+def run_and_show(
+    mode: Mode,
+    project: Path,
+    options: run.Options,
+    *,
+    verbose: bool,
+    as_json: bool,
+    former: bool = False,
+) -> None:
+    """Run the tree's playbook in a mode, show it, and exit with the documented code.
+
+    `former`: for a lock that is not the project's present one.
+    """
+    check_tags([*options.tags, *options.skip_tags])
+    if not former:
+        check_fresh(project)
+    told: Collection[str] = ()
+    if as_json:
+        outcome = run.run_playbook(project, options, mode=mode)
+        print_json(outcome.report)
+    elif verbose or options.ask_become_pass:
+        # Ansible's own output, and its prompt for the password.
+        outcome = run.run_playbook(project, options, mode=mode, quiet=False)
+    else:
+        with live.view(err) as view:
+            outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
+        told = view.told if _same_place() else ()
+    if outcome.report is None:
+        words = outcome.log.read_text(encoding="utf-8", errors="replace") if not verbose else ""
+        raise no_report(outcome, words)
+    if not as_json:
+        if mode == "plan":
+            terminal.plan(outcome.report, out)
+        else:
+            terminal.outcome(outcome.report, out, told=told)
+            if outcome.report["hosts"]:
+                there = "" if project == Path() else f" --project {shell_word(project)}"
+                say(f"As a page to show to others: provision report{there}")
+    raise typer.Exit(outcome.exit_code)
+
+
+def _same_place() -> bool:
+    """Does a reader of stdout see what went to stderr?"""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+def no_report(outcome: run.Outcome, words: str) -> ProvisionError:
+    """Ansible ended before it saw a host."""
+    unmatched = re.search(r"--limit matches no host of the inventory: (.*)\. No host", words)
+    if unmatched is not None:
+        return discover.unmatched_limit(unmatched[1])
+    lines = [line for line in words.splitlines() if line.strip()]
+    error = InputError(
+        "Ansible ended before it reached a host",
+        where=str(outcome.log),
+        got="\n       ".join(lines[-6:]),
+    )
+    error.exit_code = outcome.exit_code or 1
+    return error
+
+
+def check_tags(tags: list[str]) -> None:
+    """Ansible runs nothing for a tag that nothing carries, and calls that success."""
+    # Ansible's own words, and what site.yml's tasks carry besides the components.
+    known = [*(role.name for role in ROLES), "receipt", "verify", "all", "always", "tagged"]
+    for tag in tags:
+        if tag not in [*known, "never", "untagged"]:
+            near = inventory.did_you_mean(tag, known)
+            raise InputError(
+                f"no component {tag!r}",
+                where="--tags, --skip-tags",
+                expected=", ".join(role.name for role in ROLES),
+                hint=near,
+            )
+
+
+def check_fresh(project: Path) -> None:
+    """A tree of another lock would bring hosts to that one, under this one's name."""
+    digests = []
+    for path in (project / "lock.yml", project / "stacks" / "gpu_lock.yml"):
+        try:
+            text = inputs.read(path).decode("utf-8", "replace")
+        except OSError:
+            return  # no rendered project: the run says so
+        digests.append(next((li for li in text.splitlines() if li.startswith("  digest:")), ""))
+    if digests[0] != digests[1]:
+        raise InputError(
+            "the project was rendered from another lock.yml",
+            where=str(project),
+            hint=f"`provision render {shell_word(project)}`",
+        )
