@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -40,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for _name, _command in {
+COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.init,
     "discover": discover.discover_hosts,
     "lock": lock.lock,
@@ -53,7 +54,8 @@ for _name, _command in {
     "report": report.write_report,
     "explain": explain.explain,
     "catalog": catalog.show_catalog,
-}.items():
+}
+for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(lab.lab_app, name="lab")
 # For whoever changes this repository.

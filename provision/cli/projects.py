@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from provision import inputs, inventory, rollback, tree
@@ -19,7 +19,7 @@ from provision.roles import JUDGES, PREFIXES, all_options
 
 def read_fleet(
     project: Path,
-    sources: list[str] | None,
+    sources: Sequence[str] | None,
     *,
     vault_password_file: Path | None = None,
     quiet: bool,

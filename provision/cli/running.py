@@ -12,6 +12,7 @@ import typer
 
 from provision import inputs, inventory, run
 from provision.cli.console import err, out, print_json, say, shell_word
+from provision.cli.run_options import RunRequest
 from provision.errors import InputError, ProvisionError
 from provision.inventory import discover
 from provision.report import live, terminal
@@ -19,27 +20,20 @@ from provision.roles import ROLES
 from provision.run import Mode
 
 
-def run_and_show(
-    mode: Mode,
-    project: Path,
-    options: run.Options,
-    *,
-    verbose: bool,
-    as_json: bool,
-    former: bool = False,
-) -> None:
+def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> None:
     """Run the tree's playbook in a mode, show it, and exit with the documented code.
 
     `former`: for a lock that is not the project's present one.
     """
+    project, options = request.project, request.options
     check_tags([*options.tags, *options.skip_tags])
     if not former:
         check_fresh(project)
     told: Collection[str] = ()
-    if as_json:
+    if request.as_json:
         outcome = run.run_playbook(project, options, mode=mode)
         print_json(outcome.report)
-    elif verbose or options.ask_become_pass:
+    elif request.verbose or options.ask_become_pass:
         # Ansible's own output, and its prompt for the password.
         outcome = run.run_playbook(project, options, mode=mode, quiet=False)
     else:
@@ -47,9 +41,11 @@ def run_and_show(
             outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
         told = view.told if _same_place() else ()
     if outcome.report is None:
-        words = outcome.log.read_text(encoding="utf-8", errors="replace") if not verbose else ""
+        words = (
+            outcome.log.read_text(encoding="utf-8", errors="replace") if not request.verbose else ""
+        )
         raise no_report(outcome, words)
-    if not as_json:
+    if not request.as_json:
         if mode == "plan":
             terminal.plan(outcome.report, out)
         else:

@@ -13,25 +13,14 @@ import typer
 from provision import doctor, run
 from provision.cli import running
 from provision.cli.console import err, print_json, say
-from provision.cli.options import (
-    AskOption,
-    ExtraVarsOption,
-    ForksOption,
-    InventoryOption,
-    JsonOption,
-    LimitOption,
-    ProjectOption,
-    VaultOption,
-    VerboseOption,
-)
+from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import InputError
 from provision.report import terminal
 
 
+@takes_run_options(without={"tags", "skip_tags", "deep"})
 def ask_doctor(
-    project: ProjectOption = Path(),
-    inventories: InventoryOption = None,
-    limit: LimitOption = None,
+    *,
     fix: Annotated[
         bool,
         typer.Option("--fix", help="Do what is safe: no process is ended, nothing rebooted."),
@@ -42,30 +31,18 @@ def ask_doctor(
             "--log", metavar="FILE", help="Judge a log instead of hosts; - for what is piped in."
         ),
     ] = None,
-    extra_vars: ExtraVarsOption = None,
-    ask_become_pass: AskOption = False,
-    forks: ForksOption = None,
-    vault_password_file: VaultOption = None,
-    ansible_output: VerboseOption = False,
-    as_json: JsonOption = False,
+    request: RunRequest,
 ) -> None:
     """Say what is wrong, why that is believed, and what cures it.
 
     Exit code 5 if something was found, 4 if a host could not be asked.
     """
     if log is not None:
-        _doctor_log(log, fix=fix, as_json=as_json)
+        _doctor_log(log, fix=fix, as_json=request.as_json)
         return
+    project, options = request.project, request.options
     running.check_fresh(project)
-    options = run.Options(
-        inventory=inventories or (),
-        limit=limit,
-        extra_vars=extra_vars or (),
-        ask_become_pass=ask_become_pass,
-        forks=forks,
-        vault_password_file=vault_password_file,
-    )
-    quiet = not (ansible_output or ask_become_pass) or as_json
+    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     steps = ["gpu_doctor_fix=true"] if fix else []
     told = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
     report = _doctor(project, told, quiet=quiet)
@@ -75,7 +52,7 @@ def ask_doctor(
         report = _doctor(project, options, quiet=quiet)
         _note_fixed(before, report[0]["hosts"])
     data, code = report
-    if as_json:
+    if request.as_json:
         print_json(data)
     else:
         for line in doctor.tell(data, fix=not fix):

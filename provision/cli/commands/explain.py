@@ -52,22 +52,38 @@ def explain(
             as_json=as_json,
         )
         return
-    reasons: dict[str, dict[str, str]] = {}
-    if (project / "lock.yml").exists():
-        details = projects.read_lock(project).details["reasons"]
-        roles = {option.role for option in chosen.values()}
-        reasons = {
-            stack: {c: why for c, why in parts.items() if c in roles}
-            for stack, parts in details.items()
-        }
+    _explain_options(
+        word, list(chosen.values()), _reasons_in_lock(project, chosen), as_json=as_json
+    )
+
+
+def _reasons_in_lock(project: Path, options: Mapping[str, Option]) -> dict[str, dict[str, str]]:
+    """By stack and component, why the lock has what it has of these options' components."""
+    if not (project / "lock.yml").exists():
+        return {}
+    details = projects.read_lock(project).details["reasons"]
+    components = {option.role for option in options.values()}
+    return {
+        stack: {component: why for component, why in parts.items() if component in components}
+        for stack, parts in details.items()
+    }
+
+
+def _explain_options(
+    word: str,
+    options: Sequence[Option],
+    reasons: Mapping[str, Mapping[str, str]],
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
-        print_json({"options": [_described(o) for o in chosen.values()], "reasons": reasons})
+        print_json({"options": [_described(option) for option in options], "reasons": reasons})
         return
     if word in inventory.WISH_WORDS:
         _explain_wish(word, as_json=False)
-    for option in chosen.values():
-        told = _described(option)
-        say(f"{option.name} ({told['type']}, {told['set_by']})")
+    for option in options:
+        described = _described(option)
+        say(f"{option.name} ({described['type']}, {described['set_by']})")
         say(f"  {option.description}")
         if option.choices:
             say(f"  one of: {', '.join(option.choices)}")
@@ -132,22 +148,12 @@ def _explain_host(
     name: str, project: Path, fleet: inventory.Fleet | None, *, as_json: bool
 ) -> None:
     """What a host is, what it shall become and why. InputError for no host of ours."""
-    hosts = list(fleet.hosts) if fleet else []
-    if fleet is None or name not in hosts:
-        if fleet is not None and name in fleet.other_hosts:
-            raise InputError(
-                f"{name} has no gpu_stack, and is left alone",
-                expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
-            )
-        words = [inventory.WISH, *inventory.WISH_WORDS]
-        known = [*words, *all_options(), *(role.name for role in ROLES), *hosts]
-        near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
-        what = "variable, component or host" if fleet else "variable or component"
-        raise InputError(f"no {what} {name!r}", hint=near)
+    if fleet is None or name not in fleet.hosts:
+        raise _no_host_of_ours(name, fleet)
     facts = fleet.facts.get(name, HostFacts())
     told = _told_facts(name, facts, fleet)
     try:
-        found = resolve.explain(catalog.load(), fleet, name)
+        explained = resolve.explain(catalog.load(), fleet, name)
     except UnsatisfiableError as error:
         if as_json:
             print_json({**told, "stacks": [], "refusal": str(error)})
@@ -155,42 +161,61 @@ def _explain_host(
         _tell_host(told)
         raise
     if as_json:
-        stacks = [
-            {
-                "platform": one.choice.platform.id,
-                "stack": one.choice.stack.id,
-                "generations": list(one.choice.generations),
-                "reasons": {reason.component: reason.text for reason in one.reasons},
-                "warnings": list(one.warnings),
-                "beside": [
-                    {
-                        "stack": other.id,
-                        "reasons": {reason.component: reason.text for reason in other.reasons},
-                        "warnings": list(other.warnings),
-                    }
-                    for other in one.choice.beside
-                ],
-                "locked": _is_locked(project, one.choice),
-            }
-            for one in found
-        ]
+        stacks = [_stack_as_json(project, row) for row in explained]
         print_json({**told, "stacks": stacks, "refusal": None})
         return
     _tell_host(told)
-    if facts.platform is None and len(found) > 1:
+    if facts.platform is None and len(explained) > 1:
         say("  what it gets depends on its platform:")
-    for one in found:
-        say(f"  {one.choice.stack.id}")
-        if one.choice.generations:
-            gpus = " and ".join(one.choice.generations)
-            say(f"    for GPUs of {gpus} only: others with this wish get another stack")
-        _tell_reasons(one.reasons, one.warnings)
-        for other in one.choice.beside:
-            say(f"  beside it: {other.id}")
-            _tell_reasons(other.reasons, other.warnings)
-        locked = _is_locked(project, one.choice)
-        if locked is False:
-            say("    lock.yml has another for it: `provision lock`")
+    for row in explained:
+        _tell_stack(project, row)
+
+
+def _no_host_of_ours(name: str, fleet: inventory.Fleet | None) -> InputError:
+    """What is wrong with a word that is no variable, no component and no host with a wish."""
+    if fleet is not None and name in fleet.other_hosts:
+        return InputError(
+            f"{name} has no gpu_stack, and is left alone",
+            expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
+        )
+    hosts = list(fleet.hosts) if fleet else []
+    words = [inventory.WISH, *inventory.WISH_WORDS]
+    known = [*words, *all_options(), *(role.name for role in ROLES), *hosts]
+    near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
+    what = "variable, component or host" if fleet else "variable or component"
+    return InputError(f"no {what} {name!r}", hint=near)
+
+
+def _stack_as_json(project: Path, row: resolve.Explained) -> dict[str, Any]:
+    return {
+        "platform": row.choice.platform.id,
+        "stack": row.choice.stack.id,
+        "generations": list(row.choice.generations),
+        "reasons": {reason.component: reason.text for reason in row.reasons},
+        "warnings": list(row.warnings),
+        "beside": [
+            {
+                "stack": other.id,
+                "reasons": {reason.component: reason.text for reason in other.reasons},
+                "warnings": list(other.warnings),
+            }
+            for other in row.choice.beside
+        ],
+        "locked": _is_locked(project, row.choice),
+    }
+
+
+def _tell_stack(project: Path, row: resolve.Explained) -> None:
+    say(f"  {row.choice.stack.id}")
+    if row.choice.generations:
+        gpus = " and ".join(row.choice.generations)
+        say(f"    for GPUs of {gpus} only: others with this wish get another stack")
+    _tell_reasons(row.reasons, row.warnings)
+    for other in row.choice.beside:
+        say(f"  beside it: {other.id}")
+        _tell_reasons(other.reasons, other.warnings)
+    if _is_locked(project, row.choice) is False:
+        say("    lock.yml has another for it: `provision lock`")
 
 
 def _tell_reasons(reasons: Sequence[Reason], warnings: Sequence[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,71 +24,80 @@ from provision.cli.options import (
 from provision.errors import InputError, MachineError
 from provision.upstream import mirrors
 
+NamesArgument = Annotated[
+    list[str] | None,
+    # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
+    typer.Argument(metavar="NAME", hidden=True),
+]
+UpgradeOption = Annotated[
+    bool,
+    typer.Option(
+        "--upgrade",
+        help="Move to what upstream has now: all, or only the components, packages and "
+        "wheels that are named behind it.",
+    ),
+]
+FromHostOption = Annotated[
+    str | None,
+    typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed."),
+]
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="Write nothing; exit 5 if it would change."),
+]
+NvidiaMirrorOption = Annotated[
+    str,
+    typer.Option(
+        "--nvidia-mirror",
+        metavar="URL",
+        envvar="PROVISION_NVIDIA_MIRROR",
+        show_envvar=True,
+        help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
+        "nvidia.github.io, with their paths; the lock has hosts install from it.",
+    ),
+]
+NvidiaKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--nvidia-key",
+        metavar="FILE",
+        envvar="PROVISION_NVIDIA_KEY",
+        dir_okay=False,
+        help="The public key of a mirror that signs NVIDIA's repositories anew.",
+    ),
+]
+ArchiveMirrorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--archive-mirror",
+        metavar="PLATFORM=URL[,SUITE...]",
+        envvar="PROVISION_ARCHIVE_MIRROR",
+        help="A mirror of a platform's own archive, with these of its suites (all).",
+    ),
+]
+ArchiveKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive-key",
+        metavar="FILE",
+        envvar="PROVISION_ARCHIVE_KEY",
+        dir_okay=False,
+        help="The public key of an archive mirror that signs anew.",
+    ),
+]
+
 
 def lock(
-    names: Annotated[
-        list[str] | None,
-        # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
-        typer.Argument(metavar="NAME", hidden=True),
-    ] = None,
+    names: NamesArgument = None,
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
-    upgrade: Annotated[
-        bool,
-        typer.Option(
-            "--upgrade",
-            help="Move to what upstream has now: all, or only the components, packages and "
-            "wheels that are named behind it.",
-        ),
-    ] = False,
-    from_host: Annotated[
-        str | None,
-        typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed."),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Write nothing; exit 5 if it would change."),
-    ] = False,
-    nvidia_mirror: Annotated[
-        str,
-        typer.Option(
-            "--nvidia-mirror",
-            metavar="URL",
-            envvar="PROVISION_NVIDIA_MIRROR",
-            show_envvar=True,
-            help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
-            "nvidia.github.io, with their paths; the lock has hosts install from it.",
-        ),
-    ] = "",
-    nvidia_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--nvidia-key",
-            metavar="FILE",
-            envvar="PROVISION_NVIDIA_KEY",
-            dir_okay=False,
-            help="The public key of a mirror that signs NVIDIA's repositories anew.",
-        ),
-    ] = None,
-    archive_mirror: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--archive-mirror",
-            metavar="PLATFORM=URL[,SUITE...]",
-            envvar="PROVISION_ARCHIVE_MIRROR",
-            help="A mirror of a platform's own archive, with these of its suites (all).",
-        ),
-    ] = None,
-    archive_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--archive-key",
-            metavar="FILE",
-            envvar="PROVISION_ARCHIVE_KEY",
-            dir_okay=False,
-            help="The public key of an archive mirror that signs anew.",
-        ),
-    ] = None,
+    upgrade: UpgradeOption = False,
+    from_host: FromHostOption = None,
+    check: CheckOption = False,
+    nvidia_mirror: NvidiaMirrorOption = "",
+    nvidia_key: NvidiaKeyOption = None,
+    archive_mirror: ArchiveMirrorOption = None,
+    archive_key: ArchiveKeyOption = None,
     vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,
@@ -96,18 +106,7 @@ def lock(
 
     What is locked stays while its wish stays and upstream has it.
     """
-    if names and not upgrade and Path(names[0]).is_dir():
-        raise InputError(
-            "a directory is named with --project",
-            where=names[0],
-            hint=f"`provision lock --project {shlex.quote(names[0])}`",
-        )
-    if from_host is not None and upgrade:
-        raise InputError(
-            "--from-host and --upgrade contradict each other",
-            expected="one of them",
-            hint="--from-host locks what a host has, --upgrade what upstream has",
-        )
+    _check_arguments(names, upgrade=upgrade, from_host=from_host)
     places = mirrors.parse(
         catalog.load(),
         nvidia=nvidia_mirror,
@@ -124,11 +123,8 @@ def lock(
     if from_host is not None:
         host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
     result = _make_lock(fleet, before, may, host=host, check=check, places=places)
-    path = project / "lock.yml"
-    told = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
-    for word, lines in () if as_json else told.items():
-        for line in lines:
-            say(f"{word}: {line}", err)
+    if not as_json:
+        _say_findings(result)
     made = result.lock
     if made is None:
         if as_json:
@@ -136,6 +132,39 @@ def lock(
         if result.problem is not None:
             say(f"error: {result.problem}", err)
         raise typer.Exit(5)
+    changed = _write(project, before, made, check=check)
+    changes = lockdiff.difference(before, made, fleet) if before is not None else []
+    if as_json:
+        print_json(_as_json(result, made, changes, changed=changed))
+    else:
+        word = "would change" if check and changed else "written" if changed else "unchanged"
+        say(f"{project / 'lock.yml'}: {word}")
+        _say_changes(before, made, changes, changed=changed)
+        if changed and not check:
+            say(f"  provision render {shell_word(project)}")
+    if check and (changed or result.gone):
+        raise typer.Exit(5)
+
+
+def _check_arguments(names: list[str] | None, *, upgrade: bool, from_host: str | None) -> None:
+    """InputError for arguments that contradict each other or mean something else."""
+    if names and not upgrade and Path(names[0]).is_dir():
+        raise InputError(
+            "a directory is named with --project",
+            where=names[0],
+            hint=f"`provision lock --project {shlex.quote(names[0])}`",
+        )
+    if from_host is not None and upgrade:
+        raise InputError(
+            "--from-host and --upgrade contradict each other",
+            expected="one of them",
+            hint="--from-host locks what a host has, --upgrade what upstream has",
+        )
+
+
+def _write(project: Path, before: locks.Lock | None, made: locks.Lock, *, check: bool) -> bool:
+    """Writes the lock, unless only to `check`; whether it differs from the file that is there."""
+    path = project / "lock.yml"
     data = locks.dump(made)
     changed = data != (inputs.read(path) if path.exists() else b"")
     if changed and not check:
@@ -147,36 +176,49 @@ def lock(
             raise MachineError(
                 "the lock cannot be written", where=str(path), got=str(error)
             ) from None
-    changes = lockdiff.difference(before, made, fleet) if before is not None else []
-    if as_json:
-        print_json(
-            {
-                "changed": changed,
-                "digest": made.digest,
-                "stacks": list(made.stacks),
-                "changes": [dataclasses.asdict(change) for change in changes],
-                "gone": list(result.gone),
-                "notes": list(result.notes),
-                "warnings": list(result.warnings),
-            }
-        )
-    else:
-        word = "would change" if check and changed else "written" if changed else "unchanged"
-        say(f"{path}: {word}")
-        for line in lockdiff.told(changes):
-            say(f"  {line}")
-        if changed and before is not None and not changes:
-            say("  only its reasons or its layout")
-        for stack, reasons in made.details["reasons"].items():
-            if before is not None and stack in before.stacks:
-                continue
-            say(f"  {stack}")
-            for component, reason in reasons.items():
-                say(f"    {component}: {reason}")
-        if changed and not check:
-            say(f"  provision render {shell_word(project)}")
-    if check and (changed or result.gone):
-        raise typer.Exit(5)
+    return changed
+
+
+def _say_findings(result: locking.Made) -> None:
+    """What is gone upstream, and what else is to be known of the lock, on stderr."""
+    findings = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
+    for word, lines in findings.items():
+        for line in lines:
+            say(f"{word}: {line}", err)
+
+
+def _as_json(
+    result: locking.Made, made: locks.Lock, changes: Sequence[lockdiff.Change], *, changed: bool
+) -> dict[str, Any]:
+    return {
+        "changed": changed,
+        "digest": made.digest,
+        "stacks": list(made.stacks),
+        "changes": [dataclasses.asdict(change) for change in changes],
+        "gone": list(result.gone),
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
+    }
+
+
+def _say_changes(
+    before: locks.Lock | None,
+    made: locks.Lock,
+    changes: Sequence[lockdiff.Change],
+    *,
+    changed: bool,
+) -> None:
+    """What differs from the lock before, and the reasons of the stacks that it did not have."""
+    for line in lockdiff.told(changes):
+        say(f"  {line}")
+    if changed and before is not None and not changes:
+        say("  only its reasons or its layout")
+    for stack, reasons in made.details["reasons"].items():
+        if before is not None and stack in before.stacks:
+            continue
+        say(f"  {stack}")
+        for component, reason in reasons.items():
+            say(f"    {component}: {reason}")
 
 
 def _lock_before(project: Path, *, anew: bool) -> locks.Lock | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,31 +14,19 @@ from provision import inventory, rollback, run
 from provision import lock as locks
 from provision.cli import projects, running
 from provision.cli.console import err, print_json, say, shell_word
-from provision.cli.options import (
-    AskOption,
-    ExtraVarsOption,
-    ForksOption,
-    InventoryOption,
-    JsonOption,
-    ProjectOption,
-    SkipTagsOption,
-    TagsOption,
-    VaultOption,
-    VerboseOption,
-    split,
-)
+from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import HostError, InputError, MachineError
 from provision.models import plain
 
 
+@takes_run_options(without={"limit", "deep"})
 def go_back(
     hosts: Annotated[
         list[str] | None,
         # Hidden for the same reason as lock's NAME.
         typer.Argument(metavar="HOST", hidden=True),
     ] = None,
-    project: ProjectOption = Path(),
-    inventories: InventoryOption = None,
+    *,
     to: Annotated[
         str | None,
         typer.Option(
@@ -48,41 +36,25 @@ def go_back(
     only_list: Annotated[
         bool, typer.Option("--list", help="Say what there is to go back to; change nothing.")
     ] = False,
-    tags: TagsOption = None,
-    skip_tags: SkipTagsOption = None,
-    extra_vars: ExtraVarsOption = None,
-    ask_become_pass: AskOption = False,
-    forks: ForksOption = None,
-    vault_password_file: VaultOption = None,
-    ansible_output: VerboseOption = False,
-    as_json: JsonOption = False,
+    request: RunRequest,
 ) -> None:
     """Bring hosts back to what they had before.
 
     Those named, or all, by their receipts and the locks in locks/; then they are proven. Exit codes
     as of apply; 2 where there is nothing to go back to, and no host is touched.
     """
-    fleet = projects.read_fleet(
-        project, inventories, vault_password_file=vault_password_file, quiet=True
-    )
-    chosen = list(dict.fromkeys(hosts)) if hosts else list(fleet.hosts)
-    for host in chosen:
-        if host not in fleet.hosts:
-            raise InputError(
-                "no such host with a gpu_stack",
-                where=host,
-                hint=inventory.did_you_mean(host, list(fleet.hosts)),
-            )
+    project, options = request.project, request.options
+    chosen = _chosen(hosts or (), request)
     with err.status(f"asking {len(chosen)} hosts"):
         receipts, failed = rollback.ask(
             project,
-            run.inventory_sources(project.resolve(), inventories or ()),
+            run.inventory_sources(project.resolve(), options.inventory),
             chosen,
-            vault_password_file=vault_password_file,
-            forks=forks,
+            vault_password_file=options.vault_password_file,
+            forks=options.forks,
         )
     if only_list:
-        _tell_receipts(project, receipts, failed, as_json=as_json)
+        _tell_receipts(project, receipts, failed, as_json=request.as_json)
         return
     if failed:
         host, why = next(iter(failed.items()))
@@ -93,6 +65,43 @@ def go_back(
             hint="name the hosts that can be reached",
         )
     target = _one_target({host: rollback.choose(host, receipts[host], to) for host in chosen})
+    former, folder = _former_lock(project, target)
+    if not request.as_json:
+        say(f"{', '.join(chosen)}: back to {target.short} of {target.written}: {target.words}")
+    variables = json.dumps(rollback.variables(former, target, folder))
+    of_chosen = dataclasses.replace(
+        options, limit=",".join(chosen), extra_vars=[*options.extra_vars, variables]
+    )
+    code = 0
+    try:
+        running.run_and_show("apply", dataclasses.replace(request, options=of_chosen), former=True)
+    except typer.Exit as ended:
+        code = ended.exit_code
+    if not request.as_json:
+        _tell_way_forward(project, former, target, folder, code)
+    raise typer.Exit(code)
+
+
+def _chosen(hosts: Sequence[str], request: RunRequest) -> list[str]:
+    """The hosts that were named, or all with a wish. InputError for one without."""
+    fleet = projects.read_fleet(
+        request.project,
+        request.options.inventory,
+        vault_password_file=request.options.vault_password_file,
+        quiet=True,
+    )
+    for host in hosts:
+        if host not in fleet.hosts:
+            raise InputError(
+                "no such host with a gpu_stack",
+                where=host,
+                hint=inventory.did_you_mean(host, list(fleet.hosts)),
+            )
+    return list(dict.fromkeys(hosts)) if hosts else list(fleet.hosts)
+
+
+def _former_lock(project: Path, target: rollback.Receipt) -> tuple[locks.Lock, Path]:
+    """The lock of a receipt, and the folder in which it is kept as hosts get it."""
     former = rollback.find(project, target.digest)
     if former is None:
         raise InputError(
@@ -104,32 +113,9 @@ def go_back(
             "that made the host",
         )
     try:
-        folder = projects.keep_lock(project, former)
+        return former, projects.keep_lock(project, former)
     except OSError as error:
         raise MachineError("it cannot be written", where=str(project), got=str(error)) from None
-    told = json.dumps(rollback.variables(former, target, folder))
-    if not as_json:
-        say(f"{', '.join(chosen)}: back to {target.short} of {target.written}: {target.words}")
-    options = run.Options(
-        inventory=inventories or (),
-        limit=",".join(chosen),
-        tags=split(tags),
-        skip_tags=split(skip_tags),
-        extra_vars=[*(extra_vars or ()), told],
-        ask_become_pass=ask_become_pass,
-        forks=forks,
-        vault_password_file=vault_password_file,
-    )
-    code = 0
-    try:
-        running.run_and_show(
-            "apply", project, options, verbose=ansible_output, as_json=as_json, former=True
-        )
-    except typer.Exit as ended:
-        code = ended.exit_code
-    if not as_json:
-        _tell_way_forward(project, former, target, folder, code)
-    raise typer.Exit(code)
 
 
 def _one_target(targets: Mapping[str, rollback.Receipt]) -> rollback.Receipt:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from provision import cli, rollback
 from provision import lock as locks
 from provision.cli import projects, running
+from provision.cli.run_options import RunRequest
 from provision.errors import HostError, InputError, ProvisionError
 from provision.run import Options
 from tests.unit.generator import recorded, test_kept
@@ -144,8 +145,8 @@ def back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, 
     monkeypatch.setattr(rollback, "ask", ask)
     ran: list[tuple[Options, dict[str, Any]]] = []
 
-    def run(_mode: str, _project: Path, options: Options, **arguments: Any) -> None:
-        ran.append((options, arguments))
+    def run(_mode: str, request: RunRequest, **arguments: Any) -> None:
+        ran.append((request.options, arguments))
         raise typer.Exit(0)
 
     monkeypatch.setattr(running, "run_and_show", run)
