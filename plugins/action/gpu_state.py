@@ -20,15 +20,18 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from ansible import release
 from ansible.errors import (
     AnsibleActionFail,
     AnsibleConnectionFailure,
     AnsibleError,
     AnsibleUndefinedVariable,
 )
+from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
+from ansible_collections.provision.gpu.plugins.plugin_utils import ansible_core
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 
@@ -36,6 +39,12 @@ SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 # there is one, and Ansible shows a module's arguments to all who run with -vvv.
 ADDRESSES = re.compile(r"_(mirror|url|repository)$")
 LOGIN = re.compile(r"//[^/ ]*@")
+
+CORE: str = release.__version__
+# The oldest Python on hosts, by the word of the installed ansible-core where it still has one at
+# this place: it may be newer than our table of its releases.
+_SAYS = ".".join(str(number) for number in getattr(basic, "_PY_MIN", ()))
+OLDEST_PYTHON = _SAYS or ansible_core.oldest_python(CORE)
 
 # A line of the answer begins with it, for login scripts may write to standard output too.
 MARK = "GPU_STATE_ANSWER:"
@@ -45,17 +54,21 @@ NO_RIGHTS = re.compile(
     r"^.*(is not in the sudoers file|is not allowed to (execute|run)|may not run).*", re.M
 )
 
-# Runs on the host: makes the package from its sources in memory and prints the answer. It imports
-# no more than it must, for a hundred hosts may share two processors with it (a lab on one machine).
-BOOTSTRAP = """
+# Runs on the host: says where its Python is older than the installed ansible-core manages.
+GUARD = """
 import sys
-if sys.version_info < (3, 7):
+if sys.version_info < {oldest!r}:
     import json
     version = ".".join(str(number) for number in sys.version_info[:3])
-    print({mark!r} + json.dumps({{"failed": True, "msg": (
-        "the host's Python at %s is %s, and 3.7 is the oldest that works; "
-        "set ansible_python_interpreter to a newer one" % (sys.executable, version))}}))
+    print({mark!r} + json.dumps({{"too_old": [version, sys.executable]}}))
     sys.exit(0)
+"""
+
+# Runs on the host: makes the package from its sources in memory and prints the answer. It imports
+# no more than it must, for a hundred hosts may share two processors with it (a lab on one machine).
+BOOTSTRAP = (
+    GUARD
+    + """
 import binascii, json, zlib
 sources = json.loads(zlib.decompress(binascii.a2b_base64({packed!r})).decode("utf-8"))
 class Sources:
@@ -78,6 +91,7 @@ except Exception as error:
               "exception": traceback.format_exc()}}
 print({mark!r} + json.dumps(answer))
 """
+)
 
 
 def sources(doctor: bool = False) -> dict[str, str]:
@@ -109,12 +123,25 @@ def script(parameters: dict[str, Any], check_mode: bool) -> str:
     """The Python program that a host runs; a few tens of kilobytes."""
     packed = _packed(doctor=True) if parameters.get("doctor") else PACKED
     return BOOTSTRAP.format(
-        mark=MARK, packed=packed, parameters=json.dumps(parameters), check_mode=check_mode
+        mark=MARK,
+        oldest=ansible_core.numbers(OLDEST_PYTHON),
+        packed=packed,
+        parameters=json.dumps(parameters),
+        check_mode=check_mode,
     )
 
 
-def command(interpreter: str | None) -> str:
-    """A shell command that starts the host's Python on its standard input.
+def too_old(answer: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a host whose Python the installed ansible-core doesn't manage; else None."""
+    if "too_old" not in answer:
+        return None
+    python, interpreter = answer["too_old"]
+    message = ansible_core.refusal(CORE, OLDEST_PYTHON, python, interpreter)
+    return {"failed": True, "msg": message}
+
+
+def command(interpreter: str | None, arguments: str = "-IS -") -> str:
+    """A shell command that starts the host's Python, on its standard input by default.
 
     Without an interpreter of the user's choice the platform's own is taken: discovery would cost
     a round trip of its own.
@@ -122,7 +149,7 @@ def command(interpreter: str | None) -> str:
     candidates = [interpreter] if interpreter else ["/usr/bin/python3", "python3"]
     # -I -S: the standard library and nothing else, neither of the host's nor of the directory's.
     tries = "; ".join(
-        f"command -v {shlex.quote(one)} >/dev/null 2>&1 && exec {shlex.quote(one)} -IS -"
+        f"command -v {shlex.quote(one)} >/dev/null 2>&1 && exec {shlex.quote(one)} {arguments}"
         for one in candidates
     )
     return f"{tries}; echo {NO_PYTHON} >&2; exit 127"
@@ -220,6 +247,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         # The report's callback names the run; its own lock is in nobody's way.
         parameters["run"] = os.environ.get("PROVISION_RUN_ID")
         answer = self._piped(parameters, task_vars)
+        if answer is None:
+            answer = self._too_old(task_vars)
         if answer is None:
             answer = self._execute_module(
                 module_name="provision.gpu.gpu_state", module_args=parameters, task_vars=task_vars
@@ -354,7 +383,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             return {"failed": True, "msg": said}
         answer = parse(result.get("stdout", ""))
         if answer is not None:
-            return answer
+            return too_old(answer) or answer
         if NO_PYTHON in result.get("stderr", ""):
             wanted = interpreter or "python3"
             return {
@@ -385,6 +414,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             + result.get("stderr", "")
         )
         return None
+
+    def _too_old(self, task_vars: dict[str, Any]) -> dict[str, Any] | None:
+        """The refusal of a host whose Python is too old for any module; None of every other."""
+        guard = GUARD.format(mark=MARK, oldest=ansible_core.numbers(OLDEST_PYTHON))
+        ask = f"-c {shlex.quote(guard)}"
+        result = self._low_level_execute_command(command(self._interpreter(task_vars), ask))
+        return too_old(parse(result.get("stdout", "")) or {})
 
     def _interpreter(self, task_vars: dict[str, Any]) -> str | None:
         """The interpreter that the user chose; None where it is left to discovery."""

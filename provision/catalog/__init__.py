@@ -57,7 +57,7 @@ class Archive(BaseModel):
 
 
 class PlatformRow(Row):
-    """A platform that hosts may have."""
+    """A platform that hosts may have. The first of `pythons` is the one that it comes with."""
 
     id: str
     title: str
@@ -81,6 +81,11 @@ class PlatformRow(Row):
     def platform(self) -> Platform:
         """The host's own words for it."""
         return Platform(self.distribution, self.release, self.architecture)
+
+    @property
+    def python(self) -> str:
+        """The Python that it comes with, as /usr/bin/python3."""
+        return self.pythons[0]
 
 
 class DriverRow(Row):

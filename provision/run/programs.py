@@ -19,7 +19,7 @@ def find_program(name: str = "ansible-playbook") -> str:
         raise MachineError(
             f"{name} is not installed",
             where=sys.executable,
-            hint=f"{sys.executable} -m pip install 'ansible-core>=2.17,<2.20'",
+            hint=f"{sys.executable} -m pip install 'ansible-core>=2.17'",
         )
     return program
 

@@ -42,6 +42,8 @@ ALLOWED: dict[str, set[str]] = {
         *("inputs", "lockshape", "registry", "yaml_c"),
         *("upstream.packages", "upstream.closure"),
     },
+    # Which hosts the installed ansible-core can't manage.
+    "ansible_core": {"errors", "catalog", "inventory", "lock", "collection"},
     # What a lock is made of, from the network or a mirror.
     "upstream": {
         *("__init__", "errors", "catalog"),

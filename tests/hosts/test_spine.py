@@ -34,7 +34,7 @@ def test_bare_hosts_end_proven(spine: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [OLDEST, NEWEST], ids=["ansible-core-2.17", "ansible-core-2.19"]
+    "program", [OLDEST, NEWEST], ids=["oldest-ansible-core", "newest-ansible-core"]
 )
 def test_a_second_run_changes_nothing_and_runs_one_module_per_host(
     spine: Project, program: Path

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from provision import __version__, collection, tree
+from provision import __version__, ansible_core, collection, tree
 from provision import lock as locks
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
@@ -35,8 +35,10 @@ def render(
     fleet = projects.read_fleet(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
-    locks.check_fits(made, fleet, where=str(project / "lock.yml"))
-    nvidia.check_locked_keys(made.stacks, where=str(project / "lock.yml"))
+    where = str(project / "lock.yml")
+    locks.check_fits(made, fleet, where=where)
+    ansible_core.check_manages(ansible_core.installed(), made, fleet, where=where)
+    nvidia.check_locked_keys(made.stacks, where=where)
     files = render_tree(made, collection.read())
     if check:
         what = tree.difference(project, files)

@@ -15,6 +15,7 @@ from typing import Any
 
 import converged_host as made
 import pytest
+from ansible import release
 
 from tests.collection import PLUGINS, collections
 
@@ -276,6 +277,34 @@ def test_a_host_without_python_is_told_so(tmp_path: Path) -> None:
     assert result == {}
     assert "there is no Python on this host (/nonexistent/python3 was not found)" in log
     assert "apt-get install python3" in log
+
+
+OLD_PYTHON = """\
+import sys
+sys.version_info = (3, 6, 9)
+exec(compile({program}, "<given>", "exec"))
+"""
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_a_python_that_the_installed_core_has_dropped_is_refused_before_any_module(
+    tmp_path: Path, piped: bool
+) -> None:
+    """Ansible's own modules end on it with a SyntaxError."""
+    for name, program in (("piped", "sys.stdin.read()"), ("given", "sys.argv[1]")):
+        (tmp_path / name).write_text(OLD_PYTHON.format(program=program))
+    old = tmp_path / "python3"
+    given = f'exec {sys.executable} {tmp_path}/given "$2"'
+    pipe = f"exec {sys.executable} {tmp_path}/piped" if piped else "exit 3"
+    old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && {given}\n[ "$2" = - ] && {pipe}\nexit 99\n')
+    old.chmod(0o755)
+    result, log = run(tmp_path, "-e", f"ansible_python_interpreter={old}")
+    assert result == {}
+    told = " ".join(log.split())
+    core = f"ansible-core {release.__version__} manages Python"
+    assert f"the host's Python at {sys.executable} is 3.6.9, and {core}" in told
+    assert "; set ansible_python_interpreter to a Python 3.7 or newer on that host. Noth" in told
+    assert "AnsiballZ" not in log
 
 
 def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:

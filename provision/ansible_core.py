@@ -1,0 +1,63 @@
+"""Refuses, before a tree is written, hosts that the installed ansible-core can't manage.
+
+Without it such a project renders, and ends on its hosts. Which release manages which Python is
+read from the collection, whose look refuses the same hosts in a run.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from importlib import metadata
+from typing import Any
+
+from provision import catalog, collection
+from provision.catalog import PlatformRow
+from provision.errors import InputError
+from provision.inventory import Fleet
+from provision.lock import Lock, names, plain
+
+
+@functools.cache
+def releases() -> Any:
+    """The collection's module of ansible-core's releases and the Pythons that they manage."""
+    path = collection.root() / "plugins" / "plugin_utils" / "ansible_core.py"
+    spec = importlib.util.spec_from_file_location("provision_ansible_core", path)
+    assert spec is not None  # noqa: S101  a path that ends in .py has a loader
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def installed() -> str:
+    """The version of the ansible-core beside this program."""
+    return metadata.version("ansible-core")
+
+
+def check_manages(core: str, lock: Lock, fleet: Fleet, *, where: str) -> None:
+    """InputError where this ansible-core can't manage a host on any platform that it may have.
+
+    A platform is judged by the Python of its own: apt's bindings are in no other one.
+    """
+    for wish, kinds in fleet.kinds():
+        rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
+        locked = [_platform(row["platform"]) for row in rows]
+        for facts, hosts in kinds:
+            platforms = [row for row in locked if facts.platform in (None, row.id)]
+            if not platforms or any(releases().manages(core, row.python) for row in platforms):
+                continue
+            newest = platforms[0]
+            raise InputError(
+                f"the installed ansible-core can't manage {newest.title}, which has Python "
+                f"{newest.python}: {names(hosts)}",
+                where=where,
+                got=f"ansible-core {core}",
+                expected=f"ansible-core {releases().newest_for(newest.python)} or older",
+                hint=releases().remedy(newest.python),
+            )
+
+
+def _platform(named: dict[str, str]) -> PlatformRow:
+    """The catalog's row of a platform as a lock names it."""
+    return next(row for row in catalog.load().platforms if row.platform.as_data() == named)
