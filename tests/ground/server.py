@@ -10,12 +10,13 @@ import http.server
 import posixpath
 import socket
 import ssl
-import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import trustme
 
 LOGIN = """<!DOCTYPE html>
 <html lang="en"><head><title>Login | NVIDIA Developer</title></head>
@@ -44,39 +45,18 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.bundle = directory / "ca.pem"
+        self._authority = trustme.CA(organization_name="proving ground")
         directory.mkdir(parents=True, exist_ok=True)
-        self._openssl(
-            "req", "-x509", *self._new("ca.key"), "-out", str(self.bundle), "-days", "30",
-            "-subj", "/CN=proving ground CA", "-addext", "basicConstraints=critical,CA:TRUE",
-            "-addext", "keyUsage=critical,keyCertSign,cRLSign",
-        )  # fmt: skip
+        self._authority.cert_pem.write_to_path(str(self.bundle))
 
     def issue(self, *names: str) -> tuple[Path, Path]:
         """(certificate, key) of a server with these names or addresses."""
-        made, private = self.directory / "server.pem", self.directory / "server.key"
-        asked = self.directory / "server.csr"
-        kinds = ",".join(("IP:" if name[-1].isdigit() else "DNS:") + name for name in names)
-        extensions = self.directory / "extensions"
-        extensions.write_text(
-            f"subjectAltName={kinds}\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n"
-        )
-        self._openssl(
-            "req", *self._new("server.key"), "-out", str(asked), "-subj", f"/CN={names[0]}"
-        )
-        self._openssl(
-            "x509", "-req", "-in", str(asked), "-CA", str(self.bundle), "-CAkey",
-            str(self.directory / "ca.key"), "-CAcreateserial", "-days", "30", "-extfile",
-            str(extensions), "-out", str(made),
-        )  # fmt: skip
-        return made, private
-
-    def _new(self, name: str) -> list[str]:
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                str(self.directory / name)]  # fmt: skip
-
-    @staticmethod
-    def _openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+        certificate, key = self.directory / "server.pem", self.directory / "server.key"
+        issued = self._authority.issue_cert(*names)
+        for number, blob in enumerate(issued.cert_chain_pems):
+            blob.write_to_path(str(certificate), append=number > 0)
+        issued.private_key_pem.write_to_path(str(key))
+        return certificate, key
 
 
 class WebServer:
