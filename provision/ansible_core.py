@@ -15,7 +15,8 @@ from provision import catalog, collection
 from provision.catalog import PlatformRow
 from provision.errors import InputError
 from provision.inventory import Fleet
-from provision.lock import Lock, names, plain
+from provision.lock import Lock, names
+from provision.models import plain
 
 
 @functools.cache

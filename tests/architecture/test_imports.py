@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
         *("upstream.packages", "upstream.closure"),
     },
     # Which hosts the installed ansible-core can't manage.
-    "ansible_core": {"errors", "catalog", "inventory", "lock", "collection"},
+    "ansible_core": {"errors", "models", "catalog", "inventory", "lock", "collection"},
     # What a lock is made of, from the network or a mirror.
     "upstream": {
         *("__init__", "errors", "catalog"),

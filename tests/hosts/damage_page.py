@@ -41,7 +41,7 @@ The one `lstat` that each file gets tells it all: a look took 19.7 ms of CPU, an
 `--deep` (of `provision plan`, `apply` and `verify`; with plain Ansible `-e gpu_deep=true`) reads
 and hashes every file of the locked packages against dpkg's checksums, cuDNN against the hashes
 taken when its archive was unpacked, and the locked wheels against their RECORDs.
-[Below](#what---deep-costs) is what that takes.
+[Below](#what-a-deep-look-costs) is what that takes.
 """
 
 DEEP = """
@@ -93,7 +93,7 @@ A damaged venv is made anew beside the old one. Where users added packages to it
 them and the old one is kept as `NAME.save`; whole wheels that are missing or of another version
 are put in place without that.
 
-## What `--deep` costs
+## What a deep look costs
 """
 
 

@@ -16,7 +16,7 @@ import damage_steps  # noqa: E402
 from damage import ROWS, Row  # noqa: E402
 
 PAGE = ROOT / "docs" / "damage.md"
-COST = "\n## What `--deep` costs\n"
+COST = "\n## What a deep look costs\n"
 
 
 def test_the_page_is_the_catalogue() -> None:

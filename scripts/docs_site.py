@@ -1,0 +1,225 @@
+"""What the documentation's site has beside docs/: a hook of mkdocs, which `make docs` loads.
+
+Pages that lie elsewhere in the repository (README, CHANGELOG, the roles' READMEs) are taken into
+the site, and links to them are turned; what the program, the roles and the modules say of
+themselves becomes the reference pages. So nothing is written twice, and with --strict a link that
+leads nowhere fails the build.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+# A fenced or an indented block, whose brackets are no links.
+CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`[^`\n]*`", re.M | re.S)
+
+
+def taken() -> dict[str, str]:
+    """{page of the site: file of the repository} of what lies outside of docs/."""
+    pages = {
+        "overview.md": "README.md",
+        "contributing.md": "CONTRIBUTING.md",
+        "changes.md": "CHANGELOG.md",
+    }
+    for page in sorted(ROOT.glob("roles/*/README.md")):
+        pages[f"roles/{page.parent.name}.md"] = page.relative_to(ROOT).as_posix()
+    return pages
+
+
+def turned(text: str, file: str, page: str) -> str:
+    """The text of a file of the repository with its relative links as the site's page needs them.
+
+    A link to a file that the site has no page for becomes the file's name. One to a file that does
+    not exist is left as it is, for mkdocs to refuse.
+    """
+    places = {source: target for target, source in taken().items()}
+
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(file), match["target"]))
+        anchor = match["anchor"] or ""
+        if target in places:
+            there = places[target]
+        elif target.startswith("docs/"):
+            there = target.removeprefix("docs/")
+        elif (ROOT / target).exists():
+            return f"{match['text']} (`{target}`)" if match["text"] != target else f"`{target}`"
+        else:
+            return match.group()
+        return f"[{match['text']}]({posixpath.relpath(there, posixpath.dirname(page))}{anchor})"
+
+    parts, end = [], 0
+    for code in CODE.finditer(text):
+        parts += [LINK.sub(link, text[end : code.start()]), code.group()]
+        end = code.end()
+    return "".join([*parts, LINK.sub(link, text[end:])])
+
+
+def commands() -> str:
+    """Every command of `provision`, with its arguments and options, from the program itself."""
+    import typer
+
+    from provision import cli
+
+    lines = ["# Commands", "", "What `provision COMMAND --help` says, of all commands.", ""]
+    top = typer.main.get_command(cli.app)
+    for name, command in _walk(top, "provision"):
+        lines += [f"## {name}", "", _words(command.help), ""]
+        rows = []
+        for parameter in command.params:
+            if parameter.name == "help" or getattr(parameter, "hidden", False):
+                continue
+            words = ", ".join((*parameter.opts, *parameter.secondary_opts))
+            if parameter.param_type_name == "argument":
+                words = parameter.metavar or (parameter.name or "").upper()
+            help_text = _words(getattr(parameter, "help", "")).replace("|", "\\|")
+            rows.append(f"| `{words}` | {help_text} |")
+        lines += ["| | |", "|---|---|", *rows, ""] if rows else []
+    return "\n".join(lines)
+
+
+def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The commands below one that are not hidden, with the words that call them."""
+    for word, below in getattr(command, "commands", {}).items():
+        if below.hidden:
+            continue
+        if getattr(below, "commands", None):
+            yield from _walk(below, f"{name} {word}")
+        else:
+            yield f"{name} {word}", below
+
+
+def _words(text: Any) -> str:
+    """Text of a docstring or of YAML as Markdown on one line; paragraphs stay."""
+    if isinstance(text, list):
+        return " ".join(_words(part) for part in text)
+    text = re.sub(r"\[/?[a-z ]+\]|\f.*", "", str(text or ""), flags=re.S)
+    text = re.sub(r"\b[CVOI]\(([^)]*)\)", r"`\1`", text)
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
+
+def options() -> str:
+    """Every option of an inventory, from the typed options."""
+    from provision.render import spec
+    from provision.roles import ROLES, SITE
+
+    lines = [
+        "# Options",
+        "",
+        "What an inventory can say beside `gpu_stack`, and what a run takes with `-e`.",
+        "`provision explain NAME` says the same in a terminal.",
+        "",
+    ]
+    for role in (*ROLES, SITE):
+        lines += [f"## {role.name}", "", spec.table(role).strip(), ""]
+    return "\n".join(lines)
+
+
+def roles() -> str:
+    """Each role's entry points with what they take, from the argument specs."""
+    lines = [
+        "# Roles and their arguments",
+        "",
+        "From each role's `meta/argument_specs.yml`, as `ansible-doc -t role` shows them.",
+        "",
+    ]
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        role = path.parts[-3]
+        lines += [f"## provision.gpu.{role}", "", f"See [{role}](../roles/{role}.md).", ""]
+        specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        for entry, says in specs.items():
+            lines += [f"**`{entry}`**: {_words(says.get('short_description'))}", ""]
+            lines += _table(says.get("options") or {})
+    return "\n".join(lines)
+
+
+def modules() -> str:
+    """Each module's documentation, options and return values, from its source."""
+    lines = ["# Modules", "", "As `ansible-doc -t module` shows them.", ""]
+    for path in sorted(ROOT.glob("plugins/modules/*.py")):
+        says = _documentation(path)
+        about = says["DOCUMENTATION"]
+        lines += [f"## provision.gpu.{path.stem}", "", _words(about["short_description"]) + ".", ""]
+        lines += [*(f"- {_words(part)}" for part in about["description"]), ""]
+        lines += _table(about.get("options") or {})
+        if says.get("EXAMPLES"):
+            lines += ["```yaml", str(says["EXAMPLES"]).strip(), "```", ""]
+        returned = says.get("RETURN") or {}
+        if returned:
+            lines += ["| returns | |", "|---|---|"]
+            lines += [f"| `{name}` | {_cell(value)} |" for name, value in returned.items()]
+            lines += [""]
+    return "\n".join(lines)
+
+
+def _documentation(path: Path) -> dict[str, Any]:
+    """DOCUMENTATION and RETURN as data, EXAMPLES as text."""
+    says: dict[str, Any] = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            (target,) = node.targets
+            says[getattr(target, "id", "")] = node.value.value
+    return {
+        name: text if name == "EXAMPLES" else yaml.safe_load(text)
+        for name, text in says.items()
+        if name in ("DOCUMENTATION", "EXAMPLES", "RETURN")
+    }
+
+
+def _cell(value: Mapping[str, Any]) -> str:
+    return " ".join(_words(value.get("description")).split()).replace("|", "\\|")
+
+
+def _table(entries: Mapping[str, Any]) -> list[str]:
+    """Options as Ansible documents them, as the lines of a table."""
+    if not entries:
+        return []
+    lines = ["| option | type | default | |", "|---|---|---|---|"]
+    for name, value in entries.items():
+        kind = value.get("type", "str")
+        kind += f" of {value['elements']}" if value.get("elements") else ""
+        default = "required" if value.get("required") else ""
+        if value.get("default") not in (None, ""):
+            default = f"`{yaml.safe_dump(value['default'], default_flow_style=True, width=1000)}`"
+            default = default.replace("\n...\n", "").replace("\n", "").replace("|", "\\|")
+        choices = ", ".join(f"`{choice}`" for choice in value.get("choices") or ())
+        text = _cell(value) + (f" One of {choices}." if choices else "")
+        lines.append(f"| `{name}` | {kind} | {default} | {text} |")
+    return [*lines, ""]
+
+
+REFERENCE = {
+    "reference/commands.md": commands,
+    "reference/options.md": options,
+    "reference/roles.md": roles,
+    "reference/modules.md": modules,
+}
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """mkdocs asks which files there are: those of docs/, and these."""
+    from mkdocs.structure.files import File
+
+    for page, source in taken().items():
+        text = turned((ROOT / source).read_text(encoding="utf-8"), source, page)
+        files.append(File.generated(config, page, content=text))
+    for page, write in REFERENCE.items():
+        files.append(File.generated(config, page, content=write()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
+    """mkdocs has read a page: the links of one in docs/ that lead out of it are turned."""
+    path = page.file.src_path.replace(os.sep, "/")
+    if path in REFERENCE or path in taken():
+        return markdown
+    return turned(markdown, f"docs/{path}", path)

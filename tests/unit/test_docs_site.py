@@ -1,0 +1,47 @@
+"""The documentation's site: pages from all over the repository, and reference pages made anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.roles import ROLES, all_options
+from scripts import docs_site
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "see [the README](../README.md#a-role-alone)",
+            "see [the README](overview.md#a-role-alone)",
+        ),
+        ("[cuda](../roles/cuda/README.md)", "[cuda](roles/cuda.md)"),
+        ("[run.md](run.md)", "[run.md](run.md)"),
+        ("[the file](../Makefile)", "the file (`Makefile`)"),
+        ("[gone](../nowhere.md)", "[gone](../nowhere.md)"),
+        ("[out](https://example.org/a)", "[out](https://example.org/a)"),
+        ("`[cuda](../roles/cuda/README.md)`", "`[cuda](../roles/cuda/README.md)`"),
+        ("```\n[a](../Makefile)\n```", "```\n[a](../Makefile)\n```"),
+    ],
+)
+def test_a_link_leads_to_the_sites_page_of_its_file(text: str, expected: str) -> None:
+    assert docs_site.turned(text, "docs/README.md", "README.md") == expected
+
+
+def test_a_page_from_elsewhere_links_from_its_place_in_the_site() -> None:
+    text = "[how](../../docs/run.md) and [cudnn](../cudnn/README.md)"
+    made = docs_site.turned(text, "roles/cuda/README.md", "roles/cuda.md")
+    assert made == "[how](../run.md) and [cudnn](cudnn.md)"
+
+
+def test_the_reference_has_every_command_option_role_and_module() -> None:
+    pages = {name: write() for name, write in docs_site.REFERENCE.items()}
+    for command in ("lock", "apply", "lab up"):
+        assert f"## provision {command}\n" in pages["reference/commands.md"]
+    assert "`--check`" in pages["reference/commands.md"]
+    public = [name for name, option in all_options().items() if option.public]
+    assert [name for name in public if name not in pages["reference/options.md"]] == []
+    for role in ROLES:
+        assert f"## provision.gpu.{role.name}\n" in pages["reference/roles.md"]
+    assert "## provision.gpu.gpu_state\n" in pages["reference/modules.md"]
+    assert "| `blockers` |" in pages["reference/modules.md"]
