@@ -31,14 +31,10 @@ from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
-from ansible_collections.provision.gpu.plugins.plugin_utils import ansible_core
+from ansible_collections.provision.gpu.plugins.plugin_utils import ansible_core, host_options
+from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
 SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
-
-# Options that hold an address, alone or among others. Of its login the look needs to know that
-# there is one, and Ansible shows a module's arguments to all who run with -vvv.
-ADDRESSES = re.compile(r"_(mirror|url|repository)$")
-LOGIN = re.compile(r"//[^/ ]*@")
 
 CORE: str = release.__version__
 # The oldest Python on hosts, by the word of the installed ansible-core where it still has one at
@@ -182,24 +178,6 @@ def no_password(error: str, user: str) -> str | None:
     )
 
 
-def plain(value: Any) -> Any:
-    """The value as bare JSON types: templating hands over text and lists of Ansible's own."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    return "".join(str(value))
-
-
-def without_login(value: Any) -> Any:
-    """The value with nothing but an @ of each address' user and password."""
-    if isinstance(value, dict):
-        return {key: without_login(item) for key, item in value.items()}
-    return LOGIN.sub("//@", value) if isinstance(value, str) else value
-
-
 def _warm() -> None:
     """Loads what every worker would load for itself.
 
@@ -263,14 +241,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         costs every host more than its look.
         """
         given = dict(self._task.args)
-        known = {"lock", "wish", "options", "variables", "only", "skip", "deep", "doctor", "logs"}
+        known = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
         unknown = set(given) - known
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
-        names = given.get("variables", task_vars.get("__gpu_options"))
-        if names is None:
-            names = task_vars.get("__gpu_state_option_names") or {}
-        options = self._of_the_host(names, task_vars)
+        options = host_options.of_host(self._templar, task_vars)
         options["gpu_workspace_digests"] = self._digests("gpu_workspace_tokens", task_vars)
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
@@ -305,20 +280,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             raise AnsibleActionFail(f"gpu_state: {name} is not a mapping but {type(value)}")
         found = plain(value)
         return found if isinstance(found, dict) else {}
-
-    def _of_the_host(self, names: Any, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Those of the named variables that the host has, and the defaults of the others."""
-        found = plain(names) if isinstance(names, dict) else {}
-        for name in plain(list(names)):
-            if name not in task_vars:
-                continue
-            try:
-                found[name] = plain(self._templar.template(task_vars[name]))
-            except AnsibleUndefinedVariable:  # as with the filter `default`
-                continue
-            if ADDRESSES.search(name):
-                found[name] = without_login(found[name])
-        return found
 
     def _digests(self, word: str, task_vars: dict[str, Any]) -> dict[str, str]:
         """SHA-256 of each secret of the workspaces: the look compares, and sees none of them."""

@@ -11,8 +11,8 @@ short_description: Look at a GPU host and plan what to change
 description:
   - Through its action plugin, which is the ordinary way, a task needs no option. C(lock), C(wish),
     C(only), C(skip) and C(deep) are by default the variables C(gpu_lock), C(gpu_stack),
-    C(ansible_run_tags), C(ansible_skip_tags) and C(gpu_deep), and C(options) the host's variables
-    that the role names.
+    C(ansible_run_tags), C(ansible_skip_tags) and C(gpu_deep), and C(options) the host's
+    variables of the components' names, with their documented defaults.
   - Looks at everything a locked GPU stack consists of, in one round trip, and returns the
     difference to the lock as an ordered list of changes.
   - Changes nothing. In check mode C(changed) is true when there is something to change.

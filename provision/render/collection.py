@@ -9,22 +9,22 @@ from collections.abc import Mapping
 
 from provision.collection import IN_TREE
 from provision.render import doctor, site, spec
-from provision.roles import ROLES
+from provision.roles import ROLES, SITE
 
 
-def playbooks() -> dict[str, bytes]:
-    """The collection's playbooks, by their paths in it."""
-    return site.playbook() | doctor.playbook()
+def generated() -> dict[str, bytes]:
+    """What is generated of the collection beside the roles' own files, by the path in it."""
+    return site.playbook() | doctor.playbook() | spec.options_file((*ROLES, SITE))
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
     """`shipped`: path in the tree -> bytes, as `provision.collection.read` gives them."""
     files = dict(shipped)
-    generated = playbooks()
+    made = generated()
     for role in ROLES:
-        generated |= spec.render(role)
+        made |= spec.render(role)
         page = f"roles/{role.name}/README.md"
         if IN_TREE + page in files:
             text = files[IN_TREE + page].decode()
-            generated[page] = spec.readme(role, text).encode()
-    return files | {IN_TREE + path: data for path, data in generated.items()}
+            made[page] = spec.readme(role, text).encode()
+    return files | {IN_TREE + path: data for path, data in made.items()}

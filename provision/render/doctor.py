@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.render.site import COLLECTION, HOSTS, look_options
+from provision.render.site import COLLECTION, HOSTS
 from provision.render.stacks import SLIM
 from provision.render.yaml_text import dump
 
@@ -85,7 +85,6 @@ def doctor() -> list[dict[str, Any]]:
             "strategy": "ansible.builtin.linear",
             "gather_facts": False,
             "become": True,
-            "vars": {"__gpu_options": look_options()},
             "tasks": tasks,
         }
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from provision.registry import run_steps
 from provision.render.stacks import DIRECTORY, NAME
 from provision.render.yaml_text import dump
-from provision.roles import ROLES, SITE
+from provision.roles import ROLES
 from provision.roles.base import Role
 
 HEADER = """\
@@ -107,22 +107,6 @@ _ABANDONED = 660
 
 # -I: without it Python imports from the directory it was started in, a home that is not root's.
 _TENSORFLOW_PYTHON = "{{ tensorflow_root | default('/opt/tensorflow') }}/current/bin/python"
-
-
-def look_options() -> dict[str, Any]:
-    """What the look compares beside the lock: {option: its default}, and the connection.
-
-    Plain data: the look takes the host's own value where it has one, which costs a host nothing
-    for the options that nobody sets.
-    """
-    options = {
-        option.name: option.default
-        for role in (*ROLES, SITE)
-        for option in role.options
-        if option.looked_at
-    }
-    options["ansible_connection"] = "ssh"
-    return options
 
 
 def plans(key: str) -> str:
@@ -579,7 +563,7 @@ def site() -> list[dict[str, Any]]:
         "become": True,
         # What a run that is cut off leaves at work on a host is found by it, and ended.
         "environment": {"PROVISION_RUN": "{{ lookup('ansible.builtin.env', 'PROVISION_RUN_ID') }}"},
-        "vars": {"__gpu_options": look_options(), "__gpu_proof_follows": PROOF_FOLLOWS},
+        "vars": {"__gpu_proof_follows": PROOF_FOLLOWS},
         "tasks": tasks,
     }
     verify: dict[str, Any] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from provision.render.yaml_text import dump
@@ -77,6 +78,15 @@ def readme(role: Role, text: str) -> str:
     if TABLE.search(text):
         return TABLE.sub(lambda _: table(role), text, count=1)
     return text.rstrip("\n") + "\n\n## Options\n\n" + table(role)
+
+
+def options_file(roles: Sequence[Role]) -> dict[str, bytes]:
+    """The default of every option that the look compares, for the collection's plugins."""
+    defaults = {
+        option.name: option.default for role in roles for option in role.options if option.looked_at
+    }
+    text = json.dumps(defaults, indent=2) + "\n"
+    return {"plugins/plugin_utils/options.json": text.encode()}
 
 
 def render(role: Role) -> dict[str, bytes]:

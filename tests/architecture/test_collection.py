@@ -71,9 +71,9 @@ def test_its_version_is_provisions() -> None:
     )
 
 
-def test_its_playbooks_are_in_sync() -> None:
+def test_what_is_generated_of_it_is_in_sync() -> None:
     """`python -m provision roles sync` writes them; edit provision/render/ instead of them."""
-    for path, data in rendered.playbooks().items():
+    for path, data in rendered.generated().items():
         assert (ROOT / path).read_bytes() == data, path
 
 

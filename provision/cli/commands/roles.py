@@ -9,7 +9,7 @@ import typer
 from provision import collection, tree
 from provision.cli.console import say
 from provision.render import example, spec
-from provision.render.collection import playbooks
+from provision.render.collection import generated as collection_files
 from provision.roles import ROLES
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
@@ -21,7 +21,7 @@ def roles_sync(
 ) -> None:
     """Write what is rendered of the collection, and inventories/lab."""
     base = collection.root()
-    generated = playbooks()
+    generated = collection_files()
     generated |= {
         f"inventories/{path}": data
         for path, data in example.render("lab").items()

@@ -148,10 +148,6 @@ def test_of_a_mirrors_password_the_look_gets_nothing(tmp_path: Path, module_only
                 "cuda_mirror": address,
                 "nvidia_driver_repository_url": address,
                 "nvidia_container_toolkit_docker_repository": {"url": address},
-                "__gpu_options": [
-                    *("cuda_mirror", "nvidia_driver_repository_url"),
-                    "nvidia_container_toolkit_docker_repository",
-                ],
             }
         )
     )

@@ -1,0 +1,57 @@
+"""The host's options for what works on it: what the inventory sets, and the defaults of the rest.
+
+Ansible applies neither a role's defaults nor its argument spec to a task of ours. The defaults
+come from options.json, which `provision roles sync` renders from the typed options in
+provision/roles/, the only place where a default is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleUndefinedVariable
+
+# {option: its default}, of every option that the look compares.
+DEFAULTS: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "options.json").read_text(encoding="utf-8")
+)
+
+# Options that hold an address, alone or among others. Of its login the look needs to know that
+# there is one, and Ansible shows a module's arguments to all who run with -vvv.
+ADDRESSES = re.compile(r"_(mirror|url|repository)$")
+LOGIN = re.compile(r"//[^/ ]*@")
+
+
+def plain(value: Any) -> Any:
+    """The value as bare JSON types: templating hands over text and lists of Ansible's own."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return "".join(str(value))
+
+
+def without_login(value: Any) -> Any:
+    """The value with nothing but an @ of each address' user and password."""
+    if isinstance(value, dict):
+        return {key: without_login(item) for key, item in value.items()}
+    return LOGIN.sub("//@", value) if isinstance(value, str) else value
+
+
+def of_host(templar: Any, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Every option that the look compares, and the connection: set for the host, or by default."""
+    options = {**DEFAULTS, "ansible_connection": "ssh"}
+    for name in options:
+        if name not in task_vars:
+            continue
+        try:
+            value = plain(templar.template(task_vars[name]))
+        except AnsibleUndefinedVariable:  # as with the filter `default`
+            continue
+        options[name] = without_login(value) if ADDRESSES.search(name) else value
+    return options
