@@ -23,8 +23,8 @@ PATIENCE = 120.0
 SILENT = 124
 
 
-def run_program(argv, patience=PATIENCE):
-    """Run one program with a fixed environment, for at most `patience` seconds.
+def run_program(argv, patience=PATIENCE, environment=None):
+    """Run one program for at most `patience` seconds, by default with a fixed environment.
 
     rc 127 when there is no such program, 124 when it did not end in time: a sick GPU driver holds
     whoever asks it, and a look that waits for it holds the whole run. It is killed then, and left
@@ -33,8 +33,8 @@ def run_program(argv, patience=PATIENCE):
     What it writes goes to files in memory: no pipe can fill up, and `subprocess`, whose import
     takes as long as a tenth of a look, is needed on hosts alone that have no such files.
     """
-    environment = {"LC_ALL": "C", "PATH": ":".join(PATH)}
-    program = argv[0] if argv[0].startswith("/") else _find(argv[0])
+    environment = environment or {"LC_ALL": "C", "PATH": ":".join(PATH)}
+    program = argv[0] if argv[0].startswith("/") else _find(argv[0], environment["PATH"])
     if not hasattr(os, "memfd_create") or not hasattr(os, "posix_spawn"):  # Python 3.7
         return _run_with_pipes(program, argv, environment, patience)
     out, err = os.memfd_create("out"), os.memfd_create("err")
@@ -91,8 +91,8 @@ def _silence(argv, patience):
     return "{0} did not answer within {1:.0f} s".format(argv[0], patience)
 
 
-def _find(name):
-    for directory in PATH:
+def _find(name, path):
+    for directory in path.split(":"):
         if os.access(os.path.join(directory, name), os.X_OK):
             return os.path.join(directory, name)
     return name

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+"""Asks the driver, CUDA's compiler and TensorFlow whether they work: the proof of a run."""
+
+DOCUMENTATION = r"""
+module: gpu_proof
+short_description: Ask nvidia-smi, nvcc and TensorFlow whether the locked stack works
+description:
+  - Starts C(nvidia-smi), C(nvcc) and TensorFlow on the host and compares what they say with the
+    lock. On real GPUs a matrix product and a convolution are computed on each; a small Keras model
+    is fitted on the CPU.
+  - Fails at the first wrong answer, with what was expected and what the program said. Each
+    program has a time limit. Changes nothing.
+  - Through its action plugin, which is the ordinary way, a task needs no option; they are taken
+    from C(gpu_lock), C(gpu_plan), C(gpu_left) and the host's variables.
+options:
+  stack:
+    description: The stack's row of C(gpu_lock.stacks).
+    type: dict
+    required: true
+  left_out:
+    description: Components that this run does not prove, by its tags or as wished away.
+    type: list
+    elements: str
+    default: []
+  gpus:
+    description: How many usable GPUs the driver has to know.
+    type: int
+    required: true
+  simulated_gpu:
+    description: The GPU is simulated, and nothing is computed on it.
+    type: bool
+    default: false
+  options:
+    description: C(cuda_profile), C(tensorflow_root) and C(gpu_env_xla_cuda_data_dir) of the host.
+    type: dict
+    required: true
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Prove what the run has brought
+  provision.gpu.gpu_proof:
+"""
+
+RETURN = r"""
+asked:
+  description: The programs that were asked, in their order.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.proof import Proof  # noqa: E402
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "stack": {"type": "dict", "required": True},
+            "left_out": {"type": "list", "elements": "str", "default": []},
+            "gpus": {"type": "int", "required": True},
+            "simulated_gpu": {"type": "bool", "default": False},
+            "options": {"type": "dict", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    proof = Proof(**module.params)
+    fault = proof.fault()
+    if fault:
+        module.fail_json(msg=fault, asked=proof.asked)
+    module.exit_json(changed=False, asked=proof.asked)
+
+
+if __name__ == "__main__":
+    main()
