@@ -20,13 +20,14 @@ from bench import fleet, processes, state
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import Podman, cache_directory
-from provision.render import site
 
 ROOT = Path(__file__).resolve().parents[1]
 WAYS = Path(__file__).parent / "ways"
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.append(str(ROOT / ".venv" / "collections"))
 import demo  # noqa: E402  the same preparation as `make demo`
+from ansible_collections.provision.gpu.plugins.module_utils import proof  # noqa: E402
 
 PIP_CACHE = "/var/cache/lab/pip"
 Say = Callable[[str], None]
@@ -189,8 +190,8 @@ def variables(made: Ground, wanted: dict[str, Any]) -> str:
         "venv": wanted["venv"],
         "pip_cache": PIP_CACHE,
         "xla": f"--xla_gpu_cuda_data_dir={row['gpu_env']['xla_cuda_data_dir']}",
-        "devices": site.DEVICES_SCRIPT,
-        "fit": site.FIT_SCRIPT,
+        "devices": proof.DEVICES,
+        "fit": proof.FIT,
     }
     return "".join(f"{key}={shlex.quote(value)}\n" for key, value in told.items())
 

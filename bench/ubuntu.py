@@ -23,7 +23,6 @@ import yaml
 from bench import cold, rerun
 from provision import locallab
 from provision.locallab.machine import Podman
-from provision.render import site as rendered
 from tests.ground import Site, drivers, serve, told
 
 Say = Callable[[str], None]
@@ -219,8 +218,8 @@ def variables(site: Site, kernel: str) -> str:
         "cudnn_url": str(site.cudnn()["url"]),
         "python": "python3.9",
         "tensorflow": "2.9.3",
-        "devices": rendered.DEVICES_SCRIPT,
-        "fit": rendered.FIT_SCRIPT,
+        "devices": cold.proof.DEVICES,
+        "fit": cold.proof.FIT,
     }
     return "".join(f"{key}={shlex.quote(value)}\n" for key, value in found.items())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from provision import collection
 
@@ -30,13 +30,5 @@ TITLES = {component.name: component.title for component in COMPONENTS}
 SHORT_TITLES = {component.name: component.short for component in COMPONENTS}
 # {component: what it does not work without}
 NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
-# {component: those that its long work can be begun beside}
-BEHIND = {component.name: component.behind for component in COMPONENTS if component.behind}
 # Those that a lock has a part for.
 LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
-
-
-def run_steps() -> list[dict[str, Any]]:
-    """The steps of a run that bring a host to its lock, in order: component, role, tasks_from."""
-    steps: list[dict[str, Any]] = _REGISTRY.run_steps()
-    return steps

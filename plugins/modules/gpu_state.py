@@ -115,6 +115,10 @@ repairs:
   description: Role variables by component that repair what the roles would not see.
   type: dict
   returned: success
+steps:
+  description: Names of the run's steps that this host needs, as the lookup C(run_steps) has them.
+  type: list
+  returned: success
 blockers:
   description: Id, component, message and hint of everything that forbids a start.
   type: list
@@ -138,6 +142,10 @@ findings:
 fixes:
   description: What the safe fixes of all findings come to, by step.
   type: dict
+  returned: with C(doctor)
+fixable:
+  description: Whether there is a safe fix, beside what a run would bring.
+  type: bool
   returned: with C(doctor)
 busy:
   description: Who is at work on the host, in whose way no fix may be; empty where nobody is.

@@ -8,9 +8,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import (
-    NAMES as COMPONENTS,
-)
+from ansible_collections.provision.gpu.plugins.plugin_utils.registry import NAMES as COMPONENTS
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import MESSAGE_LIMIT, plain
 
 

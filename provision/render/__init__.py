@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from provision.lock import Lock
-from provision.render import ansible_cfg, collection, doctor, requirements, site, stacks
+from provision.render import ansible_cfg, collection, playbooks, requirements, stacks
 
 
 def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Every file of the tree by its path, sorted. `files` are shipped as they are."""
     tree: dict[str, bytes] = {}
     for part in (
-        site.render(),
-        doctor.render(),
+        playbooks.render(),
         ansible_cfg.render(),
         requirements.render(),
         stacks.render(lock),

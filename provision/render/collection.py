@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from provision.collection import IN_TREE
-from provision.render import doctor, site, spec
+from provision.render import spec
 from provision.roles import ROLES, SITE
 
 
 def generated() -> dict[str, bytes]:
     """What is generated of the collection beside the roles' own files, by the path in it."""
-    return site.playbook() | doctor.playbook() | spec.options_file((*ROLES, SITE))
+    return spec.options_file((*ROLES, SITE))
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -47,7 +47,8 @@ def defaults(role: Role) -> bytes:
     blocks = [f"# {_GENERATED.format(name=role.name)}\n---\n"]
     for option in role.options:
         comment = textwrap.fill(option.description, 98, initial_indent="# ", subsequent_indent="# ")
-        body = dump({option.name: option.default}).decode().removeprefix("---\n")
+        value = f"{{{{ {option.planned} }}}}" if option.planned else option.default
+        body = dump({option.name: value}).decode().removeprefix("---\n")
         if not option.name.startswith(f"{role.name}_"):
             # A list that is the role's own name in the plural.
             body = body.rstrip("\n") + " # noqa: var-naming[no-role-prefix]\n"

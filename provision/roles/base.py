@@ -38,6 +38,7 @@ def option(
     internal: bool = False,
     path: bool = False,
     run_only: bool = False,
+    planned: str = "",
     wish: str = "",
     example: str = "",
     reads: Callable[[object], str | None] | None = None,
@@ -47,6 +48,8 @@ def option(
     identity:  decided by the lock; refused in an inventory, with `wish` to write instead.
     looked_at: part of what the look compares, so site.yml hands it to `gpu_state`.
     repair:    the plan may fill it for one run (packages to install again).
+    planned:   an expression that takes the default's place in the role's defaults: what site.yml's
+               look or another role's option says of it, where there is one.
     internal:  documented, but no business of an inventory.
     path:      a file or directory name (`type: path` in the argument spec).
     run_only:  a setting of one run (-e); Ansible would not read it from an inventory.
@@ -59,6 +62,7 @@ def option(
         "internal": internal or repair,
         "path": path,
         "run_only": run_only,
+        "planned": planned,
         "wish": wish,
         "example": example,
         "reads": reads,
@@ -96,6 +100,13 @@ class Option:
     def repair(self) -> bool:
         """Filled by the plan."""
         return bool(self._extra("repair"))
+
+    @property
+    def planned(self) -> str:
+        """The expression that stands in the role's defaults; empty where that is the default."""
+        if self.repair:
+            return f"gpu_plan.repairs.{self.role}.{self.name} | default({self.default!r})"
+        return str(self._extra("planned") or "")
 
     @property
     def public(self) -> bool:

@@ -152,8 +152,9 @@ class GpuFrontDoorOptions(Options):
     gpu_front_door_people: list[dict[str, Any]] = option(
         [],
         "Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page "
-        "shows. site.yml hands that list over.",
+        "shows. Without it those are meant that the host's gpu_workspaces name.",
         internal=True,
+        planned="gpu_workspaces | default([])",
         example="'{{ gpu_workspaces }}'",
     )
     gpu_front_door_patience: int = option(

@@ -74,6 +74,7 @@ class TensorflowOptions(Options):
         "Names of environments under the root that are in use too, though not current: they stay "
         "where tensorflow_keep_old is false.",
         internal=True,
+        planned="gpu_plan.beside | default([]) | map(attribute='directory') | list",
     )
     tensorflow_switch: bool = option(True, "Make this environment the current one.", internal=True)
     tensorflow_reinstall: bool = option(

@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
-from provision.render import site
+from provision.render import spec
 from provision.roles import ROLES
+from tests.collection import ROOT
+
+STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[0]
 
 PLAN: dict[str, Any] = {
     "stack": "s",
@@ -49,28 +52,6 @@ LOCK: dict[str, Any] = {
         }
     }
 }
-DRIVER = "Proof | Refuse a driver that does not answer as locked"
-NVCC = "Proof | Refuse an nvcc of another release"
-TENSORFLOW = "Proof | Refuse a TensorFlow that does not see them"
-FIT = "Proof | Refuse a TensorFlow that cannot fit"
-
-
-def answer(out: str = "", rc: int = 0, err: str = "") -> dict[str, Any]:
-    """What `command` registers."""
-    return {
-        "rc": rc,
-        "stdout": out,
-        "stdout_lines": out.splitlines(),
-        "stderr": err,
-        "stderr_lines": err.splitlines(),
-        "skipped": False,
-    }
-
-
-def seen(**changed: Any) -> str:
-    return "noise\n" + json.dumps({"version": "2.9.3", "cuda": True, "gpus": 2} | changed)
-
-
 # (task, variables, words of its message; none where it must let pass)
 CASES: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -88,27 +69,13 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"gpu_left": {**LEFT, "changes": LEFT["changes"][1:]}},
         "",
     ),
-    (DRIVER, {"__gpu_smi": answer("470.256.02, T4\n470.256.02, T4\n")}, ""),
-    (DRIVER, {"__gpu_smi": answer("535.309.01, T4\n")}, "470.256.02 for 2 GPUs. It said (exit 0)"),
-    (DRIVER, {"__gpu_smi": answer("470.256.02, T4\n535.309.01, T4")}, "should name driver"),
-    (DRIVER, {"__gpu_smi": answer(rc=9, err="couldn't communicate")}, "couldn't communicate"),
-    (NVCC, {"__gpu_nvcc": answer("release 11.2, V11.2.152")}, ""),
-    (NVCC, {"__gpu_nvcc": answer("release 11.20, V1")}, "should say release 11.2"),
-    (NVCC, {"__gpu_nvcc": answer(rc=127)}, "exit 127"),
-    (TENSORFLOW, {"__gpu_tensorflow": answer(seen())}, ""),
-    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(gpus=0), err="no libcublas")}, "no libcublas"),
-    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(cuda=False))}, "built with CUDA"),
-    (TENSORFLOW, {"__gpu_tensorflow": answer(seen(version="2.9.2"))}, "TensorFlow 2.9.3"),
-    (TENSORFLOW, {"__gpu_tensorflow": answer(rc=1, err="ImportError")}, "ImportError"),
-    (FIT, {"__gpu_fit": answer()}, ""),
-    (FIT, {"__gpu_fit": answer(rc=1, err="the loss did not fall")}, "the loss did not fall"),
 ]
 
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What each case's task said, "" where it let pass; all in one run of Ansible."""
-    tasks = {task["name"]: task for task in site.site()[0]["tasks"]}
+    tasks = {task["name"]: task for task in STACK["tasks"]}
     given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": LOCK}
     steps: list[dict[str, Any]] = []
     for number, (name, variables, _) in enumerate(CASES):
@@ -176,9 +143,6 @@ def test_a_refusal_refuses_what_it_should(messages: list[str], number: int) -> N
         assert messages[number] == ""
 
 
-ASKED = ("Proof | Ask nvcc for its release", "Proof | Ask TensorFlow for its GPUs")
-
-
 def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | None = None) -> None:
     """Runs a play on this machine; `environment` stands in for this process's own."""
     (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
@@ -195,55 +159,15 @@ def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | Non
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def asked(tmp_path: Path, stack: dict[str, Any], **variables: Any) -> list[Any]:
-    """What the two proofs of CUDA do on this stack, with `printenv` in the programs' place."""
-    by_name = {task["name"]: task for task in site.site()[0]["tasks"] if "name" in task}
-    tasks = []
-    for name in ASKED:
-        task = dict(by_name[name], **{"ansible.builtin.command": {"argv": ["env"]}})
-        tasks.append({k: v for k, v in task.items() if k not in ("tags",)})
-    tasks.append(
-        {
-            "ansible.builtin.copy": {
-                "dest": str(tmp_path / "out.json"),
-                "content": "{{ [__gpu_nvcc.skipped | default(false),"
-                " __gpu_tensorflow.stdout_lines | select('match', 'XLA') | list] | to_json }}",
-                "mode": "0600",
-            }
-        }
-    )
-    given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": {"stacks": {"s": stack}}, **variables}
-    play = {"hosts": "localhost", "gather_facts": False, "vars": given, "tasks": tasks}
-    played(tmp_path, play, {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"})
-    found: list[Any] = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    return found
-
-
-def test_a_stack_with_cuda_of_the_platform_is_asked_for_nvcc_and_told_of_libdevice(
-    tmp_path: Path,
-) -> None:
-    flags = "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda"
-    assert asked(tmp_path, LOCK["stacks"]["s"]) == [False, [flags]]
-
-
-def test_a_stack_with_cuda_of_wheels_is_not(tmp_path: Path) -> None:
-    stack = {k: v for k, v in LOCK["stacks"]["s"].items() if k != "cuda"}
-    stack["gpu_env"] = {"path": [], "xla_cuda_data_dir": ""}
-    assert asked(tmp_path, stack) == [True, []]
-    own = asked(tmp_path, stack, gpu_env_xla_cuda_data_dir="/opt/cuda")
-    assert own == [True, ["XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda"]]
-
-
 def test_a_run_and_pytest_alone_ask_for_the_same_options() -> None:
     """A state that one of them did not know would be a failed check of what was wished away."""
-    root = Path(site.__file__).parents[2]
-    prove = (root / "provision/verify/prove.yml").read_text("utf-8")
+    prove = (ROOT / "roles/verify/tasks/main.yml").read_text("utf-8")
     (options,) = {
         tuple(task["vars"]["__verify_options"])
         for task in yaml.safe_load(prove)
         if "__verify_options" in task.get("vars", {})
     }
-    tree = ast.parse((root / "provision/verify/conftest.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "provision/verify/conftest.py").read_text("utf-8"))
     (known,) = [
         ast.literal_eval(one.value)
         for one in tree.body
@@ -260,18 +184,16 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     """The variables of the loop, the row for the checks, and which environments may be removed."""
     tensorflow = {"version": "2.14.1", "python": "3.9", "requirements_sha256": "e" * 64}
     other = {"stack": "o", "directory": "2.14.1-eeeeeeee"}
-    (loop,) = [task for task in site.site()[0]["tasks"] if "__gpu_beside" in str(task)]
-    applied = {task["name"]: task for task in site.site()[0]["tasks"]}
-    root = Path(site.__file__).parents[2]
-    prove = yaml.safe_load((root / "provision/verify/prove.yml").read_text(encoding="utf-8"))
+    loop = yaml.safe_load((ROOT / "roles/tensorflow/tasks/main.yml").read_text("utf-8"))[1]
+    defaults = yaml.safe_load((ROOT / "roles/tensorflow/defaults/main.yml").read_text("utf-8"))
+    prove = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
     (row,) = {task["vars"]["__verify_row"] for task in prove if "__verify_row" in str(task)}
-    switch = yaml.safe_load((root / "roles/tensorflow/tasks/switch.yml").read_text("utf-8"))
+    switch = yaml.safe_load((ROOT / "roles/tensorflow/tasks/switch.yml").read_text("utf-8"))
     (staying,) = [
         task["ansible.builtin.command"]["argv"]
         for task in switch
         if task["name"] == "switch | Remove the other venvs"
     ]
-    kept = applied["Apply | Bring tensorflow to its lock"]["vars"]["tensorflow_beside"]
     repairs = {"tensorflow": {"tensorflow_reinstall_beside": ["2.14.1-eeeeeeee"]}}
     cases = [([other], repairs), ([other], {}), ([], {})]
     tasks: list[dict[str, Any]] = []
@@ -287,11 +209,11 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
                 },
                 "vars": {
                     "content": content,
-                    "__gpu_beside": other,
+                    "__tensorflow_beside": other,
                     "gpu_plan": {"stack": "s", "beside": beside, "repairs": repaired},
                     "gpu_lock": {"stacks": {"s": {"a": 1}, "o": {"tensorflow": tensorflow}}},
                     "tensorflow_root": "/opt/tensorflow",
-                    "tensorflow_beside": kept,
+                    "tensorflow_beside": defaults["tensorflow_beside"],
                     "__tensorflow_venvs": ["venvs.py"],
                     "__tensorflow_name": "2.9.3-a0c523be",
                 },
@@ -313,3 +235,41 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     remove = ["venvs.py", "remove", "/opt/tensorflow", "2.9.3-a0c523be"]
     assert first["staying"] == [*remove, "2.14.1-eeeeeeee"]
     assert third["staying"] == remove
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_role_takes_its_repairs_from_the_plan_where_there_is_one(
+    tmp_path: Path, planned: bool
+) -> None:
+    """And works without any, in somebody's playbook."""
+    repairs = {
+        role.name: {o.name: [o.name] for o in role.options if o.repair}
+        for role in ROLES
+        if any(o.repair for o in role.options)
+    }
+    defaults = {
+        name: value
+        for role in ROLES
+        for name, value in yaml.safe_load(
+            spec.render(role)[f"roles/{role.name}/defaults/main.yml"]
+        ).items()
+        if name in repairs.get(role.name, {}) or name == "gpu_front_door_people"
+    }
+    variables: dict[str, Any] = {"content": defaults}
+    if planned:
+        variables |= {"gpu_plan": {"repairs": repairs}, "gpu_workspaces": [{"name": "ada"}]}
+    copy = {
+        "dest": str(tmp_path / "out.json"),
+        "content": "{{ content | to_json }}",
+        "mode": "0600",
+    }
+    task = {"ansible.builtin.copy": copy, "vars": variables}
+    played(tmp_path, {"hosts": "localhost", "gather_facts": False, "tasks": [task]})
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    options = {o.name: o for role in ROLES for o in role.options}
+    people = [{"name": "ada"}] if planned else []
+    assert found == {"gpu_front_door_people": people} | {
+        name: [name] if planned else options[name].default
+        for name in defaults
+        if name != "gpu_front_door_people"
+    }

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from provision.render import site
 from tests.collection import GPU_STACK
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -62,17 +61,6 @@ def test_a_task_that_asks_the_driver_has_an_end(path: Path) -> None:
         text = yaml.safe_dump(words)
         if GPU.search(re.sub(r"case .*esac", "", text, flags=re.S)):
             assert task.get("timeout"), task["name"]
-
-
-def test_the_proofs_programs_have_an_end_and_import_from_nowhere_else() -> None:
-    asked = [task for task in site._proofs() if "ansible.builtin.command" in task]
-    assert len(asked) >= 4
-    for task in asked:
-        argv = task["ansible.builtin.command"]["argv"]
-        assert task["timeout"] > 600, task["name"]
-        if "-c" in argv:
-            assert "-I" in argv, task["name"]
-        assert argv[0] in {"timeout", "nvcc"}, task["name"]
 
 
 def test_the_look_opens_files_by_one_function() -> None:

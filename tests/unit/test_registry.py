@@ -4,37 +4,58 @@ from __future__ import annotations
 
 import gpu_stack
 import pytest
-from gpu_stack.components import COMPONENTS, NAMES, Component
+from gpu_stack.components import COMPONENTS, NAMES, Component, planned_steps, run_steps
 
 from provision import registry
 from provision.roles import ROLES
+from tests.collection import ROOT
 
 
 def test_a_run_takes_these_steps_in_this_order() -> None:
-    steps = [(one["component"], one["role"], one["tasks_from"]) for one in registry.run_steps()]
-    assert steps == [
-        ("cuda", "cuda", "begin"),
-        ("cudnn", "cudnn", "begin"),
-        ("nvidia_driver", "nvidia_driver", "main"),
-        ("nvidia_driver", "gpu_state", "hold"),
-        ("tensorflow", "tensorflow", "begin"),
-        ("cuda", "cuda", "main"),
-        ("cudnn", "cudnn", "main"),
-        ("gpu_env", "gpu_env", "main"),
-        ("nvidia_container_toolkit", "nvidia_container_toolkit", "main"),
-        ("tensorflow", "tensorflow", "main"),
-        ("gpu_workspace", "gpu_workspace", "main"),
-        ("gpu_front_door", "gpu_front_door", "main"),
+    """What needs others goes before these and comes after them."""
+    assert [step["name"] for step in run_steps()] == [
+        *("tensorflow:remove", "nvidia_container_toolkit:remove", "gpu_env:remove"),
+        *("cudnn:remove", "cuda:remove", "nvidia_driver:remove"),
+        *("cuda:begin", "cudnn:begin", "nvidia_driver:bring", "nvidia_driver:hold"),
+        # The driver may reboot, and puts apt in order.
+        *("tensorflow:begin", "cuda:bring", "cudnn:bring", "gpu_env:bring"),
+        *("nvidia_container_toolkit:bring", "tensorflow:bring"),
+        *("gpu_workspace:bring", "gpu_front_door:bring"),
     ]
 
 
-def test_what_begins_beside_others_names_them() -> None:
-    beside = {s["component"]: s["behind"] for s in registry.run_steps() if "behind" in s}
-    assert beside == {
-        "cuda": ["nvidia_driver"],
-        "cudnn": ["nvidia_driver", "cuda"],
-        "tensorflow": ["cuda", "cudnn"],
-    }
+@pytest.mark.parametrize("step", run_steps(), ids=lambda step: str(step["name"]))
+def test_each_step_is_tasks_that_a_role_has(step: dict[str, str]) -> None:
+    tasks = ROOT / "roles" / step["role"] / "tasks"
+    assert (tasks / (step["tasks_from"] + ".yml")).is_file()
+    assert step["component"] in step["title"] or step["kind"] == "hold"
+
+
+@pytest.mark.parametrize(
+    ("changed", "absent", "options", "steps"),
+    [
+        ([], [], {}, []),
+        (["receipt"], [], {}, []),
+        (["cuda"], [], {}, ["cuda:bring"]),
+        (["cuda", "cudnn"], [], {}, ["cudnn:begin", "cuda:bring", "cudnn:bring"]),
+        (["cuda", "cudnn"], ["cuda"], {}, ["cuda:remove", "cudnn:begin", "cudnn:bring"]),
+        (["cuda", "cudnn"], ["cuda", "cudnn"], {}, ["cudnn:remove", "cuda:remove"]),
+        (["nvidia_driver"], [], {"nvidia_driver_reboot": False}, ["nvidia_driver:bring"]),
+        (
+            ["nvidia_driver"],
+            [],
+            {"nvidia_driver_reboot": True},
+            ["nvidia_driver:bring", "nvidia_driver:hold"],
+        ),
+        (["nvidia_driver"], ["nvidia_driver"], {"nvidia_driver_reboot": True},
+         ["nvidia_driver:remove"]),
+        (["gpu_env"], ["cuda"], {}, ["gpu_env:bring"]),
+    ],
+)  # fmt: skip
+def test_a_plan_names_the_steps_that_it_needs(
+    changed: list[str], absent: list[str], options: dict[str, bool], steps: list[str]
+) -> None:
+    assert planned_steps(changed, absent, options) == steps
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)

@@ -20,6 +20,7 @@ from . import (
     tensorflow,
 )
 from .change import blocker
+from .components import planned_steps
 from .context import Context
 
 # In the order in which they are applied: each one may need what stands before it.
@@ -273,6 +274,7 @@ def plan(lock, wish, options, found, only=None, skip=None):
         notices = preflight.warnings(found, building, options, row)
         notices += removal.notices(found, found.get("ledger") or {}, gone)
     reboots = [one for one in selected if one["reboot"]]
+    touched = [n for n in names if _touched(selected, n)]
     return {
         "stack": stack,
         "beside": _beside(lock, wish, found),
@@ -283,11 +285,11 @@ def plan(lock, wish, options, found, only=None, skip=None):
         "state": found["state"],
         "receipt": found["receipt"],
         "absent": gone,
-        "removals": [n for n in reversed(names) if n in gone and _touched(selected, n)],
+        "steps": planned_steps(touched, gone, options),
         # Whose the packages are: for the mark of the run and the receipt.
         "packages": found.get("ledger") or {},
         "changes": changes,
-        "components": [n for n in names if _touched(selected, n)],
+        "components": touched,
         "not_selected": [
             n
             for n in names

@@ -753,6 +753,8 @@ def answer(parameters, found, context, changes):
     return {
         "findings": findings,
         "fixes": whole,
+        # Components are for a run to bring; the rest is what tasks/doctor_fix.yml can do.
+        "fixable": any(whole[step] for step in whole if step != "components"),
         "busy": running.who(other) if other is not None else "",
         "locked": context.row is not None,
         "differences": len(changes),

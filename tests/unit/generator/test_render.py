@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from provision import collection
 from provision.inventory import Sources, Words, parse
-from provision.registry import COMPONENTS
-from provision.render import ansible_cfg, doctor, example, render, site, spec, stacks
+from provision.render import ansible_cfg, example, playbooks, render, spec, stacks
 from provision.render.yaml_text import dump
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
+from tests.collection import ROOT
 from tests.unit.generator import recorded
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
@@ -52,13 +52,9 @@ def test_a_header_is_only_comments() -> None:
     assert dump({"a": 1}, header="one\n\ntwo") == b"# one\n#\n# two\n---\na: 1\n"
 
 
-def test_site_is_what_its_data_says() -> None:
-    assert yaml.safe_load(site.playbook()["playbooks/site.yml"]) == site.site()
-
-
 @pytest.mark.parametrize("name", ["site", "doctor"])
 def test_a_projects_playbook_imports_the_collections(name: str) -> None:
-    text = (site.render() | doctor.render())[f"{name}.yml"].decode()
+    text = playbooks.render()[f"{name}.yml"].decode()
     (play,) = yaml.safe_load(text)
     assert play["ansible.builtin.import_playbook"] == f"provision.gpu.{name}"
     assert len(text.splitlines()) <= 15
@@ -69,8 +65,11 @@ def test_rendering_is_a_function_of_the_lock() -> None:
     assert render(recorded.lock(), files) == render(recorded.lock(), files)
 
 
+STACK, VERIFY = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+
+
 def tasks() -> list[dict[str, Any]]:
-    return list(site.site()[0]["tasks"])
+    return list(STACK["tasks"])
 
 
 def names() -> list[str]:
@@ -85,56 +84,27 @@ def test_the_order_of_a_run() -> None:
     assert order[2:] == ["End", "Look", "End", "Preflight", "Apply", "Proof", "Receipt", "Verify"]
 
 
-def test_what_takes_long_and_waits_for_nothing_is_begun_before_the_others() -> None:
-    found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
-    words = [(t["ansible.builtin.include_role"].get("tasks_from", ""), *t["tags"]) for t in found]
-    first = [one for one in words if one[0]]
-    assert first == [("begin", "cuda"), ("begin", "cudnn"), ("begin", "tensorflow")]
-    assert words.index(first[1]) < words.index(("", "nvidia_driver"))
-    # The driver may reboot, and puts apt in order.
-    assert words.index(("", "nvidia_driver")) < words.index(first[2]) < words.index(("", "cuda"))
-    for task in found:
-        begun = task["ansible.builtin.include_role"]
-        if "tasks_from" in begun:
-            assert begun["apply"]["tags"] == task["tags"]
-            name = begun["name"].removeprefix("provision.gpu.")
-            assert f"'{name}' in gpu_plan.components" in task["when"]
-            # Nobody would end what a run that failed has left.
-            assert "__gpu_state_held.held | default(false)" in task["when"]
-
-
-def test_the_components_come_in_their_order_each_with_its_tag() -> None:
-    found = [t for t in tasks() if "ansible.builtin.include_role" in t and "loop" not in t]
-    includes = [t for t in found if "tasks_from" not in t["ansible.builtin.include_role"]]
-    assert [t["ansible.builtin.include_role"]["name"] for t in includes] == [
-        f"provision.gpu.{component.name}" for component in COMPONENTS
-    ]
-    for task in includes:
-        role = task["ansible.builtin.include_role"]
-        name = role["name"].removeprefix("provision.gpu.")
-        assert role["apply"]["tags"] == task["tags"] == [name]
-        assert task["when"] == [
-            f"'{name}' in gpu_plan.components",
-            f"'{name}' not in gpu_plan.absent",
-        ]
-
-
-def test_what_is_wished_away_goes_before_anything_is_brought() -> None:
-    includes = [t for t in tasks() if "ansible.builtin.include_role" in t]
-    assert includes[0]["loop"] == "{{ gpu_plan.removals }}"
-
-
-def test_everything_but_the_components_always_runs() -> None:
+def test_tags_choose_in_the_plan_and_nowhere_else() -> None:
+    """With --tags cuda every step of the playbook runs, and the plan has cuda's changes alone."""
     for task in tasks():
-        if "ansible.builtin.include_role" not in task and task["tags"] != ["verify"]:
-            assert task["tags"] == ["always"], task["name"]
+        assert task["tags"] == (["verify"] if task is tasks()[-1] else ["always"]), task["name"]
+        apply = task.get("ansible.builtin.include_role", {}).get("apply", task)
+        assert apply["tags"] == task["tags"]
+
+
+def test_every_host_is_given_the_same_steps() -> None:
+    """Of lists that differ Ansible would take the order of whichever host answers first."""
+    (loop,) = [task for task in tasks() if "loop" in task]
+    assert loop["loop"] == "{{ query('provision.gpu.run_steps') }}"
+    step = yaml.safe_load((ROOT / "roles/gpu_state/tasks/step.yml").read_text("utf-8"))[0]
+    assert step["when"][0] == "__gpu_state_step.name in gpu_plan.steps"
 
 
 def test_of_the_first_play_the_proof_of_a_batch_alone_carries_the_tag_verify() -> None:
     (batch,) = [t for t in tasks() if "verify" in t["tags"]]
     assert batch is tasks()[-1] or batch == tasks()[-1]
-    assert batch["when"] == site.ROLLING
-    assert site.site()[1]["tags"] == ["verify"]
+    assert batch["when"][0] == "__gpu_rolling"
+    assert VERIFY["tags"] == ["verify"]
 
 
 def test_the_look_gets_every_option_it_looks_at() -> None:
@@ -151,12 +121,12 @@ def test_no_option_that_the_look_gets_is_the_locks() -> None:
 
 
 def test_repairs_reach_their_role() -> None:
-    applied = [t for t in tasks() if t["name"].startswith("Apply | Bring ")]
-    handed = {name for task in applied if "loop" not in task for name in task.get("vars", {})}
-    repairs = {o.name for role in ROLES for o in role.options if o.repair}
-    # The door's role may not read the workspaces' variables: the playbook hands them over.
-    door = {"gpu_front_door_people"}
-    assert handed == repairs | door | {"tensorflow_beside"}
+    for role in ROLES:
+        defaults = yaml.safe_load(spec.render(role)[f"roles/{role.name}/defaults/main.yml"])
+        for option in role.options:
+            if option.repair:
+                value = f"gpu_plan.repairs.{role.name}.{option.name} | default({option.default!r})"
+                assert defaults[option.name] == f"{{{{ {value} }}}}"
 
 
 def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
@@ -217,7 +187,7 @@ def test_hosts_get_the_slim_lock_once() -> None:
     assert list(slim) == ["gpu_lock"]
     (load,) = [t for t in tasks() if stacks.NAME in str(t)]
     assert load["run_once"] is True
-    assert not [play for play in site.site() if "vars_files" in play]
+    assert not [play for play in (STACK, VERIFY) if "vars_files" in play]
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -228,7 +198,10 @@ def test_defaults_and_spec_say_the_same(role: Any) -> None:
         "main"
     ]["options"]
     assert list(defaults) == list(options) == [o.name for o in role.options]
-    assert {name: option["default"] for name, option in options.items()} == defaults
+    planned = {o.name for o in role.options if o.planned}
+    assert {name: option["default"] for name, option in options.items()} == {
+        o.name: o.default if o.name in planned else defaults[o.name] for o in role.options
+    }
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -310,7 +283,7 @@ def test_the_tree_has_all_its_parts() -> None:
         f"{collection.IN_TREE}playbooks/site.yml",
         f"{collection.IN_TREE}plugins/modules/gpu_state.py",
         f"{collection.IN_TREE}roles/cuda/tasks/main.yml",
-        "verify/tasks.yml",
+        "verify/probe.py",
     ):
         assert path in files, path
     assert not [path for path in files if "__pycache__" in path]

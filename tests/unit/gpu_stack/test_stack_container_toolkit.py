@@ -459,7 +459,7 @@ def test_what_the_role_put_there_goes(host: Host) -> None:
     expected += [(path, "present", "absent") for path in files]
     expected += [(ENTRY, toolkit.RUNTIME, "absent")]
     assert items(host, **GONE) == expected
-    assert host.plan(lock=lock(), options=GONE)["removals"] == [toolkit.NAME]
+    assert host.plan(lock=lock(), options=GONE)["steps"] == [f"{toolkit.NAME}:remove"]
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,10 @@ def test_just_what_is_ours_is_named(host: Host) -> None:
 
 
 def test_they_go_in_the_opposite_order(host: Host) -> None:
-    assert host.plan(options=GONE)["removals"] == ["tensorflow", "gpu_env", "cudnn", "cuda"]
-    assert host.plan(options=GONE, only=["cudnn"])["removals"] == ["cudnn"]
-    assert host.plan()["removals"] == []
+    names = ("tensorflow", "gpu_env", "cudnn", "cuda")
+    assert host.plan(options=GONE)["steps"] == [f"{name}:remove" for name in names]
+    assert host.plan(options=GONE, only=["cudnn"])["steps"] == ["cudnn:remove"]
+    assert host.plan()["steps"] == []
 
 
 def test_what_others_put_there_is_not_named(host: Host) -> None:

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.collection import collections
+import yaml
+
+from tests.collection import ROOT, collections
 
 PROVISION = Path(__file__).parents[3] / "provision"
 
@@ -54,9 +56,20 @@ SITE = """\
   vars_files: [lock.yml]
   tags: [verify]
   tasks:
-    - name: verify | Check the stack with testinfra
-      ansible.builtin.import_tasks: verify/tasks.yml
 """
+
+
+def plays() -> list[dict[str, Any]]:
+    """The stub's plays; the second has the tasks of the real one, and the real role."""
+    real = (
+        (ROOT / "playbooks" / "site.yml")
+        .read_text("utf-8")
+        .replace("provision.gpu.verify", "verify")
+    )
+    made: list[dict[str, Any]] = yaml.safe_load(SITE)
+    made[1]["tasks"] = yaml.safe_load(real)[1]["tasks"]
+    return made
+
 
 LOOK = """\
 import json
@@ -172,7 +185,8 @@ def make_tree(folder: Path) -> Tree:
     shutil.copytree(
         PROVISION / "verify", folder / "verify", ignore=shutil.ignore_patterns("__pycache__")
     )
-    (folder / "site.yml").write_text(SITE)
+    shutil.copytree(ROOT / "roles" / "verify", folder / "roles" / "verify")
+    (folder / "site.yml").write_text(yaml.safe_dump(plays(), sort_keys=False))
     (folder / "library" / "gpu_state.py").write_text(LOOK)
     (folder / "roles/cuda/tasks/main.yml").write_text(CUDA)
     (folder / "lock.yml").write_text(json.dumps(LOCK))

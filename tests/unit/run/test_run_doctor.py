@@ -15,7 +15,7 @@ from ansible_collections.provision.gpu.plugins.callback.doctor import CallbackMo
 from typer.testing import CliRunner
 
 from provision import cli, collection, doctor
-from provision.render import doctor as rendered
+from provision.render import playbooks
 from tests.collection import PLUGINS, ROOT
 
 # The look is a file; the steps of the fix are what the role has.
@@ -36,6 +36,7 @@ def answer(*findings: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "findings": list(findings),
         "fixes": NO_FIXES,
+        "fixable": False,
         "busy": "",
         "locked": True,
         "differences": 0,
@@ -68,7 +69,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("callback", "plugin_utils"):
         shutil.copytree(PLUGINS / name, inside / "plugins" / name)
     shutil.copytree(ROOT / "playbooks", inside / "playbooks")
-    for file, data in rendered.render().items():
+    for file, data in playbooks.render().items():
         (tmp_path / file).write_bytes(data)
     (inside / "plugins" / "modules" / "gpu_state.py").write_text(LOOK)
     (tmp_path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
@@ -177,7 +178,7 @@ def test_a_host_that_is_not_reached_has_exit_code_4_and_a_cure(project: Path) ->
 
 
 def test_nothing_is_fixed_where_a_run_is_at_work(project: Path) -> None:
-    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, busy="ada on ctrl1")
+    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, fixable=True, busy="ada on ctrl1")
     code, said = ask(project, "--fix", says=busy)
     assert code == 4
     assert "gpu01: failed" in said
@@ -185,7 +186,7 @@ def test_nothing_is_fixed_where_a_run_is_at_work(project: Path) -> None:
 
 
 def test_without_fix_nothing_is_done(project: Path) -> None:
-    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, busy="ada on ctrl1")
+    busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, fixable=True, busy="ada on ctrl1")
     assert ask(project, says=busy)[0] == 5
 
 

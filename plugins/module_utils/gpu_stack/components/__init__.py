@@ -67,27 +67,62 @@ SPOKEN = {component.name: component.spoken for component in COMPONENTS}
 NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
 
 
-def run_steps(components: tuple = COMPONENTS) -> list:
-    """The steps that bring a host to its lock, in their order; a run does those its plan names.
+class Step(dict):
+    """One step of a run: the tasks of a role, done for a component. Plain data for Ansible.
 
-    Each is {"component", "role", "tasks_from"}: the tasks of a role, done for a component.
-    "begin" starts a component's long work beside what follows, and has "behind": it is worth it
-    where the run does one of these. gpu_state's "hold" takes hold of the host again after the
-    component before it may have rebooted it.
+    kind: "remove" takes the component away; "begin" starts its long work beside what follows;
+          "bring" brings it to its lock; "hold" takes hold of the host again after a reboot.
     """
-    steps = []
+
+    def __init__(self, component: str, kind: str, title: str, role: str, tasks_from: str) -> None:
+        super().__init__(
+            name=f"{component}:{kind}",
+            title=title,
+            component=component,
+            kind=kind,
+            role=role,
+            tasks_from=tasks_from,
+        )
+
+
+def run_steps(components: tuple = COMPONENTS) -> list:
+    """All steps there are, in their order; a host does those that `planned_steps` names.
+
+    What is wished away goes first, what needs others before these.
+    """
+    steps = [
+        Step(one.name, "remove", f"Take {one.name} away", one.name, "main")
+        for one in reversed(components)
+        if one.locked
+    ]
     for component in components:
+        name = component.name
         steps += [
-            {
-                "component": other.name,
-                "role": other.name,
-                "tasks_from": "begin",
-                "behind": list(other.behind),
-            }
-            for other in components
-            if component.name in other.behind[:1]
+            Step(one.name, "begin", f"Begin {one.name} behind the others", one.name, "begin")
+            for one in components
+            if name in one.behind[:1]
         ]
-        steps.append({"component": component.name, "role": component.name, "tasks_from": "main"})
+        steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main"))
         if component.reboots:
-            steps.append({"component": component.name, "role": "gpu_state", "tasks_from": "hold"})
+            title = "Hold the host again after a reboot"
+            steps.append(Step(name, "hold", title, "gpu_state", "hold"))
     return steps
+
+
+def planned_steps(
+    changed: list, absent: list, options: dict, components: tuple = COMPONENTS
+) -> list:
+    """Names of the steps that bring a host to its lock, in their order.
+
+    changed: components with something to do. absent: components that are wished away.
+    """
+    behind = {one.name: set(one.behind) for one in components}
+    return [
+        step["name"]
+        for step in run_steps(components)
+        if step["component"] in changed
+        and (step["kind"] == "remove") == (step["component"] in absent)
+        # Beside nothing there is nothing gained.
+        and (step["kind"] != "begin" or behind[step["component"]] & set(changed))
+        and (step["kind"] != "hold" or options.get(step["component"] + "_reboot"))
+    ]

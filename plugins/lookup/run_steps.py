@@ -1,0 +1,39 @@
+"""The steps of a run in their order, the same for every host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.provision.gpu.plugins.plugin_utils.registry import run_steps
+
+DOCUMENTATION = r"""
+name: run_steps
+author: The provision authors
+short_description: The steps of a run in their order
+description:
+  - Each step is a role's tasks for one component. A host does those that its plan names.
+  - The list is the same for every host. Ansible joins what hosts include; of lists that differ it
+    would take the order of whichever host answers first.
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.include_role:
+    name: provision.gpu.gpu_state
+    tasks_from: step
+  loop: "{{ query('provision.gpu.run_steps') }}"
+"""
+
+RETURN = r"""
+_list:
+  description: Name, title, component, role and tasks_from of each step.
+  type: list
+  elements: dict
+"""
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]  # ansible has no types
+    """Ansible's way to ask the registry."""
+
+    def run(self, *_terms: Any, **_options: Any) -> list[Any]:
+        return list(run_steps())

@@ -1,0 +1,29 @@
+"""The project's own playbooks: each imports the collection's, where the work is written."""
+
+from __future__ import annotations
+
+_PLAYBOOK = """\
+{comment}
+---
+- name: {name}
+  ansible.builtin.import_playbook: provision.gpu.{playbook}
+"""
+
+_SITE = """\
+# Brings every host that has a gpu_stack to its row in lock.yml, and proves it. Made by
+# `provision render`; run it with: ansible-playbook site.yml -i lab"""
+
+_DOCTOR = """\
+# Says what is wrong with every host that has a gpu_stack, and what cures it. Made by `provision
+# render`; run it with: ansible-playbook doctor.yml -i lab
+# With -e gpu_doctor_fix=true it does what is safe, with -e '{"gpu_doctor_logs": ["/path"]}' it
+# reads these files on the hosts too."""
+
+
+def render() -> dict[str, bytes]:
+    """site.yml and doctor.yml of a project."""
+    playbooks = {"site": ("GPU stack", _SITE), "doctor": ("Doctor", _DOCTOR)}
+    return {
+        f"{playbook}.yml": _PLAYBOOK.format(comment=comment, name=name, playbook=playbook).encode()
+        for playbook, (name, comment) in playbooks.items()
+    }
