@@ -20,7 +20,6 @@ ALLOWED: dict[str, set[str]] = {
     # Reading and writing files of some size, for whoever has them.
     "yaml_c": set(),
     "inputs": {"errors", "yaml_c"},
-    "lockshape": set(),
     # Which components there are, as the collection says it.
     "registry": {"collection"},
     "locales": {"errors"},
@@ -37,42 +36,35 @@ ALLOWED: dict[str, set[str]] = {
     "search": set(),
     "resolve": {"errors", "models", "catalog", "inventory", "search"},
     "matrix": {"models", "catalog", "resolve"},
+    # Pure, given fetched indices.
     "lock": {
-        *("errors", "models", "catalog", "inventory", "resolve"),
-        *("inputs", "lockshape", "registry", "yaml_c"),
-        *("upstream.packages", "upstream.closure"),
+        *("errors", "models", "catalog", "inventory", "resolve", "inputs", "yaml_c"),
+        *("registry", "upstream.packages", "upstream.closure", "upstream.mirrors"),
+    },
+    # The index of wheels, asked of several stacks at once.
+    "lock.requirements": {"errors", "resolve", "lock", "upstream"},
+    # Asks a host with the Ansible that `run` finds.
+    "lock.from_host": {"errors", "models", "lock", "run"},
+    # The one place beside `cli` that brings the network and the pure parts together.
+    "lock.update": {
+        *("errors", "models", "catalog", "inventory", "resolve", "lock", "lock.requirements"),
+        *("upstream", "upstream.packages", "upstream.mirrors"),
     },
     # Which hosts the installed ansible-core can't manage.
     "ansible_core": {"errors", "models", "catalog", "inventory", "lock", "collection"},
     # What a lock is made of, from the network or a mirror.
     "upstream": {
         *("__init__", "errors", "catalog"),
-        *("upstream.packages", "upstream.closure", "upstream.mirrors"),
+        *("upstream.packages", "upstream.closure", "upstream.mirrors", "upstream.keys"),
     },
     # Pure: parsed indices in, versions out.
     "upstream.packages": {"catalog"},
     "upstream.closure": {"errors", "upstream.packages"},
     # Pure but for the keys that it reads; what helps where the archive has moved on.
-    "upstream.mirrors": {"errors", "catalog", "upstream"},
-    "kept": {
-        *("errors", "models", "catalog", "inventory", "registry", "resolve", "lock"),
-        *("upstream.packages", "upstream.closure"),
-    },
-    # The index of wheels, asked of several stacks at once.
-    "wheels": {"errors", "resolve", "lock", "kept", "upstream"},
-    # What is told of a lock that was made.
-    "advice": {"catalog", "inventory", "resolve", "lock"},
-    "lockdiff": {"models", "catalog", "inventory", "lock", "registry"},
+    "upstream.mirrors": {"errors", "catalog", "upstream.keys"},
+    "upstream.keys": {"errors"},
     # Asks hosts with the Ansible that `run` finds.
     "rollback": {"errors", "inputs", "lock", "run"},
-    # Asks a host with the Ansible that `run` finds.
-    "twin": {"errors", "models", "run"},
-    # The one place beside `cli` that brings the network and the pure parts together.
-    "locking": {
-        *("errors", "models", "catalog", "inventory", "resolve"),
-        *("upstream", "upstream.packages", "upstream.mirrors"),
-        *("wheels", "lock", "kept", "twin", "advice"),
-    },
     "render": {
         *("__init__", "errors", "models", "catalog", "inventory"),
         *("resolve", "lock", "registry", "roles", "collection"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from provision import catalog, inputs, inventory, kept, lockdiff, locking, tree, twin
+from provision import catalog, inputs, inventory, tree
 from provision import lock as locks
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
@@ -22,6 +22,9 @@ from provision.cli.options import (
     VaultOption,
 )
 from provision.errors import InputError, MachineError
+from provision.lock import diff, keep, update
+from provision.lock import from_host as working_host
+from provision.lock.pin import Twin
 from provision.upstream import mirrors
 
 NamesArgument = Annotated[
@@ -118,7 +121,7 @@ def lock(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
     before = _lock_before(project, anew=upgrade and not names)
-    may = kept.upgrade_of(names or (), upgrade, before)
+    may = keep.upgrade_of(names or (), upgrade, before)
     host = None
     if from_host is not None:
         host = _read_twin(from_host, fleet, project, inventories, vault_password_file)
@@ -133,7 +136,7 @@ def lock(
             say(f"error: {result.problem}", err)
         raise typer.Exit(5)
     changed = _write(project, before, made, check=check)
-    changes = lockdiff.difference(before, made, fleet) if before is not None else []
+    changes = diff.difference(before, made, fleet) if before is not None else []
     if as_json:
         print_json(_as_json(result, made, changes, changed=changed))
     else:
@@ -179,7 +182,7 @@ def _write(project: Path, before: locks.Lock | None, made: locks.Lock, *, check:
     return changed
 
 
-def _say_findings(result: locking.Made) -> None:
+def _say_findings(result: update.Made) -> None:
     """What is gone upstream, and what else is to be known of the lock, on stderr."""
     findings = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
     for word, lines in findings.items():
@@ -188,7 +191,7 @@ def _say_findings(result: locking.Made) -> None:
 
 
 def _as_json(
-    result: locking.Made, made: locks.Lock, changes: Sequence[lockdiff.Change], *, changed: bool
+    result: update.Made, made: locks.Lock, changes: Sequence[diff.Change], *, changed: bool
 ) -> dict[str, Any]:
     return {
         "changed": changed,
@@ -204,12 +207,12 @@ def _as_json(
 def _say_changes(
     before: locks.Lock | None,
     made: locks.Lock,
-    changes: Sequence[lockdiff.Change],
+    changes: Sequence[diff.Change],
     *,
     changed: bool,
 ) -> None:
     """What differs from the lock before, and the reasons of the stacks that it did not have."""
-    for line in lockdiff.told(changes):
+    for line in diff.told(changes):
         say(f"  {line}")
     if changed and before is not None and not changes:
         say("  only its reasons or its layout")
@@ -243,7 +246,7 @@ def _read_twin(
     project: Path,
     sources: list[str] | None,
     vault_password_file: Path | None,
-) -> twin.Twin:
+) -> Twin:
     """What the host has; it must be one with a wish."""
     if host not in fleet.hosts:
         known = [*fleet.hosts, *fleet.other_hosts]
@@ -258,24 +261,24 @@ def _read_twin(
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
     with err.status(host):
-        return twin.read(host, where, cwd=project, extra=extra)
+        return working_host.read(host, where, cwd=project, extra=extra)
 
 
 def _make_lock(
     fleet: inventory.Fleet,
     before: locks.Lock | None,
-    upgrade: kept.Upgrade,
+    upgrade: keep.Upgrade,
     *,
-    host: twin.Twin | None,
+    host: Twin | None,
     check: bool,
     places: mirrors.Mirrors,
-) -> locking.Made:
+) -> update.Made:
     with err.status("") as status:
 
         def progress(text: str) -> None:
             status.update(text)
 
-        return locking.make(
+        return update.make(
             catalog.load(),
             catalog.keys(),
             fleet,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from provision import cli
 from provision.catalog import load
 from provision.inventory import Fleet, parse_wish
-from provision.locking import Made
+from provision.lock.update import Made
 from provision.models import HostFacts
 from provision.resolve import explain
 from tests.unit.generator import test_kept

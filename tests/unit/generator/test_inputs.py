@@ -15,9 +15,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision import inputs, inventory, lock, lockdiff, tree
+from provision import inputs, inventory, lock, tree
 from provision.errors import InputError
 from provision.inventory import discover
+from provision.lock import diff
 from provision.models import Wish, plain
 from provision.render import stacks
 from provision.roles import JUDGES, PREFIXES, all_options
@@ -322,7 +323,7 @@ def test_a_lock_of_another_version_is_refused_or_serves(data: st.DataObject, oth
     def read() -> None:
         found = lock.parse(signed(slim, details), where="f")
         lock.dump(found)
-        lockdiff.told(lockdiff.difference(found, made, inventory.Fleet({})))
+        diff.told(diff.difference(found, made, inventory.Fleet({})))
         stacks.render(found)
 
     refusal(read)

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provision import kept, locking
 from provision import lock as locks
 from provision.catalog import Catalog, load
 from provision.errors import InputError, MachineError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
-from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, keep, update
+from provision.lock.keep import Upgrade
 from provision.models import HostFacts
 from provision.upstream.packages import Indices, Package
 from tests.unit.generator import recorded
@@ -40,7 +39,7 @@ def fleet(**wishes: Any) -> Fleet:
     return Fleet({host: parse_wish(wish, where="lab") for host, wish in wishes.items()})
 
 
-def notes(made: locking.Made) -> tuple[str, ...]:
+def notes(made: update.Made) -> tuple[str, ...]:
     """All but that nobody knows what the hosts of these tests are."""
     return tuple(note for note in made.notes if "`provision discover`" not in note)
 
@@ -132,8 +131,8 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
 
 def make(
     before: Lock | None = None, upgrade: Upgrade = KEEP, facts: Catalog | None = None, **more: Any
-) -> locking.Made:
-    return locking.make(facts or load(), {}, more.pop("fleet", fleet()), before, upgrade, **more)
+) -> update.Made:
+    return update.make(facts or load(), {}, more.pop("fleet", fleet()), before, upgrade, **more)
 
 
 def lock(*arguments: Any, **more: Any) -> Lock:
@@ -558,7 +557,7 @@ def test_the_first_error_ends_all_questions(
         raise MachineError("uv could not lock the wheels")
 
     monkeypatch.setattr("provision.upstream.wheels.requirements", down)
-    monkeypatch.setattr("provision.wheels.AT_ONCE", 1)
+    monkeypatch.setattr("provision.lock.requirements.AT_ONCE", 1)
     many = {f"gpu{n}": {"tensorflow": "2.9", "packages": [f"x{n}"]} for n in range(9)}
     with pytest.raises(MachineError, match="could not lock"):
         lock(fleet=fleet(**many))
@@ -570,8 +569,8 @@ def requirement(*hashes: str, version: str = "1") -> str:
     return f"numpy=={version}{parts}\n"
 
 
-def held(text: str) -> kept.Held:
-    return kept.Held({}, {}, text, {})
+def held(text: str) -> keep.Held:
+    return keep.Held({}, {}, text, {})
 
 
 @pytest.mark.parametrize(
@@ -584,13 +583,13 @@ def held(text: str) -> kept.Held:
     ],
 )
 def test_hashes_of_a_version_stay(old: str, new: str, kept_text: str) -> None:
-    assert kept.same_hashes(new, held(old), where="here") == kept_text
+    assert keep.same_hashes(new, held(old), where="here") == kept_text
 
 
 @pytest.mark.parametrize("new", [requirement("b"), requirement("b", "c")])
 def test_another_file_under_a_version_is_never_taken(new: str) -> None:
     with pytest.raises(InputError, match="other content under the same version") as caught:
-        kept.same_hashes(new, held(requirement("a", "c")), where="here")
+        keep.same_hashes(new, held(requirement("a", "c")), where="here")
     assert "numpy==1" in caught.value.where
     assert "a" * 64 in caught.value.expected
     assert "b" * 64 in caught.value.got
@@ -637,9 +636,9 @@ def test_a_check_with_nothing_gone_says_nothing(upstream: Upstream) -> None:
 def test_names_are_those_of_the_lock(upstream: Upstream) -> None:
     first = lock()
     for word in ("nvidia_driver", "libcuda1", "numpy"):
-        assert kept.upgrade_of([word], True, first).moves(word)
-    assert kept.upgrade_of([], True, None).everything
-    assert not kept.upgrade_of([], False, first).moves("cuda")
+        assert keep.upgrade_of([word], True, first).moves(word)
+    assert keep.upgrade_of([], True, None).everything
+    assert not keep.upgrade_of([], False, first).moves("cuda")
 
 
 @pytest.mark.parametrize(
@@ -654,5 +653,5 @@ def test_other_names_are_refused(
     upstream: Upstream, words: list[str], everything: bool, there: bool, message: str, hint: str
 ) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        kept.upgrade_of(words, everything, lock() if there else None)
+        keep.upgrade_of(words, everything, lock() if there else None)
     assert hint in caught.value.hint

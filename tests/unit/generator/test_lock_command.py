@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from provision import cli, twin
+from provision import cli
 from provision import lock as locks
 from provision.cli import projects
 from provision.errors import InputError, ProvisionError
 from provision.inventory import Fleet
+from provision.lock import from_host
 from tests.unit.generator import test_kept, test_twin
 from tests.unit.generator.test_kept import Upstream
 
@@ -193,11 +194,11 @@ def test_a_lock_of_a_host(
     upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
     asked = []
 
-    def read(*arguments: Any, **_k: Any) -> twin.Twin:
+    def read(*arguments: Any, **_k: Any) -> from_host.Twin:
         asked.append(arguments)
         return host
 
-    monkeypatch.setattr(twin, "read", read)
+    monkeypatch.setattr(from_host, "read", read)
     assert lock("--from-host", "gpu01").exit_code == 0
     assert "{version: 470.103.01-2~deb11u1" in (tmp_path / "lock.yml").read_text()
     assert asked == [("gpu01", [str(tmp_path / "lab")])]

@@ -6,9 +6,8 @@ import dataclasses
 from typing import Any
 
 from provision import lock as locks
-from provision import lockdiff
 from provision.inventory import Fleet, parse_wish
-from provision.lock import Lock
+from provision.lock import Lock, diff
 from provision.models import plain
 from tests.unit.generator import recorded
 
@@ -35,7 +34,7 @@ def lock(requirements: str = recorded.REQUIREMENTS, date: str = "", **versions: 
 
 
 def told(before: Lock, after: Lock, count: int = 1) -> list[str]:
-    return lockdiff.told(lockdiff.difference(before, after, fleet(count)))
+    return diff.told(diff.difference(before, after, fleet(count)))
 
 
 def test_nothing_changes_between_equal_locks() -> None:
@@ -66,16 +65,16 @@ def test_a_component_stands_before_its_packages() -> None:
     slim: Any = plain(before.slim)
     for stack in slim["stacks"].values():
         stack["nvidia_driver"]["version"] = "470.239.06"
-    changes = lockdiff.difference(
+    changes = diff.difference(
         Lock(slim, before.details), before, fleet(wish={"tensorflow": "2.12"})
     )
     (now,) = {stack["nvidia_driver"]["version"] for stack in before.stacks.values()}
-    assert f"nvidia_driver 470.239.06 -> {now} (debian 12: gpu01)" in lockdiff.told(changes)
+    assert f"nvidia_driver 470.239.06 -> {now} (debian 12: gpu01)" in diff.told(changes)
 
 
 def test_a_new_wish_is_a_new_row_and_an_old_one_is_gone() -> None:
     before, after = recorded.lock(), recorded.lock({"tensorflow": "2.9.3"})
-    found = lockdiff.told(lockdiff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
+    found = diff.told(diff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
     assert found == [
         'debian 11, gpu_stack {"tensorflow": "2.9.3"}: new (gpu01)',
         'debian 11, gpu_stack {"tensorflow": "2.9"}: gone (no host any more)',
@@ -89,7 +88,7 @@ def test_another_cudnn_python_and_environment_are_told() -> None:
     stack["cudnn"]["cuda"] = "11.1"
     stack["tensorflow"]["python"] = "3.8"
     stack["gpu_env"]["path"] = ["/opt/cuda/bin"]
-    found = lockdiff.told(lockdiff.difference(before, Lock(slim, before.details), fleet()))
+    found = diff.told(diff.difference(before, Lock(slim, before.details), fleet()))
     assert found[0] == ("cudnn 8.1.0.77 for CUDA 11.2 -> 8.1.0.77 for CUDA 11.1 (debian 11: gpu01)")
     assert '"path": ["/opt/cuda/bin"]' in found[1]
     assert found[2].endswith("on Python 3.9 -> 2.9.3 on Python 3.8 (debian 11: gpu01)")

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from provision import cli, locking
+from provision import cli
 from provision import lock as locks
 from provision.catalog import Catalog, keys, load
 from provision.cli import projects
 from provision.cli.commands import lock as lock_command
 from provision.errors import InputError, MachineError, ProvisionError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
-from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, update
+from provision.lock.keep import Upgrade
 from provision.models import HostFacts
 from provision.resolve import resolve_fleet
 from provision.upstream import mirrors, wheels
@@ -117,7 +117,7 @@ class Lab:
 
     def lock(self, before: Lock | None = None, upgrade: Upgrade = KEEP, **wish: object) -> Lock:
         fleet = self.fleet(**wish)
-        made = locking.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
+        made = update.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
         assert made.lock is not None
         self.notes = made.notes
         return locks.parse(locks.dump(made.lock), where="lock.yml")

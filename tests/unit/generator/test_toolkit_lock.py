@@ -13,12 +13,11 @@ import pytest
 import yaml
 
 from provision import lock as locks
-from provision import locking
 from provision.catalog import Catalog, keys, load
 from provision.errors import InputError, ProvisionError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
-from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, update
+from provision.lock.keep import Upgrade
 from provision.models import HostFacts
 from provision.render import stacks
 from provision.resolve import Stack, resolve
@@ -96,7 +95,7 @@ class Lab:
         fleet = Fleet(
             {"gpu01": parse_wish(literal, where="x")}, facts={"gpu01": HostFacts("debian11")}
         )
-        made = locking.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
+        made = update.make(self.facts, keys(), fleet, before, upgrade, mirrors=self.mirrors)
         assert made.lock is not None
         self.notes = made.notes
         return locks.parse(locks.dump(made.lock), where="lock.yml")

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from provision import locking, twin
 from provision.catalog import load
 from provision.errors import HostError, InputError, UnsatisfiableError
-from provision.kept import Upgrade
-from provision.lock import Lock
+from provision.lock import Lock, from_host, update
+from provision.lock.keep import Upgrade
+from provision.lock.pin import Twin
 from provision.models import Platform
-from provision.twin import Twin
 from tests.unit.generator import test_kept
 from tests.unit.generator.test_kept import DEBIAN12, NEW, OLD, Upstream, drivers, fleet
 
@@ -34,7 +33,7 @@ end
 
 
 def test_what_a_host_says_is_read() -> None:
-    assert twin.parse("gpu01", TEXT) == Twin(
+    assert from_host.parse("gpu01", TEXT) == Twin(
         "gpu01",
         Platform("debian", "11", "x86_64"),
         {"nvidia-smi": "470.256.02-2"},
@@ -54,7 +53,7 @@ def test_what_a_host_says_is_read() -> None:
 )
 def test_a_host_without_one_environment_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="no environment with TensorFlow") as caught:
-        twin.parse("gpu01", text)
+        from_host.parse("gpu01", text)
     assert caught.value.where == "gpu01"
     assert "tensorflow_root" in caught.value.hint
 
@@ -80,7 +79,7 @@ def test_a_host_is_read_with_ansible(tmp_path: Path) -> None:
         f"ansible_connection: local, tensorflow_root: '{tmp_path / 'tf root'}', "
         f"cudnn_root: '{tmp_path / 'cudnn'}'",
     )
-    found = twin.read("gpu01", [where], cwd=tmp_path)
+    found = from_host.read("gpu01", [where], cwd=tmp_path)
     assert found.wheels == {"tensorflow": "2.9.3"}
     assert (found.python, found.cudnn) == ("3.9", "8.1.0")
     assert found.platform.distribution
@@ -90,7 +89,7 @@ def test_a_host_is_read_with_ansible(tmp_path: Path) -> None:
 def test_a_host_that_does_not_answer_is_said(tmp_path: Path) -> None:
     where = inventory(tmp_path, "ansible_host: 127.0.0.1, ansible_port: 9")
     with pytest.raises(HostError, match="could not be looked at") as caught:
-        twin.read("gpu01", [where], cwd=tmp_path)
+        from_host.read("gpu01", [where], cwd=tmp_path)
     assert caught.value.where == "gpu01"
     assert "refused" in caught.value.got
     assert caught.value.exit_code == 4
@@ -117,7 +116,7 @@ def of(made: Lock, platform: str = "debian11", **more: Any) -> Twin:
 
 
 def lock(host: Twin, wish: Any = None, **more: Any) -> Lock:
-    made = locking.make(
+    made = update.make(
         more.pop("facts", load()), {}, fleet(gpu01=wish or {"tensorflow": "2.9"}), None, Upgrade(),
         twin=host, **more,
     ).lock  # fmt: skip

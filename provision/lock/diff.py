@@ -12,7 +12,7 @@ from typing import Any
 
 from provision.catalog import load
 from provision.inventory import Fleet
-from provision.lock import Lock, hosts_of, names_of, wheels
+from provision.lock.model import Lock, hosts_of, names_of, wheels
 from provision.models import plain
 from provision.registry import LOCKED
 

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from provision.catalog import Catalog
 from provision.inventory import Fleet
-from provision.lock import names, stacks_of, wheels
+from provision.lock.model import names, stacks_of, wheels
 from provision.resolve import Choice, Stack, explain
 
 # nvidia-cublas-cu12, cupy-cuda12x, jax-cuda12-plugin

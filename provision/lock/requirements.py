@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from provision import lock as locks
 from provision.errors import UnsatisfiableError
-from provision.kept import Held
-from provision.lock import Lock
+from provision.lock.keep import Held
+from provision.lock.model import Lock
+from provision.lock.parts import wanted
 from provision.resolve import Stack
 from provision.upstream import wheels
 
@@ -39,7 +39,7 @@ class Question:
         """The question for a stack; `exactly`: with these versions or not at all."""
         pins = [f"{name}=={version}" for name, version in prefer.items()] if exactly else []
         return cls(
-            tuple(locks.wanted(stack)),
+            tuple(wanted(stack)),
             (*stack.constraints, *pins),
             tuple(prefer.items()),
             stack.python,

@@ -1,4 +1,4 @@
-"""What a host that works has installed, to lock just that for its twin.
+"""Asks a host that works what it has installed, to lock just that for its twin.
 
 One round trip over Ansible's own connection, with no Python and no rights needed on the host; it
 changes nothing there.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import base64
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from provision import run
 from provision.errors import HostError, InputError
+from provision.lock.pin import Twin
 from provision.models import Platform
 
 # $1 is the directory of TensorFlow's environments, $2 that of cuDNN's versions.
@@ -36,18 +36,6 @@ ROOTS = (
     "{{ tensorflow_root | default('/opt/tensorflow') | quote }} "
     "{{ cudnn_root | default('/opt/nvidia/cudnn') | quote }}"
 )
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A host as it is: exact versions of its packages and of the wheels in its environment."""
-
-    host: str
-    platform: Platform
-    packages: Mapping[str, str] = field(default_factory=dict)
-    wheels: Mapping[str, str] = field(default_factory=dict)
-    python: str = ""
-    cudnn: str = ""  # "8.1.0", as cudnn_version.h says it
 
 
 def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> Twin:

@@ -1,0 +1,165 @@
+"""Choices, indices and requirements -> the lock.
+
+Pure: the same choices, indices and requirements give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from provision.errors import UnsatisfiableError
+from provision.lock.model import FORMAT, Lock, digest_of, locked_names, row_of, stacks_of
+from provision.lock.parts import closed
+from provision.models import plain
+from provision.resolve import Choice, Stack
+from provision.upstream.packages import Indices, Package, Source
+
+
+def make(
+    choices: Sequence[Choice],
+    indices: Mapping[str, Indices],
+    requirements: Mapping[str, str],
+    *,
+    prefer: Mapping[str, Mapping[str, str]] | None = None,
+    before: Lock | None = None,
+) -> Lock:
+    """Choices with their indices (by platform id) and requirements (by stack id), as a lock.
+
+    `prefer` are the package versions to keep (by stack id). A stack that is as it was in `before`
+    keeps the sources that it was made from: an index with another date alone is no change.
+    UnsatisfiableError when the indices no longer hold what the catalog names.
+    """
+    rows: list[dict[str, Any]] = []
+    stacks: dict[str, Any] = {}
+    details: dict[str, dict[str, Any]] = {
+        "packages": {},
+        "requirements": {},
+        "reasons": {},
+        "sources": {},
+    }
+    for choice in choices:
+        was = locked_names(before, choice)
+        names = []
+        for number, stack in enumerate(stacks_of(choice)):
+            index, text = indices[choice.platform.id], requirements[stack.id]
+            name = _add(stack, index, text, (prefer or {}).get(stack.id, {}), stacks, details)
+            names.append(name)
+            if before is not None and was:
+                _keep_sources(before, was[number], stacks[name], details, name)
+        row = {**row_of(choice), "stack": names[0]}
+        if choice.beside:
+            row["beside"] = names[1:]
+        if choice.generations:
+            row["generations"] = row.pop("generations")
+        if choice.models:
+            row["models"] = {word: list(choice.models[word]) for word in sorted(choice.models)}
+        rows.append(row)
+    rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
+    stacks = {name: stacks[name] for name in sorted(stacks)}
+    details = {key: {n: v[n] for n in sorted(v)} for key, v in details.items()}
+    digest = digest_of(rows, stacks, details)
+    return Lock({"format": FORMAT, "digest": digest, "rows": rows, "stacks": stacks}, details)
+
+
+def _keep_sources(
+    before: Lock, was: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
+) -> None:
+    """A stack that is what it was, from the same places, was made from what it says."""
+
+    def places(sources: Any) -> list[dict[str, Any]]:
+        return [{k: v for k, v in one.items() if k not in ("date", "sha256")} for one in sources]
+
+    old = before.details
+    same = (
+        plain(before.stacks[was]) == part
+        and plain(old["packages"][was]) == details["packages"][name]
+        and old["requirements"][was] == details["requirements"][name]
+        and places(old["sources"][was]) == places(details["sources"][name])
+    )
+    if same:
+        details["sources"][name] = plain(old["sources"][was])
+
+
+def _add(
+    stack: Stack,
+    indices: Indices,
+    requirements: str,
+    prefer: Mapping[str, str],
+    stacks: dict[str, Any],
+    details: dict[str, dict[str, Any]],
+) -> str:
+    """Puts a stack into the lock, and tells its name there."""
+    name = stack.id
+    part, packages = _stack(stack, indices, requirements, prefer)
+    for taken, other in stacks.items():
+        if taken == name and other != part:
+            # Two archives of one version with different hashes: tell them apart by the hash.
+            name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+    stacks[name] = part
+    details["packages"][name] = {
+        package.name: {
+            "version": package.version,
+            "sha256": package.sha256,
+            "size": package.size,
+            "source": package.origin,
+        }
+        for package in packages.values()
+    }
+    details["requirements"][name] = requirements
+    details["reasons"][name] = {reason.component: reason.text for reason in stack.reasons}
+    details["sources"][name] = [
+        {
+            "url": source.url,
+            "suite": source.suite,
+            "components": list(source.components),
+            "signed_by": list(source.signed_by),
+            "date": source.date,
+            "sha256": source.sha256,
+        }
+        for source in _sources(stack, indices)
+    ]
+    return name
+
+
+def _sources(stack: Stack, indices: Indices) -> list[Source]:
+    """Those of the platform if anything of it is, and NVIDIA's repositories that a stack uses."""
+    cuda, driver = stack.cuda, stack.driver
+    found = list(indices.sources) if needs_archive(stack) else []
+    urls = [cuda.source.url] if cuda.source is not None else []
+    urls += [driver.url] if driver.origin == "network" else []
+    urls += [stack.container_toolkit.row.url] if stack.container_toolkit else []
+    return found + [indices.repositories[url].source for url in dict.fromkeys(urls)]
+
+
+def needs_archive(stack: Stack) -> bool:
+    """Does any of its packages come from the platform's own archive?"""
+    return "distribution" in (stack.driver.origin, stack.cuda.origin)
+
+
+def _stack(
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The stack's part of the lock, and every package it names."""
+    # What is left of the locked versions may not fit together any more. The packages of one source
+    # are made for each other: then those move of whose source something has left the indices.
+    for wanted in (prefer, _whole(prefer, indices)) if prefer else ():
+        try:
+            return closed(stack, indices, requirements, wanted)
+        except UnsatisfiableError:
+            continue
+    return closed(stack, indices, requirements, {})
+
+
+def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
+    """Those of sources of which nothing is lacking."""
+    everything = indices.everything
+    there = {(package.name, package.version) for package in everything}
+    lacking = {
+        package.source
+        for package in everything
+        if package.name in prefer and (package.name, prefer[package.name]) not in there
+    }
+    moving = {package.name for package in everything if package.source in lacking}
+    return {name: version for name, version in prefer.items() if name not in moving}

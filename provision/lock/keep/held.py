@@ -1,0 +1,164 @@
+"""What a lock has for each row, and what of it may move.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from provision.errors import InputError
+from provision.inventory import did_you_mean
+from provision.lock.model import Lock, locked_names, stacks_of, wheels
+from provision.registry import LOCKED
+from provision.resolve import Choice, Stack
+from provision.upstream.packages import Indices
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What may move: everything, or components, packages and wheels by their names."""
+
+    everything: bool = False
+    names: frozenset[str] = frozenset()
+
+    def moves(self, *names: str) -> bool:
+        """Whether one of these may."""
+        return self.everything or not self.names.isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a lock has for the hosts of one row."""
+
+    part: Mapping[str, Any]
+    packages: Mapping[str, Mapping[str, Any]]
+    requirements: str
+    reasons: Mapping[str, str]
+
+    @property
+    def wheels(self) -> dict[str, str]:
+        """Name -> version."""
+        return wheels(self.requirements)
+
+
+def held(before: Lock | None, choice: Choice) -> list[Held]:
+    """What a lock has for just these hosts, as `stacks_of` the choice; nothing without a row."""
+    return [
+        Held(
+            before.stacks[name],
+            before.details["packages"][name],
+            before.details["requirements"][name],
+            before.details["reasons"][name],
+        )
+        for name in (locked_names(before, choice) if before is not None else ())
+        if before is not None
+    ]
+
+
+def pairs(choices: Iterable[Choice], before: Lock | None) -> Iterable[tuple[Choice, Stack, Held]]:
+    """Each stack that the lock has already."""
+    for choice in choices:
+        found = held(before, choice)
+        if found:
+            yield from ((choice, *one) for one in zip(stacks_of(choice), found, strict=True))
+
+
+def upgrade_of(words: Sequence[str], everything: bool, before: Lock | None) -> Upgrade:
+    """`--upgrade`, and the names behind it. InputError for one that the lock does not have."""
+    if not everything:
+        if words:
+            raise InputError(
+                "a name alone moves nothing",
+                where=" ".join(words),
+                hint=f"`provision lock --upgrade {' '.join(words)}`",
+            )
+        return Upgrade()
+    if not words:
+        return Upgrade(everything=True)
+    if before is None:
+        raise InputError(
+            "there is no lock yet, so nothing of it can move",
+            where=" ".join(words),
+            hint="`provision lock`",
+        )
+    known = {name for stack in before.details["packages"].values() for name in stack}
+    known |= {name for text in before.requirements.values() for name in wheels(text)}
+    for word in words:
+        if word not in {*LOCKED, *known}:
+            raise InputError(
+                f"the lock has no component, package or wheel {word!r}",
+                where="--upgrade",
+                expected=", ".join(LOCKED),
+                hint=did_you_mean(word, [*LOCKED, *sorted(known)]),
+            )
+    return Upgrade(names=frozenset(words))
+
+
+def version_of(stack: Stack, component: str) -> str:
+    """The version of a component, as the lock says it."""
+    if component == "nvidia_driver":
+        return stack.driver.version
+    if component == "tensorflow":
+        return stack.tensorflow
+    if component == "nvidia_container_toolkit":
+        return stack.container_toolkit.version if stack.container_toolkit else ""
+    if stack.cuda.origin == "wheels":
+        return ""
+    return stack.cuda.version if component == "cuda" else stack.cudnn.version
+
+
+# Packages and wheels
+
+
+def by_stack(choices: Iterable[Choice], before: Lock | None) -> dict[str, Held]:
+    """Stack id -> what is locked for it."""
+    found: dict[str, Held] = {}
+    for _choice, stack, one in pairs(choices, before):
+        found.setdefault(stack.id, one)
+    return found
+
+
+def packages(
+    choices: Iterable[Choice],
+    indices: Mapping[str, Indices],
+    before: Lock | None,
+    upgrade: Upgrade,
+) -> dict[str, dict[str, str]]:
+    """Stack id -> package -> the version to keep."""
+    kept: dict[str, dict[str, str]] = {}
+    for choice, stack, found in pairs(choices, before):
+        if stack.id in kept:
+            continue
+        free: set[str] = set()
+        for component in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
+            part = found.part.get(component)
+            moved = part and part["version"] != version_of(stack, component)
+            if part and (moved or upgrade.moves(component)):
+                free |= {name for group in part["packages"].values() for name in group}
+        # The packages of one source are made for each other: they move together.
+        listed = indices[choice.platform.id].everything
+        sources = {p.source for p in listed if p.name in upgrade.names}
+        free |= {p.name for p in listed if p.source in sources} | upgrade.names
+        kept[stack.id] = {
+            name: str(package["version"])
+            for name, package in found.packages.items()
+            if name not in free and not upgrade.everything
+        }
+    return kept
+
+
+def wheel_versions(
+    choices: Iterable[Choice], before: Lock | None, upgrade: Upgrade
+) -> dict[str, dict[str, str]]:
+    """Stack id -> wheel -> the version to keep."""
+    kept: dict[str, dict[str, str]] = {}
+    free = upgrade.moves("tensorflow")
+    for _choice, stack, found in pairs(choices, before):
+        if stack.id not in kept:
+            kept[stack.id] = {
+                n: v for n, v in found.wheels.items() if not free and not upgrade.moves(n)
+            }
+    return kept

@@ -1,0 +1,357 @@
+"""The parts of a stack, each made exact: which packages, libraries, files and wheels make it.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from provision.errors import UnsatisfiableError
+from provision.lock.model import wheels
+from provision.resolve import ContainerToolkit, Stack
+from provision.upstream.closure import (
+    Branch,
+    Universe,
+    close,
+    driver_packages,
+    minus,
+    without_kernels,
+)
+from provision.upstream.packages import Indices, Package, Repository, compare, upstream
+
+
+def package_names(stack: Stack, indices: Indices) -> list[str]:
+    """The names of the packages of a driver and its CUDA."""
+    driver = stack.driver
+    branch = Branch(driver.version, frozenset(driver.branch_sources))
+    row = stack.cuda.row
+    roots = [*driver.userspace, *indices.kernel_of(driver), *driver.desktop]
+    found = close(Universe.of(indices.for_driver(driver)), roots, branch)
+    if stack.cuda.source is not None:
+        universe = Universe.of(_of_patch(stack, indices.repositories[stack.cuda.source.url]))
+        more = [*_nvidias(stack).runtime, *_nvidias(stack).toolkit]
+    else:
+        universe = Universe.of(indices.packages)
+        more = [*row.runtime, *row.toolkit] if row else []
+    return sorted({*found, *close(universe, more, branch, found)})
+
+
+def closed(
+    stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    part, driver = _driver(stack, indices, prefer)
+    branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
+    cuda, toolkit = _cuda(stack, indices, prefer, branch, driver)
+    parts: dict[str, Any] = {
+        "nvidia_driver": part,
+        **cuda,
+        "gpu_env": _gpu_env(stack),
+    }
+    containers: dict[str, Package] = {}
+    if stack.container_toolkit is not None:
+        repository = indices.repositories[stack.container_toolkit.row.url]
+        containers = _container_toolkit(stack.container_toolkit, repository, prefer, stack.id)
+        parts["nvidia_container_toolkit"] = {
+            "version": stack.container_toolkit.version,
+            "packages": {"toolkit": _versions(containers)},
+            "repository": _repository(repository),
+        }
+    parts["tensorflow"] = _tensorflow(stack, requirements)
+    packages = {**driver, **toolkit, **containers}
+    return parts, {name: packages[name] for name in sorted(packages)}
+
+
+def _driver(
+    stack: Stack, indices: Indices, prefer: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The part `nvidia_driver`, and its packages; an installer has none."""
+    row = stack.driver
+    universe = Universe.of(indices.for_driver(row), prefer)
+    branch = Branch(row.version, frozenset(row.branch_sources))
+    userspace = close(universe, row.userspace, branch)
+    roots = indices.kernel_of(row)
+    kernel = without_kernels(minus(close(universe, roots, branch, userspace), userspace))
+    both = {**userspace, **kernel}
+    desktop = without_kernels(minus(close(universe, row.desktop, branch, both), both))
+    found = {**both, **desktop}
+    part: dict[str, Any] = {"branch": row.branch, "version": row.version}
+    if row.origin != "distribution":
+        part["source"] = row.origin
+        _check_version(row.userspace, found, row.version, indices.for_driver(row), stack.id)
+    part["packages"] = {
+        "userspace": _versions(userspace),
+        "kernel": _versions(kernel),
+        "desktop": _versions(desktop),
+    }
+    if row.origin == "network":
+        part["repository"] = _repository(indices.repositories[row.url])
+    elif row.origin == "runfile":
+        run = indices.runfiles[row.url]
+        part["runfile"] = {"url": run.url, "sha256": run.sha256}
+    return part, found
+
+
+def _check_version(
+    roots: Sequence[str],
+    found: Mapping[str, Package],
+    version: str,
+    there: Iterable[Package],
+    where: str,
+) -> None:
+    """UnsatisfiableError where a repository has the package, but not in this version."""
+    for root in roots:
+        if upstream(found[root].version) != version:
+            offered = sorted({one.version for one in there if one.name == root})
+            raise UnsatisfiableError(
+                f"NVIDIA's repository has no {root} of version {version}",
+                where=where,
+                got=", ".join(offered),
+                expected=f"{root} {version}-...",
+                hint="wish for a version that is there; an exact one is driver_branch's or cuda's",
+            )
+
+
+def _container_toolkit(
+    toolkit: ContainerToolkit, repository: Repository, prefer: Mapping[str, str], where: str
+) -> dict[str, Package]:
+    """The toolkit's packages, all of the very version that was chosen.
+
+    They depend on each other in exactly their own version, and on nothing else of the repository.
+    """
+    found: dict[str, Package] = {}
+    for name in sorted(toolkit.row.packages):
+        offered = [one for one in repository.packages if one.name == name]
+        fit = [one for one in offered if upstream(one.version) == toolkit.version]
+        if not fit:
+            raise UnsatisfiableError(
+                f"NVIDIA's repository has no {name} of version {toolkit.version}",
+                where=where,
+                got=", ".join(sorted({one.version for one in offered})) or "none at all",
+                expected=f"{name} {toolkit.version}-...",
+                hint="wish for a version that is there: container_toolkit in gpu_stack",
+            )
+        kept = [one for one in fit if one.version == prefer.get(name)]
+        found[name] = (kept or sorted(fit, key=functools.cmp_to_key(_older_first)))[-1]
+    return found
+
+
+def _older_first(one: Package, other: Package) -> int:
+    return compare(one.version, other.version)
+
+
+def _repository(repository: Repository) -> dict[str, Any]:
+    return {
+        "url": repository.url,
+        "suite": repository.suite,
+        "key": repository.key,
+        "fingerprints": list(repository.fingerprints),
+    }
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What of NVIDIA's repository makes the CUDA of a stack."""
+
+    runtime: Sequence[str]
+    toolkit: Sequence[str]
+    sonames: Mapping[str, str]
+    files: Mapping[str, Mapping[str, str]]
+
+
+def _nvidias(stack: Stack) -> _Names:
+    """The names of packages, of libraries with their packages, and of files, for its release."""
+    cuda = stack.cuda
+    names, facts = cuda.names, cuda.facts
+    if names is None or facts is None:
+        raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
+    owners = {key: names.of(package, cuda.release) for key, package in names.sonames.items()}
+    return _Names(
+        runtime=[names.of(one, cuda.release) for one in (*names.runtime, *names.nvcc)],
+        toolkit=[names.of(one, cuda.release) for one in names.toolkit],
+        sonames={one: owners[one.partition(".so")[0]] for one in facts.sonames},
+        files={
+            key: {
+                "path": f"{cuda.prefix}/{names.of(file.path, cuda.release)}",
+                "package": names.of(file.package, cuda.release),
+            }
+            for key, file in names.files.items()
+        },
+    )
+
+
+def _cuda(
+    stack: Stack,
+    indices: Indices,
+    prefer: Mapping[str, str],
+    branch: Branch,
+    driver: Mapping[str, Package],
+) -> tuple[dict[str, Any], dict[str, Package]]:
+    """The parts `cuda` and `cudnn`, and CUDA's packages; neither where they come as wheels."""
+    row, source = stack.cuda.row, stack.cuda.source
+    if stack.cuda.origin == "wheels":
+        return {}, {}
+    if row is not None:
+        files = {
+            key: {"path": file.path, "package": file.package} for key, file in row.files.items()
+        }
+        names = _Names(row.runtime, row.toolkit, row.sonames, files)
+        universe = Universe.of(indices.packages, prefer)
+    elif source is not None:
+        names = _nvidias(stack)
+        universe = Universe.of(_of_patch(stack, indices.repositories[source.url]), prefer)
+    else:
+        raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
+    # The driver's libraries are the driver's to install: CUDA only names what is its own.
+    runtime = minus(close(universe, names.runtime, branch, driver), driver)
+    both = {**driver, **runtime}
+    toolkit = minus(close(universe, [*names.runtime, *names.toolkit], branch, both), driver)
+    for needed, package in [
+        *names.sonames.items(),
+        *((file["path"], file["package"]) for file in names.files.values() if source is not None),
+    ]:
+        if package not in runtime:
+            raise UnsatisfiableError(
+                f"{needed} should come from {package}, which is not in the set"
+            )
+    part: dict[str, Any] = {
+        "release": stack.cuda.release,
+        "version": stack.cuda.version,
+        "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
+        "sonames": dict(names.sonames),
+        "files": {key: dict(file) for key, file in names.files.items()},
+    }
+    if source is not None:
+        repository = indices.repositories[source.url]
+        _check_nvidias(stack, names, toolkit, repository)
+        part = _with_source(stack, part, repository)
+    cudnn = {
+        "version": stack.cudnn.version,
+        "cuda": stack.cudnn.cuda,
+        "sha256": stack.cudnn.sha256,
+        "soname": stack.cudnn.soname,
+        "minimum": stack.cudnn.minimum,
+    }
+    return {"cuda": part, "cudnn": cudnn}, toolkit
+
+
+def _of_patch(stack: Stack, repository: Repository) -> list[Package]:
+    """A repository without the sets of a release's other patches, which have its version."""
+    found = repository.packages
+    exact = {one.name for one in found if upstream(one.version) == stack.cuda.version}
+    return [
+        one for one in found if one.name not in exact or upstream(one.version) == stack.cuda.version
+    ]
+
+
+def _check_nvidias(
+    stack: Stack, names: _Names, toolkit: Mapping[str, Package], repository: Repository
+) -> None:
+    """CUDA of NVIDIA's own is of the version that it says, and brings no driver."""
+    _check_version(names.toolkit, toolkit, stack.cuda.version, repository.packages, stack.id)
+    brought = driver_packages(toolkit.values())
+    if brought:
+        raise UnsatisfiableError(
+            f"the packages of CUDA {stack.cuda.release} would bring a driver",
+            where=repository.url,
+            got=", ".join(brought),
+            expected="CUDA alone: the driver is a component of its own",
+            hint="a fault of the repository, or of the catalog's row for its packages",
+        )
+
+
+def _with_source(stack: Stack, part: Mapping[str, Any], repository: Repository) -> dict[str, Any]:
+    """The part `cuda` of NVIDIA's own: where it comes from, and where it lies."""
+    found = {"release": part["release"], "version": part["version"], "source": stack.cuda.origin}
+    found |= {key: value for key, value in part.items() if key not in found}
+    found["prefix"] = stack.cuda.prefix
+    if not repository.sha256:
+        return found | {"repository": _repository(repository)}
+    installer = {
+        "url": repository.url,
+        "sha256": repository.sha256,
+        "key": repository.key,
+        "fingerprints": list(repository.fingerprints),
+        "directory": repository.directory,
+    }
+    return found | {"installer": installer}
+
+
+def _gpu_env(stack: Stack) -> dict[str, Any]:
+    """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
+
+    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
+    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
+    """
+    row, prefix = stack.cuda.row, stack.cuda.prefix
+    if prefix:
+        return {
+            "xla_cuda_data_dir": prefix,
+            "path": [f"{prefix}/bin"],
+            "library": [f"{prefix}/lib64"],
+        }
+    return {
+        "xla_cuda_data_dir": row.xla_cuda_data_dir if row else "",
+        "path": list(row.path) if row else [],
+        "library": list(row.library) if row else [],
+    }
+
+
+def _tensorflow(stack: Stack, requirements: str) -> dict[str, Any]:
+    """The part `tensorflow`; with CUDA as wheels, the wheel of each library that it opens too."""
+    locked = wheels(requirements)
+    part: dict[str, Any] = {"version": stack.tensorflow, "python": stack.python}
+    if stack.cuda.origin == "wheels":
+        part["cuda_source"] = "wheels"
+        part["sonames"] = _wheels_of(stack.row.sonames if stack.row else [], locked)
+    part["wheels"] = locked
+    part["requirements_sha256"] = hashlib.sha256(requirements.encode()).hexdigest()
+    return part
+
+
+# Library -> the word in its wheel's name: libcublasLt.so.12 is in nvidia-cublas-cu12.
+_WHEELS = {
+    "libcudart": "cuda-runtime",
+    "libcublas": "cublas",
+    "libcublasLt": "cublas",
+    "libcufft": "cufft",
+    "libcurand": "curand",
+    "libcusolver": "cusolver",
+    "libcusparse": "cusparse",
+    "libcudnn": "cudnn",
+    "libcupti": "cuda-cupti",
+    "libnccl": "nccl",
+    "libnvJitLink": "nvjitlink",
+    "libnvrtc": "cuda-nvrtc",
+}
+
+
+def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, str]:
+    """Library -> its wheel. UnsatisfiableError for one that no locked wheel brings."""
+    found = {}
+    for soname in sonames:
+        word = _WHEELS.get(soname.partition(".so")[0])
+        names = [name for name in locked if re.fullmatch(rf"nvidia-{word}(-cu\d+)?", name)]
+        if word is None or len(names) != 1:
+            raise UnsatisfiableError(
+                f"no wheel brings {soname}",
+                got=", ".join(name for name in locked if name.startswith("nvidia-")) or "none",
+                expected=f"nvidia-{word}-cu..." if word else "a library of CUDA's or cuDNN's",
+            )
+        found[soname] = names[0]
+    return found
+
+
+def wanted(stack: Stack) -> list[str]:
+    """What the venv is asked to hold; the stack's constraints say the exact wheels of its extra."""
+    extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
+    return [f"tensorflow{extra}=={stack.tensorflow}", *stack.packages]
+
+
+def _versions(packages: Mapping[str, Package]) -> dict[str, str]:
+    return {name: package.version for name, package in packages.items()}
