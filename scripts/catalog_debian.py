@@ -19,6 +19,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from debian.deb822 import Release
+
 from provision import catalog
 from provision.catalog import Archive, CudaRow, DriverRow, PlatformRow
 from provision.errors import ProvisionError
@@ -56,7 +58,8 @@ def fetched(archive: Archive, path: str, cache: Path) -> bytes:
     """A file of the archive that its signed InRelease names; b"" where it names none."""
     base = f"{archive.url}/dists/{archive.suite}"
     text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, catalog.keys())
-    digest, _ = release.checksums(text).get(path, ("", 0))
+    known = release.checksums(Release(text), where=f"{base}/InRelease")
+    digest, _ = known.get(path, ("", 0))
     if not digest:
         return b""
     kept = cache / digest

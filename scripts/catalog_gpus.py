@@ -24,7 +24,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from debian.deb822 import Packages
+from debian.deb822 import Packages, Release
 from debian.debfile import DebFile
 
 from provision.catalog import Archive, keys
@@ -279,7 +279,7 @@ class Shelf:
                 signed_by=SIGNERS,
             )
             text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, keys())
-            self._signed[wanted.suite] = release.checksums(text)
+            self._signed[wanted.suite] = release.checksums(Release(text), where=base)
         if (wanted.suite, wanted.path) not in self._packages:
             digest, _size = self._signed[wanted.suite][wanted.path]
             body = lzma.decompress(_verified(f"{base}/{wanted.path}", digest)).decode("utf-8")

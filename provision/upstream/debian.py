@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Callable, Mapping, MutableSequence
 from pathlib import Path
 
+from debian.deb822 import Release
+
 from provision.catalog import Archive, PlatformRow
 from provision.errors import InputError, MachineError
 from provision.upstream.download import Fetch, GoneError, cached, fetch
@@ -21,7 +23,6 @@ from provision.upstream.release import (
     checksums,
     is_snapshot,
     listed,
-    release_field,
     unpacked,
     verify,
 )
@@ -102,13 +103,14 @@ def _read_suite(
     progress(f"{archive.label}: InRelease")
     raw = get(f"{base}/InRelease")
     text, pinned = verify(raw, archive.model_copy(update={"url": url}), keys)
+    release = Release(text)
     if not is_snapshot(url):
         check_valid(
-            text,
+            release,
             where=f"{base}/InRelease",
             hint=f"a mirror that no longer follows, or a proxy that keeps old files? {SNAPSHOTS}",
         )
-    known = checksums(text)
+    known = checksums(release, where=f"{base}/InRelease")
     for component in archive.components:
         folder = f"{component}/binary-{platform.package_architecture}"
         path = listed(known, f"{folder}/Packages")
@@ -133,7 +135,7 @@ def _read_suite(
         archive.suite,
         tuple(archive.components),
         tuple(pinned),
-        release_field(text, "Date"),
+        release.get("Date", ""),
         hashlib.sha256(raw).hexdigest(),
     )
     return packages, source

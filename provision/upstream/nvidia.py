@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from debian.arfile import ArError
+from debian.deb822 import Release
 from debian.debfile import DebError, DebFile
 
 from provision.catalog import Catalog, ContainerToolkitRow, DriverRow, NvidiaSourceRow
@@ -89,15 +90,14 @@ class Reader:
         self.progress(f"{label}: InRelease")
         files = self._signed_files(url)
         keys = keys_of()
-        text, signers = self._verified(files, keys, url)
+        signed, signers = self._verified(files, keys, url)
         if release_label:
-            _check_label(text, release_label, url)
-        path = self._index(text, url)
-        digest, _size = release.checksums(text)[path]
+            _check_label(signed, release_label, url)
+        path, digest = _index(signed, url)
         self.progress(f"{label}: Packages")
         body = cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
         packages = parse(release.unpacked(path, body), label)
-        return _repository(url, text, files, keys, signers, packages)
+        return _repository(url, signed, files, keys, signers, packages)
 
     def _local(self, row: NvidiaSourceRow) -> Repository:
         url = self.mirrors.at(row.url)
@@ -110,18 +110,17 @@ class Reader:
         if "InRelease" in files:
             files = {"InRelease": files["InRelease"]}
         keys = self._keys_inside(row, url, inside)
-        text, signers = self._verified(files, keys, url)
-        _check_label(text, CUDA_LABEL, url)
-        path = self._index(text, url)
+        signed, signers = self._verified(files, keys, url)
+        _check_label(signed, CUDA_LABEL, url)
+        path, digest = _index(signed, url)
         body = inside.get(path.removeprefix("./"), b"")
-        digest = release.checksums(text)[path][0]
         if digest_like(body, digest) != digest:
             raise InputError(
                 "an index is not the one that was signed", where=url, got=f"{directory}/{path}"
             )
         packages = parse(release.unpacked(path, body), PurePosixPath(directory).name)
         return _repository(
-            url, text, files, keys, signers, packages, sha256=sha256, directory=directory
+            url, signed, files, keys, signers, packages, sha256=sha256, directory=directory
         )
 
     def _signed_files(self, url: str) -> dict[str, bytes]:
@@ -145,8 +144,8 @@ class Reader:
 
     def _verified(
         self, files: Mapping[str, bytes], keys: Mapping[str, str], url: str
-    ) -> tuple[str, list[str]]:
-        """The signed text, still valid, and who signed it."""
+    ) -> tuple[Release, list[str]]:
+        """What was signed, still valid, and who signed it."""
         if not files:
             raise InputError(
                 "there is no signed index in the installer",
@@ -156,14 +155,9 @@ class Reader:
         text, signers = release.verified(
             files, keys, list(keys), where=f"{url} {next(iter(files))}", hint=MIRROR_HINT
         )
-        release.check_valid(text, where=url, hint="a mirror that no longer follows?")
-        return text, signers
-
-    def _index(self, text: str, url: str) -> str:
-        path = release.listed(release.checksums(text), "Packages")
-        if not path:
-            raise InputError("the repository has no index of packages", where=url, got="Packages")
-        return path
+        signed = Release(text)
+        release.check_valid(signed, where=url, hint="a mirror that no longer follows?")
+        return signed, signers
 
     def _keys(self, places: Mapping[str, str]) -> dict[str, str]:
         """Fingerprint -> armored key, of the pinned keys (where they lie) and the mirror's own."""
@@ -227,7 +221,7 @@ def check_locked_keys(stacks: Mapping[str, Mapping[str, Any]], *, where: str) ->
 
 def _repository(
     url: str,
-    text: str,
+    signed: Release,
     files: Mapping[str, bytes],
     keys: Mapping[str, str],
     signers: Sequence[str],
@@ -237,7 +231,7 @@ def _repository(
     directory: str = "",
 ) -> Repository:
     first = next(iter(files.values()))
-    date = release.release_field(text, "Date")
+    date = signed.get("Date", "")
     source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(first).hexdigest())
     # The key that signed, alone: any other in the hosts' file could sign for them too.
     key = keys[signers[0]]
@@ -259,12 +253,12 @@ def _pinned(data: bytes, fingerprint: str, where: str) -> str:
     return found[0].armored
 
 
-def _check_label(text: str, expected: str, url: str) -> None:
+def _check_label(signed: Release, expected: str, url: str) -> None:
     """InputError for a repository that escapes the hosts' pins, for who signs it says its label.
 
     Where it changes later, apt itself refuses it (apt-secure(8), "Information changes").
     """
-    label = release.release_field(text, "Label")
+    label = signed.get("Label", "")
     if label != expected:
         raise InputError(
             "the repository's label is not the one that apt's pins on the hosts go by",
@@ -285,6 +279,15 @@ def _check_no_page(data: bytes, where: str) -> None:
             expected="an index or a key of NVIDIA's repository",
             hint=f"a login page or a proxy answered; {MIRROR_HINT}",
         )
+
+
+def _index(signed: Release, url: str) -> tuple[str, str]:
+    """(path, checksum) of a repository's index of packages."""
+    checksums = release.checksums(signed, where=url)
+    path = release.listed(checksums, "Packages")
+    if not path:
+        raise InputError("the repository has no index of packages", where=url, got="Packages")
+    return path, checksums[path][0]
 
 
 _SIGNED = ("InRelease", "Release", "Release.gpg")

@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from debian.deb822 import Release
+
 from provision.catalog import Archive
 from provision.errors import InputError, MachineError
 from provision.upstream.keys import dearmor
@@ -108,14 +110,14 @@ def is_snapshot(url: str) -> bool:
     return bool(_SNAPSHOT.search(url))
 
 
-def check_valid(text: str, *, where: str, hint: str) -> None:
+def check_valid(release: Release, *, where: str, hint: str) -> None:
     """InputError for a Release whose `Valid-Until` has passed.
 
     The signature of an old index holds for ever: without its date, whoever answers a plain HTTP
     request could keep a lock at packages with known holes. Debian's suites without updates have no
     such field.
     """
-    until = release_field(text, "Valid-Until")
+    until = release.get("Valid-Until", "")
     try:
         expired = bool(until) and parsedate_to_datetime(until) < datetime.now(timezone.utc)
     except (ValueError, TypeError):
@@ -130,27 +132,23 @@ def check_valid(text: str, *, where: str, hint: str) -> None:
         )
 
 
-def release_field(text: str, name: str) -> str:
-    """One single-line field of a Release file."""
-    found = re.search(rf"^{re.escape(name)}: *(.*)$", text, re.MULTILINE)
-    return found.group(1).strip() if found else ""
-
-
-def checksums(text: str) -> dict[str, tuple[str, int]]:
-    """Path -> (SHA-256, size) from a Release file; SHA-512 from one that has only these.
+def checksums(release: Release, *, where: str) -> dict[str, tuple[str, int]]:
+    """Path -> (SHA-256, size) of the indices; SHA-512 from a Release that has only these.
 
     NVIDIA's repository of the container toolkit is such a one
-    (https://github.com/NVIDIA/libnvidia-container, stable/deb/amd64/InRelease).
+    (https://github.com/NVIDIA/libnvidia-container, stable/deb/amd64/InRelease). InputError for
+    lines that are not a checksum, a size and a path.
     """
-    blocks = (
-        re.search(rf"^{name}:\n((?: .*\n?)+)", text, re.MULTILINE) for name in ("SHA256", "SHA512")
-    )
-    block = next(filter(None, blocks), None)
-    found = {}
-    for line in (block.group(1) if block else "").splitlines():
-        digest, size, path = line.split()
-        found[path] = (digest, int(size))
-    return found
+    field = "SHA256" if "SHA256" in release else "SHA512"
+    # A single entry on the field's own line comes as a mapping, an empty field as an empty one.
+    entries = release.get(field) or []
+    entries = entries if isinstance(entries, list) else [entries]
+    try:
+        return {one["name"]: (one[field], int(one["size"])) for one in entries}
+    except (KeyError, ValueError):
+        raise InputError(
+            "an index can't be read", where=where, got=f"{field} without a size or a path"
+        ) from None
 
 
 def listed(known: Mapping[str, object], name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from debian.deb822 import Release
 
 from provision.catalog import Archive, PlatformRow, keys, load
 from provision.errors import InputError, MachineError, UnsatisfiableError
@@ -24,7 +25,7 @@ SECURITY = load().platforms[0].archives[2]
 
 def test_debians_own_signature_holds() -> None:
     text, pinned = release.verify(IN_RELEASE, SECURITY, keys())
-    assert release.release_field(text, "Codename") == "bullseye-security"
+    assert Release(text)["Codename"] == "bullseye-security"
     assert pinned == SECURITY.signed_by
 
 
@@ -254,6 +255,28 @@ def test_a_suite_that_cannot_be_reached_is_not_gone(platform: PlatformRow, tmp_p
         debian.read(mirrored(platform), {}, cache=tmp_path, get=server, gone=gone)
     assert not isinstance(caught.value, download.GoneError)
     assert gone == []
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("SHA256:\n aa 1 p\n bb  22 ./q\nSHA512:\n cc 1 p\n", {"p": ("aa", 1), "./q": ("bb", 22)}),
+        ("SHA512:\n cc 1 p\n", {"p": ("cc", 1)}),
+        ("SHA256: aa 1 p\n", {"p": ("aa", 1)}),
+        ("SHA256:\nDate: today\n", {}),
+        ("MD5Sum:\n dd 1 p\n", {}),
+    ],
+)
+def test_the_checksums_of_a_release(text: str, known: dict[str, tuple[str, int]]) -> None:
+    assert release.checksums(Release(text), where="x") == known
+
+
+@pytest.mark.parametrize("line", ["aa 1", "aa p 1"])
+def test_checksums_that_are_none(line: str) -> None:
+    """They ended in a traceback."""
+    with pytest.raises(InputError, match="an index can't be read") as caught:
+        release.checksums(Release(f"SHA256:\n {line}\n bb 1 q\n"), where="http://a.test/InRelease")
+    assert caught.value.where == "http://a.test/InRelease"
 
 
 def signed(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
