@@ -102,7 +102,7 @@ def up(project: Path, name: str, hosts: Sequence[str]) -> int:
     shown = os.path.relpath(project, Path.cwd())
     page = f"{shown}/report/report.html"
     if provision("report", "--project", str(project), "--json", quiet=True):
-        page = f"{shown}/report/report.json"
+        page = f"{shown}/report/latest/report.json"
     playbook = os.path.relpath(BIN / "ansible-playbook", project)
     print(f"\nreport:     {page}")
     print(f"run again:  cd {shown} && {playbook} site.yml -i lab")

@@ -258,9 +258,10 @@ class Run:
     """One plain `ansible-playbook site.yml -i lab`, and what its events say."""
 
     def __init__(self, project: Path, log: Path, connections: Path) -> None:
-        self._events = project / "report" / "events.jsonl"
-        self._report = project / "report" / "report.json"
-        self._events.unlink(missing_ok=True)
+        self._events = project / "report" / "latest" / "events.jsonl"
+        self._report = project / "report" / "latest" / "report.json"
+        # What the runs before this one left stays, and is not taken for its own.
+        (project / "report" / "latest").unlink(missing_ok=True)
         self.started = time.time()
         self.log = log
         with log.open("wb") as stream:
@@ -313,7 +314,7 @@ class Run:
         with contextlib.suppress(OSError, ValueError):
             if self._report.stat().st_mtime >= self.started:
                 loaded: dict[str, Any] = json.loads(self._report.read_text("utf-8"))
-                return loaded
+                return None if loaded.get("unfinished") else loaded
         return None
 
     def took(self) -> float:
@@ -859,7 +860,7 @@ class Harness:
         target = ROOT / "build" / "faults" / f"seed{fault.seed}-{fault.number}"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        for log in [*bench.project.glob("*.log"), *bench.project.glob("report/*")]:
+        for log in [*bench.project.glob("*.log"), *bench.project.glob("report/latest/*")]:
             shutil.copy(log, target)
         say(f"       logs: {target}")
         if self.options.keep_failed:

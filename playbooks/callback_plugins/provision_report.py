@@ -10,7 +10,16 @@ from __future__ import annotations
 from ansible import constants as C  # noqa: N812  as everywhere in Ansible
 from ansible_collections.provision.gpu.plugins.callback import report
 
-DOCUMENTATION = report.DOCUMENTATION
+# Ansible reads it without running this file.
+DOCUMENTATION = """
+name: provision_report
+type: aggregate
+short_description: Keeps the report of every run in report/
+description:
+  - As provision.gpu.report.
+author: provision
+extends_documentation_fragment: provision.gpu.report
+"""
 
 
 class CallbackModule(report.CallbackModule):  # type: ignore[misc]  # ansible has no types

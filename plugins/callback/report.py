@@ -1,4 +1,4 @@
-"""Writes what a run did: report/events.jsonl as it happens, report/report.json at its end.
+"""Writes what a run did into report/: events.jsonl as it happens, report.json at its end.
 
 The only event path of the project: the live view, the report pages and `provision`'s exit codes
 all read what this plugin writes, so they can never tell a different story from Ansible's. It needs
@@ -12,7 +12,6 @@ report is meant to be passed around.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import time
 from pathlib import Path
@@ -21,14 +20,13 @@ from typing import Any
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.provision.gpu.plugins.plugin_utils import hosts, project
-from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
 from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders
 from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (
     Interrupts,
     end_workers,
     ignore_endings,
 )
-from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record, utc
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
     message_of,
     phase_of,
@@ -36,15 +34,16 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
     will_be_rescued,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
+from ansible_collections.provision.gpu.plugins.plugin_utils.writer import Writer
 
 DOCUMENTATION = """
 name: report
 type: aggregate
-short_description: Writes report/events.jsonl and report/report.json
+short_description: Keeps the report of every run in report/
 description:
   - Records every host's plan, components, checks and outcome, and nothing secret.
 author: provision
-options: {}
+extends_documentation_fragment: provision.gpu.report
 """
 
 DEBUG = ("debug", "ansible.builtin.debug")
@@ -67,15 +66,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def __init__(self) -> None:
         super().__init__()
-        # The project and its report's folder are known with the playbook.
-        self._tree = self._folder = Path()
-        self._events: int | None = None
+        # The project is known with the playbook.
+        self._tree = Path()
         self._record: Record | None = None
         self._begun: dict[tuple[str, str], float] = {}
         self._pid = os.getpid()
         self._done = False
         self._holders: Holders | None = None
         self._first_play: Any = None
+        self._writer: Writer | None = None
 
     # Ansible's calls
 
@@ -89,21 +88,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         project.settle(playbook, self._tree)
         if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
             return  # no run: its own plugin tells what came of it, and the last report stays
-        self._folder = Path(os.environ.get("PROVISION_REPORT_DIR") or self._tree / "report")
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(
             self._mode(), time.time(), project.read_lock(lock), project.rendered_by(self._tree)
         )
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            events = self._folder / "events.jsonl"
-            events.unlink(missing_ok=True)
-            # Two threads write: one call a line, at the end of the file, can't be torn.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._events = os.open(events, flags, 0o644)
-            os.fchmod(self._events, 0o644)
-        except OSError as error:
-            self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
+        self._writer = Writer(self._tree, self._record, self._display.warning)
+        self._writer.begin()
         self._holders = Holders(self._told)
         self._holders.start()
         # An interrupted run never reaches its statistics, and its state is wanted most.
@@ -119,6 +109,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002
         self._event("task", **self._about(task))
+        if self._writer is not None:
+            self._writer.note()
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:
         self._event("task", **self._about(task))
@@ -227,47 +219,24 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._event("progress", host=host, component=known.at, **fields)
 
     def _event(self, event: str, **fields: Any) -> None:
-        stream = self._events
-        if stream is None:
-            return
-        line = {"time": utc(time.time()), "event": event, **fields}
-        try:
-            os.write(stream, (json.dumps(line, ensure_ascii=False, default=str) + "\n").encode())
-        except OSError as error:
-            self._display.warning(f"no more events of this run: {error.strerror}")
-            self._events = None
+        if self._writer is not None:
+            self._writer.event(event, **fields)
 
     def _finish(self, *, failures: set[str] | None, interrupted: bool = False) -> None:
-        if self._done or self._record is None:
+        if self._done or self._writer is None:
             return
         self._done = True
         if self._holders is not None:
             self._holders.stop(finished=not interrupted)
-        finished = time.time()
-        report = self._record.report(
-            finished,
-            previous=self._read("report.json"),
-            checks=self._checks(),
-            interrupted=interrupted,
-            failures=failures,
-        )
-        try:
-            if self._folder.is_dir():
-                text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-                write_atomically(self._folder / "report.json", text)
-        except OSError as error:
-            self._display.warning(f"no report of this run: {self._folder}: {error.strerror}")
-        self._event("run_end", statuses={n: h["status"] for n, h in report["hosts"].items()})
-        stream, self._events = self._events, None
-        if stream is not None:
-            os.close(stream)
+        keep = int(self.get_option("keep"))
+        report = self._writer.finish(failures=failures, interrupted=interrupted, keep=keep)
         if not os.environ.get("PROVISION_LIVE"):
             lines = table(report)
             if lines:
                 self._display.display("")
                 for line in lines:
                     self._display.display(line)
-                self._display.display(f"\nReport: {self._folder / 'report.json'}")
+                self._display.display(f"\nReport: {self._writer.folder / 'report.json'}")
 
     def _at_exit(self) -> None:
         # Workers are forked from this process and must not write its report.
@@ -300,19 +269,3 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             return "check"
         tags = set(arguments.get("tags") or ()) - {"all"}
         return "verify" if tags == {"verify"} else "run"
-
-    def _read(self, name: str) -> dict[str, Any]:
-        try:
-            data = json.loads((self._folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return data if isinstance(data, dict) else {}
-
-    def _checks(self) -> dict[str, Any]:
-        """The checks of this run's verify play; an older file says nothing about this run."""
-        try:
-            written = (self._folder / "checks.json").stat().st_mtime
-        except OSError:
-            return {}
-        fresh = self._record is not None and written >= self._record.started
-        return self._read("checks.json") if fresh else {}

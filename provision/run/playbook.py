@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +19,8 @@ from provision.run.process import Event, supervise, unseen
 from provision.run.programs import environment, find_program
 
 INTERRUPTED = 130
+# What the report calls them.
+MODES = {"plan": "check", "apply": "run", "verify": "verify"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ def run_playbook(
     """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
 
     They are the lines of events.jsonl, and one of our own: `interrupt`, at the first Ctrl-C.
-    `quiet` sends Ansible's own output to `report/ansible.log` instead of the terminal.
+    `quiet` sends Ansible's own output to `ansible.log` of the run's folder instead of the terminal.
 
     Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
     happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
@@ -48,18 +53,20 @@ def run_playbook(
     tree = tree.resolve()
     missing = "is not a rendered project: there is no site.yml"
     command = _command(tree, "site.yml", missing, options or Options(), mode)
-    folder = report_folder(tree)
+    folder = run_folder(tree / "report", mode)
     log = folder / "ansible.log"
-    started = time.time()
+    env = {**environment(tree), "PROVISION_REPORT_DIR": str(folder)}
     with log.open("wb") as stream:
         ended, interrupted = supervise(
             command,
-            environment(tree),
+            env,
             stream if quiet else None,
             folder / "events.jsonl",
             on_event or unseen,
         )
-    report = _fresh_report(folder / "report.json", started)
+    report = _written(folder / "report.json")
+    if report is None and not quiet:
+        _remove_empty(folder)
     return Outcome(report, ended, outcome_code(report, ended, interrupted), log)
 
 
@@ -128,8 +135,30 @@ def _command(
     return [find_program(), str(path), *arguments(replace(options, inventory=sources), mode)]
 
 
+def run_folder(home: Path, mode: Mode) -> Path:
+    """A new folder for the report of a run in `home`, named as the tree's callback does.
+
+    Raises MachineError where none can be made: a run whose report would be lost is not begun.
+    """
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"{moment}-{MODES[mode]}"
+    try:
+        home.mkdir(exist_ok=True)
+        for count in itertools.count(2):
+            folder = home / name
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                name = f"{moment}-{MODES[mode]}-{count}"
+            else:
+                return folder
+    except OSError as error:
+        raise _no_report(home, error) from None
+    raise AssertionError
+
+
 def report_folder(tree: Path) -> Path:
-    """`report/`, made where it isn't."""
+    """`report/`, made where it isn't. Raises MachineError where it can't be written."""
     folder = tree / "report"
     try:
         folder.mkdir(exist_ok=True)
@@ -137,20 +166,31 @@ def report_folder(tree: Path) -> Path:
         probe = folder / "ansible.log"
         probe.touch()
     except OSError as error:
-        raise MachineError(
-            f"the report can't be written: {error.strerror}",
-            where=str(folder),
-            hint="make the project's folder writable, or copy it",
-        ) from None
+        raise _no_report(folder, error) from None
     return folder
 
 
-def _fresh_report(path: Path, started: float) -> Report | None:
-    """The report of this run; None where it wrote none. An older one would tell a lie."""
+def _no_report(folder: Path, error: OSError) -> MachineError:
+    reason, hint = error.strerror, "make the project's folder writable, or copy it"
+    if folder.is_symlink() and not folder.exists():
+        reason = f"it is a link to {os.readlink(folder)}, which is not there"
+        hint = "make that folder, or remove the link"
+    elif folder.exists() and not folder.is_dir():
+        reason, hint = "it is a file", "move it away: reports are kept in a folder of this name"
+    return MachineError(f"the report can't be written: {reason}", where=str(folder), hint=hint)
+
+
+def _written(path: Path) -> Report | None:
+    """The report of this run; None where it wrote none."""
     try:
-        # File times may lag behind the clock by a kernel tick.
-        if path.stat().st_mtime < started - 0.05:
-            return None
         return load(path)
-    except (OSError, ProvisionError):
+    except ProvisionError:
         return None
+
+
+def _remove_empty(folder: Path) -> None:
+    """Removes the folder of a run that said nothing there: Ansible told it on the terminal."""
+    with contextlib.suppress(OSError):
+        if [path.name for path in folder.iterdir()] == ["ansible.log"]:
+            (folder / "ansible.log").unlink()
+            folder.rmdir()

@@ -88,13 +88,15 @@ class Project:
 
     @property
     def report(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.path / "report/report.json").read_text("utf-8"))
+        loaded: dict[str, Any] = json.loads(
+            (self.path / "report/latest/report.json").read_text("utf-8")
+        )
         return loaded
 
     def tasks_run(self) -> dict[str, list[str]]:
         """{host: tasks that did something on it} of the last run, from its events."""
         seen: dict[str, list[str]] = {host.name: [] for host in self.lab.hosts}
-        for line in (self.path / "report/events.jsonl").read_text("utf-8").splitlines():
+        for line in (self.path / "report/latest/events.jsonl").read_text("utf-8").splitlines():
             event = json.loads(line)
             # The lock is read on the controller, once for all hosts, in the name of one of them.
             if event.get("task") == "Look | Load the lock":
@@ -120,7 +122,7 @@ def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     for project in make_project(directory, "test-spine", ["spine1", "spine2"]):
         applied = project.provision("apply", "-i", "lab")
         assert applied.returncode == 0, applied.stdout + applied.stderr
-        shutil.copy(project.path / "report/report.json", project.path / "report/first.json")
+        shutil.copy(project.path / "report/latest/report.json", project.path / "report/first.json")
         yield project
 
 

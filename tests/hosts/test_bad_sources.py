@@ -372,8 +372,8 @@ def test_a_repository_that_vanishes_in_mid_run(host: Focal) -> None:
 def test_the_next_run_goes_on_and_nobody_works_beside_it(host: Focal) -> None:
     other = Project(host.path.with_name("other"), host.lab)
     shutil.copytree(host.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
-    events = host.path / "report" / "events.jsonl"
-    events.unlink()
+    events = host.path / "report" / "latest" / "events.jsonl"
+    (host.path / "report" / "latest").unlink()
     first = subprocess.Popen(
         [str(NEWEST), "site.yml", "-i", "lab", "--limit", NETWORK, "--tags", "cuda"],
         cwd=host.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

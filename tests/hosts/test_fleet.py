@@ -51,7 +51,7 @@ def order(fleet: Project) -> list[str]:
 
 
 def events(fleet: Project) -> list[dict[str, Any]]:
-    lines = (fleet.path / "report" / "events.jsonl").read_text("utf-8").splitlines()
+    lines = (fleet.path / "report" / "latest" / "events.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -44,9 +44,8 @@ class Scenario:
         }
 
     def molecule(self, step: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One `molecule STEP`, however it ends; the last step's report is taken away first."""
-        for file in ("report.json", "events.jsonl"):
-            (self.project / "report" / file).unlink(missing_ok=True)
+        """One `molecule STEP`, however it ends; no earlier report is taken for its."""
+        (self.project / "report" / "latest").unlink(missing_ok=True)
         begun = time.monotonic()
         done = subprocess.run(
             [str(MOLECULE), step, "-s", self.name, *arguments],
@@ -77,7 +76,7 @@ class Scenario:
 
     def run(self) -> judge.Run:
         """What the last step told."""
-        return judge.Run.read(self.project / "report")
+        return judge.Run.read(self.project / "report" / "latest")
 
     def plans(self, *path: str) -> dict[str, dict[str, list[str]]]:
         """{host: plan at `path` of its expectations}, with the lock's packages filled in."""

@@ -72,7 +72,7 @@ def person(project: Project) -> Iterator[Person]:
 
 
 def events(project: Project) -> list[dict[str, Any]]:
-    text = (project.path / "report" / "events.jsonl").read_text("utf-8")
+    text = (project.path / "report" / "latest" / "events.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 

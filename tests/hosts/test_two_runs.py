@@ -23,7 +23,7 @@ AT_WORK = "nvidia_driver : archive | Fetch the package lists"
 
 
 def events(project: Path) -> list[dict[str, Any]]:
-    path = project / "report" / "events.jsonl"
+    path = project / "report" / "latest" / "events.jsonl"
     if not path.exists():
         return []
     found = []

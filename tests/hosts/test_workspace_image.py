@@ -268,6 +268,6 @@ def test_a_foreign_network_of_that_name_is_refused(built: Built) -> None:
 def test_an_image_that_is_there_is_not_built_again(built: Built) -> None:
     """The one of before, for it was never removed; the same lock is the same image."""
     built.proven()
-    events = (Path(built.path) / "report/events.jsonl").read_text("utf-8")
+    events = (Path(built.path) / "report/latest/events.jsonl").read_text("utf-8")
     assert "build | Build it" not in events
     assert built.image().startswith("gpu-workspace-built:")

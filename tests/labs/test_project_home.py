@@ -47,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("where", ["project", "elsewhere", "imported"])
 @pytest.mark.parametrize("program", ["newest", "oldest"])
 def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: str) -> None:
-    report = project / "report" / "report.json"
+    report = project / "report" / "latest" / "report.json"
     report.unlink(missing_ok=True)
     playbook = find_program() if program == "newest" else str(OLDEST)
     env = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
@@ -70,7 +70,7 @@ def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: 
     (host,) = json.loads(report.read_text("utf-8"))["hosts"].values()
     assert host["status"] == "blocked", said
     assert "the lock has no row for" in host["blockers"][0]["message"], said
-    events = (project / "report" / "events.jsonl").read_text("utf-8")
+    events = (project / "report" / "latest" / "events.jsonl").read_text("utf-8")
     assert '"task": "gpu_state : Look | Compare the host with the lock"' in events
     assert "[WARNING]" not in said
     assert done.stdout.count("Report: ") == 1

@@ -80,7 +80,7 @@ def run(tree: Path, *arguments: str, **extra: Any) -> tuple[int, list[str], dict
         check=False,
     )  # fmt: skip
     steps = trail.read_text("utf-8").split() if trail.exists() else []
-    report = json.loads((tree / "report" / "report.json").read_text("utf-8"))
+    report = json.loads((tree / "report" / "latest" / "report.json").read_text("utf-8"))
     return done.returncode, steps, report, done.stdout
 
 

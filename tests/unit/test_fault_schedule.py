@@ -205,6 +205,8 @@ def test_a_report_of_an_earlier_run_is_no_report(tmp_path: Path) -> None:
     assert run.report() is None
     os.utime(path, (2000, 2000))
     assert run.report() == report()
+    path.write_text(json.dumps({**report(), "unfinished": True}), "utf-8")
+    assert run.report() is None
 
 
 # tables and lines

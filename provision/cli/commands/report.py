@@ -1,4 +1,4 @@
-"""`provision report`: the last run as a web page and as JUnit XML."""
+"""`provision report`: a run as a web page and as JUnit XML, and the runs that are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from provision import tree
 from provision.cli.console import print_json, say
 from provision.cli.options import JsonOption, ProjectOption
 from provision.errors import InputError, MachineError
-from provision.report import html, junit
+from provision.report import html, junit, runs
 from provision.report import load as load_report
 
 
@@ -19,10 +19,13 @@ def write_report(
     project: ProjectOption = Path(),
     source: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="FILE", help="A report.json.  [default: report/report.json]"
-        ),
+        typer.Option("--from", metavar="FILE", help="A report.json.  [default: the last run's]"),
     ] = None,
+    run_name: Annotated[
+        str | None,
+        typer.Option("--run", metavar="NAME", help="An earlier run, as --list names it."),
+    ] = None,
+    list_runs: Annotated[bool, typer.Option("--list", help="List the runs that are kept.")] = False,
     html_file: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="The page.  [default: beside the report]"),
@@ -33,14 +36,20 @@ def write_report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a web page and JUnit XML of the last run's report.
+    """Make a web page and JUnit XML of a run's report.
 
-    The page needs no network and no script. Exit code 0 whatever the report says.
+    Without --run it is the last run. The page needs no network and no script. Exit code 0
+    whatever the report says.
     """
-    path = source or project / "report" / "report.json"
+    if (source is not None) + (run_name is not None) + list_runs > 1:
+        raise InputError("--from, --run and --list exclude each other")
+    if list_runs:
+        _list(project, as_json=as_json)
+        return
+    path, folder = _chosen(project, source, run_name)
     loaded = load_report(path)
-    page = html_file or path.with_name("report.html")
-    xml = junit_file or path.with_name("junit.xml")
+    page = html_file or folder / "report.html"
+    xml = junit_file or folder / "junit.xml"
     if len({file.resolve() for file in (path, page, xml)}) < 3:
         raise InputError(
             "one file can't hold two of the report, the page and the XML", where=str(path)
@@ -55,3 +64,37 @@ def write_report(
         return
     say(f"page:   {page}")
     say(f"JUnit:  {xml}")
+
+
+def _chosen(project: Path, source: Path | None, run_name: str | None) -> tuple[Path, Path]:
+    """The report that is asked for, and the folder for what is made of it."""
+    if source is not None:
+        return source, source.parent
+    if run_name is not None:
+        path = runs.named(project, run_name)
+        return path, path.parent
+    # Where web servers and CI look for it, whichever run is the last.
+    return runs.last(project), project / "report"
+
+
+def _list(project: Path, *, as_json: bool) -> None:
+    """The runs that are kept, the last one first."""
+    kept = list(reversed(runs.kept(project)))
+    if as_json:
+        print_json({"runs": [_described(project, run) for run in kept]})
+        return
+    if not kept:
+        say("no run yet")
+    wide = max((len(run.name) for run in kept), default=0)
+    for run in kept:
+        say(f"{run.name:<{wide}}  {run.state}")
+
+
+def _described(project: Path, run: runs.Run) -> dict[str, object]:
+    words = ("mode", "started", "finished", "seconds", "interrupted", "unfinished")
+    return {
+        "name": run.name,
+        "file": str(project / "report" / run.name / runs.REPORT),
+        "state": run.state,
+        **{word: run.report.get(word) for word in words if run.report},
+    }

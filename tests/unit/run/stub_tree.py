@@ -149,7 +149,7 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder
-        self.report_path = folder / "report" / "report.json"
+        self.report_path = folder / "report" / "latest" / "report.json"
 
     def answers(
         self, host: str, first: dict[str, Any], second: dict[str, Any] | None = None
@@ -169,7 +169,7 @@ class Tree:
         return data
 
     def events(self) -> list[dict[str, Any]]:
-        text = (self.path / "report" / "events.jsonl").read_text(encoding="utf-8")
+        text = (self.path / "report" / "latest" / "events.jsonl").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import subprocess
@@ -22,7 +21,7 @@ def test_a_converged_host_runs_one_task_and_no_checks(tree: Tree) -> None:
     assert tree.report()["hosts"]["gpu01"]["status"] == "converged"
     done = [e for e in tree.events() if e["event"] == "host_result" and e["status"] != "skipped"]
     assert [event["task"] for event in done] == ["look | See what is there"]
-    assert not (tree.path / "report" / "checks.json").exists()
+    assert not (tree.path / "report" / "latest" / "checks.json").exists()
 
 
 def test_a_plan_is_drift_and_changes_nothing(tree: Tree) -> None:
@@ -40,13 +39,13 @@ def test_a_limit_of_which_a_part_matches_nothing_is_refused(tree: Tree, limit: s
     """A nightly job with a renamed host in its --limit exited 0 without a word."""
     tree.answers("gpu01", plan())
     run_playbook(tree.path)
-    before = (tree.path / "report" / "report.json").read_bytes()
+    before = tree.report_path.read_bytes()
     outcome = run_playbook(tree.path, Options(limit=limit))
     assert (outcome.ansible_exit, outcome.exit_code, outcome.report) == (5, 2, None)
     error = no_report(outcome, outcome.log.read_text(encoding="utf-8"))
     assert error.exit_code == 2
     assert error.got == limit.replace(":", ",").split(",")[1]
-    assert (tree.path / "report" / "report.json").read_bytes() == before
+    assert tree.report_path.read_bytes() == before
 
 
 @pytest.mark.parametrize("limit", ["gpu01", "gpu", "all,!gpu01", "gpu0*", "~gpu\\d+", "gpu[0]"])
@@ -117,7 +116,7 @@ def test_nothing_secret_is_written(tree: Tree) -> None:
     tree.answers("gpu01", plan(change("cuda")))
     run_playbook(tree.path, Options(extra_vars=["cuda_command=echo tr0ub4dor"]))
     for name in ("events.jsonl", "report.json"):
-        text = (tree.path / "report" / name).read_text(encoding="utf-8")
+        text = (tree.path / "report" / "latest" / name).read_text(encoding="utf-8")
         assert "gpu01" in text
         for secret in ("hunter2", "swordfish", "tr0ub4dor"):
             assert secret not in text, f"{secret} in {name}"
@@ -133,7 +132,7 @@ def test_each_run_has_its_own_events_and_everybody_may_read_the_report(tree: Tre
         os.umask(before)
     assert [event["event"] for event in tree.events()].count("run_start") == 1
     for name in ("events.jsonl", "report.json"):
-        mode = (tree.path / "report" / name).stat().st_mode
+        mode = (tree.path / "report" / "latest" / name).stat().st_mode
         assert stat.S_IMODE(mode) == 0o644, name
 
 
@@ -151,27 +150,6 @@ def test_plain_ansible_ends_with_a_table_and_ours_does_not(tree: Tree) -> None:
     assert "gpu01 (simulated GPU)  converged  nothing to change" in done.stdout
     # The callback itself begins a new file; `run_playbook` is not there to do it.
     assert [event["event"] for event in tree.events()].count("run_start") == 1
-
-
-def test_a_check_from_an_earlier_run_proves_nothing(tree: Tree) -> None:
-    report = tree.path / "report"
-    report.mkdir()
-    good = {
-        "finished": "2026-01-01T00:00:00.000Z",
-        "hosts": {
-            "gpu01": {
-                "checks": [],
-                "summary": {"passed": 9, "failed": 0, "not_applicable": 0},
-                "found": {},
-            }
-        },
-    }
-    checks = report / "checks.json"
-    checks.write_text(json.dumps(good))
-    os.utime(checks, (1_700_000_000, 1_700_000_000))
-    tree.answers("gpu01", plan())
-    run_playbook(tree.path)
-    assert tree.report()["hosts"]["gpu01"]["status"] == "converged"
 
 
 def test_missing_testinfra_is_told_with_the_one_command_that_helps(

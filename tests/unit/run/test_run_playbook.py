@@ -217,7 +217,7 @@ def test_an_interrupt_ends_ansible_and_reports_every_host(
         env=os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])},
         start_new_session=True,
     )
-    events = tree.path / "report" / "events.jsonl"
+    events = tree.path / "report" / "latest" / "events.jsonl"
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if events.exists() and '"component": "cuda"' in events.read_text(encoding="utf-8"):

@@ -1,0 +1,97 @@
+"""The reports of a project's runs: where the last one is, and which earlier ones are kept.
+
+The tree's callback makes a folder for each run in `report/`, and the link `latest`. A folder that
+a person has renamed, to keep it, is a report like the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.errors import InputError, ProvisionError
+from provision.report import Report, load
+
+REPORT = "report.json"
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by its folder; `report` is None where it has none that can be read, and `wrong` why."""
+
+    name: str
+    report: Report | None
+    wrong: str = ""
+
+    @property
+    def state(self) -> str:
+        """How the run went: how many hosts have each status, and whether it came to its end."""
+        if self.report is None:
+            return self.wrong
+        statuses = Counter(host["status"] for host in self.report["hosts"].values())
+        parts = [f"{count} {status}" for status, count in sorted(statuses.items())]
+        words = ("unfinished", "interrupted")
+        parts += [word for word in words if self.report.get(word)][:1]
+        return ", ".join(parts) or "no host was looked at"
+
+
+def last(project: Path) -> Path:
+    """The report.json of the last run; of a project without any, where it would be."""
+    home = project / "report"
+    latest = home / LATEST / REPORT
+    if latest.is_file():
+        return latest
+    # Without a link: a project that was copied by a program that leaves links out.
+    written = [folder / REPORT for folder in _folders(home) if (folder / REPORT).is_file()]
+    if written:
+        return written[-1]
+    former = home / REPORT
+    return former if former.is_file() else latest
+
+
+def named(project: Path, name: str) -> Path:
+    """The report.json of a run by its name, or the beginning of it. Raises InputError."""
+    names = [folder.name for folder in _folders(project / "report")]
+    fitting = [known for known in names if known == name] or [
+        known for known in names if known.startswith(name)
+    ]
+    if len(fitting) == 1:
+        return project / "report" / fitting[0] / REPORT
+    raise InputError(
+        f"{len(fitting)} runs have such a name" if fitting else "no such run is kept",
+        where=str(project / "report"),
+        got=name,
+        expected=", ".join((fitting or names)[-5:]),
+        hint="`provision report --list` shows all",
+    )
+
+
+def kept(project: Path) -> list[Run]:
+    """Every run, the oldest first."""
+    runs = []
+    for folder in _folders(project / "report"):
+        try:
+            runs.append(Run(folder.name, load(folder / REPORT)))
+        except ProvisionError as error:
+            missing = not (folder / REPORT).exists()
+            wrong = "Ansible ended before it saw a host" if missing else error.message
+            runs.append(Run(folder.name, None, wrong))
+    return runs
+
+
+def _folders(home: Path) -> list[Path]:
+    """The folders of runs, the oldest first: their names begin with their time."""
+    try:
+        entries = sorted(home.iterdir())
+    except OSError:
+        return []
+    return [
+        path
+        for path in entries
+        if path.name != LATEST
+        and path.is_dir()
+        and not path.is_symlink()
+        and any((path / name).is_file() for name in (REPORT, "events.jsonl", "ansible.log"))
+    ]
