@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from provision import joined
 from provision.errors import MachineError
 
 _PACKAGE = Path(__file__).parent
@@ -47,7 +48,18 @@ def read() -> dict[str, bytes]:
     start = root()
     for part in PARTS:
         files |= _read(start / part, IN_TREE + part)
-    return files | _read(_PACKAGE / "verify", "verify")
+    return files | verify()
+
+
+def verify() -> dict[str, bytes]:
+    """The checks of a tree: path in it -> bytes. Its probe is one file, to be piped to hosts."""
+    folder = _PACKAGE / "verify"
+    files = {
+        path: data
+        for path, data in _read(folder, "verify").items()
+        if not path.startswith("verify/probe/")
+    }
+    return files | {"verify/probe.py": joined.join(folder / "probe").encode()}
 
 
 def _read(start: Path, prefix: str) -> dict[str, bytes]:

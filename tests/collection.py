@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from provision import collection
+
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
 # What the look consists of, and what holds a host for a run.
@@ -20,3 +22,16 @@ def collections(folder: Path) -> Path:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(ROOT)
     return folder
+
+
+def verify(folder: Path) -> Path:
+    """The checks as a project has them, written into it."""
+    for path, data in collection.verify().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder / "verify"
+
+
+def probe() -> str:
+    """The probe as a project has it: one program."""
+    return collection.verify()["verify/probe.py"].decode()

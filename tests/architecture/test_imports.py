@@ -69,7 +69,9 @@ ALLOWED: dict[str, set[str]] = {
         *("__init__", "errors", "models", "catalog", "inventory"),
         *("resolve", "lock", "registry", "roles", "collection"),
     },
-    "collection": {"errors"},
+    # Modules that are piped to hosts are joined into one program.
+    "joined": set(),
+    "collection": {"errors", "joined"},
     # A log is judged by the rules that lie in the collection.
     "doctor": {"collection", "report"},
     "tree": {"errors", "inputs"},

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, Project
+from conftest import Project
 
 from provision.verify import conftest as verify
 from provision.verify.checks import CHECKS, Verdict
+from tests import collection
 
 pytestmark = pytest.mark.slow
 
@@ -300,7 +301,7 @@ def judged(project: Project, host: str, components: tuple[str, ...]) -> dict[str
     row = {name: part for name, part in stack.items() if name in components}
     options = verify.OPTIONS
     parameters = shlex.quote(json.dumps({"row": row, "options": options}))
-    program = shlex.quote((ROOT / "provision" / "verify" / "probe.py").read_text("utf-8"))
+    program = shlex.quote(collection.probe())
     output = project.ssh(host, f"python3 -c {program} {parameters}", check=False)
     entry: dict[str, Any] = {"row": row, "options": options, "stdout": output, "stderr": output}
     seen = verify.seen_of(entry, lock["digest"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.collection import ROOT, collections
-
-PROVISION = Path(__file__).parents[3] / "provision"
+from tests.collection import ROOT, collections, verify
 
 SITE = """\
 - name: Provision
@@ -178,9 +175,7 @@ def make_tree(folder: Path) -> Tree:
     for name in ("lab", "library", "roles/cuda/tasks", "answers"):
         (folder / name).mkdir(parents=True)
     collections(folder / "collections")
-    shutil.copytree(
-        PROVISION / "verify", folder / "verify", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    verify(folder)
     (folder / "site.yml").write_text(yaml.safe_dump(plays(), sort_keys=False))
     (folder / "library" / "gpu_state.py").write_text(LOOK)
     (folder / "roles/cuda/tasks/main.yml").write_text(CUDA)

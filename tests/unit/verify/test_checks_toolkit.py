@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import probe
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
 
-from provision.verify import probe
 from provision.verify.checks import Verdict
 
 DOCKER = "nvidia_container_toolkit.docker"

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import probe
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
 
 from provision.verify import conftest as session
-from provision.verify import probe
 from provision.verify.checks import Verdict
 
 RUNS, JUPYTER, SSH, BOARD, GPUS, LIMITS = (

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import SOURCE, probe
 from recorded import NVCC, SMI, SMI_LIST
 
-from provision.verify import probe
-
-SOURCE = Path(probe.__file__)
 TENSORFLOW = """\
 #!/bin/sh
 echo "W dso_loader.cc:64] a line of log" >&2
@@ -83,15 +81,14 @@ def answer(tmp_path: Path) -> dict[str, Any]:
         "tensorflow_root": str(tmp_path / "tensorflow"),
         "gpu_env_variables": {"MOOD": "a b"},
     }
-    with SOURCE.open("rb") as stream:
-        done = subprocess.run(
-            [sys.executable, "-", json.dumps({"row": row, "options": options})],
-            stdin=stream,
-            capture_output=True,
-            text=True,
-            env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
-            check=True,
-        )
+    done = subprocess.run(
+        [sys.executable, "-", json.dumps({"row": row, "options": options})],
+        input=SOURCE,
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        check=True,
+    )
     mark, _, rest = done.stdout.partition(" ")
     assert mark == "PROVISION-PROBE"
     found: dict[str, Any] = json.loads(rest)
@@ -273,7 +270,7 @@ def test_pci_functions_of_others_are_left_out(tmp_path: Path) -> None:
 
 
 def test_it_is_python_3_7_and_standard_library_alone() -> None:
-    tree = ast.parse(SOURCE.read_text(encoding="utf-8"), feature_version=(3, 7))
+    tree = ast.parse(SOURCE, feature_version=(3, 7))
     names = {
         alias.name.partition(".")[0]
         for node in ast.walk(tree)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +14,12 @@ from recorded import PROBE, ROW, absent
 
 from provision.verify.checks import CHECKS
 from provision.verify.conftest import ask, choose_row
-
-VERIFY = Path(__file__).parents[3] / "provision" / "verify"
+from tests import collection
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    shutil.copytree(VERIFY, tmp_path / "verify", ignore=shutil.ignore_patterns("__pycache__"))
+    collection.verify(tmp_path)
     lock = {"gpu_lock": {"digest": "sha256:abc", "rows": [], "stacks": {}}}
     (tmp_path / "lock.yml").write_text(json.dumps(lock))
     return tmp_path

@@ -1,0 +1,96 @@
+"""Everything that the checks judge, in one answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import pwd
+import sys
+from typing import Any
+
+from .containers import cdi, docker
+from .environments import environments, nvcc, sshd_uses_pam
+from .libraries import cudnn_headers, library, loader_cache, owner, packages
+from .machine import in_container, kernel_module, os_release, pci_functions, receipt
+from .system import SIMULATED, run
+from .tensorflow import tensorflow
+from .workspaces import front_door, workspaces
+
+
+def look(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Everything the checks judge, as one JSON-able dict."""
+    row, options = parameters["row"], parameters["options"]
+    cuda, cudnn = row.get("cuda") or {}, row.get("cudnn") or {}
+    release, cache, places = os_release(), loader_cache(), environments()
+    # Only what the environment is judged by: the rest is nobody's business.
+    names = ["PATH", "XLA_FLAGS", *(options.get("gpu_env_variables") or {})]
+    query = "driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total"
+    found: dict[str, Any] = {
+        "format": 1,
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "platform": {
+            "distribution": release.get("ID"),
+            "release": release.get("VERSION_ID"),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+        },
+        "container": in_container(),
+        "simulated_gpu": os.path.exists(SIMULATED),
+        "nvidia_smi": run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"]),
+        "nvidia_smi_list": run(["nvidia-smi", "-L"]),
+        "module": kernel_module(),
+        "pci": pci_functions(),
+        "packages": packages(row),
+        "environment": {
+            place: None if seen is None else {name: seen.get(name) for name in names}
+            for place, seen in places.items()
+        },
+        "nvcc": nvcc(places),
+        "sshd_uses_pam": sshd_uses_pam(),
+        "libraries": {
+            soname: library(soname, package, cache)
+            for soname, package in (cuda.get("sonames") or {}).items()
+        },
+        "libcuda": library("libcuda.so.1", "libcuda1", cache),
+        "files": {
+            name: {
+                "path": file["path"],
+                "exists": os.path.exists(file["path"]),
+                # ptxas is started, libdevice is read.
+                "usable": os.access(file["path"], os.X_OK if name == "ptxas" else os.R_OK),
+                "owner": owner(os.path.realpath(file["path"]), file.get("package")),
+            }
+            for name, file in (cuda.get("files") or {}).items()
+        },
+        "receipt": receipt(),
+    }
+    if cudnn:
+        found["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
+        found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
+        found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
+    if row.get("nvidia_container_toolkit"):
+        found["docker"], found["cdi"] = docker(), cdi()
+    if options.get("gpu_workspaces"):
+        found["workspaces"] = workspaces(options["gpu_workspaces"])
+    if options.get("gpu_front_door_name"):
+        found["front_door"] = front_door(options)
+    if row.get("tensorflow"):
+        sonames = sorted(row["tensorflow"].get("sonames") or {})
+        found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
+    if row.get("beside"):
+        found["beside"] = [
+            tensorflow(
+                options["tensorflow_root"],
+                sorted(part.get("sonames") or {}),
+                f"{part['version']}-{part['requirements_sha256'][:8]}",
+            )
+            for part in row["beside"]
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    PARAMETERS = json.loads(sys.argv[1])
+    if "row" in PARAMETERS:
+        sys.stdout.write("PROVISION-PROBE " + json.dumps(look(PARAMETERS)) + "\n")

@@ -1,0 +1,71 @@
+"""Files and commands, with bounds: a hang must not hold the run for ever."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+COMMAND_TIMEOUT = 60
+# A lab host whose GPU is simulated has this file.
+SIMULATED = "/etc/gpu-simulated"
+OUTPUT_LIMIT = 20000
+
+
+def read(path: str) -> str | None:
+    """A file's text, or None where it can't be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return None
+
+
+def run(
+    command: list[str],
+    environment: dict[str, str] | None = None,
+    timeout: float = COMMAND_TIMEOUT,
+    limit: int = OUTPUT_LIMIT,
+) -> dict[str, Any]:
+    """What a command did: {"rc", "stdout", "stderr"}; rc 127 where there is no such command.
+
+    Of longer outputs the last `limit` characters are kept (0: all).
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        out, error_output = process.communicate(timeout=timeout)
+    except FileNotFoundError:
+        return {"rc": 127, "stdout": "", "stderr": command[0] + ": command not found"}
+    except subprocess.TimeoutExpired:
+        end(process)
+        return {"rc": 124, "stdout": "", "stderr": f"no answer within {timeout} s"}
+    except OSError as error:
+        return {"rc": 126, "stdout": "", "stderr": str(error)}
+    return {
+        "rc": process.returncode,
+        "stdout": text(out, limit),
+        "stderr": text(error_output, limit),
+    }
+
+
+def end(process: subprocess.Popen[bytes], patience: float = 5.0) -> tuple[bytes, bytes]:
+    """Kills a program; what it has written. One that the kernel holds (state D) is left behind."""
+    process.kill()
+    try:
+        return process.communicate(timeout=patience)
+    except subprocess.TimeoutExpired:
+        return b"", b""
+
+
+def text(data: bytes, limit: int = OUTPUT_LIMIT) -> str:
+    return data.decode("utf-8", "replace")[-limit:]
+
+
+def last_line(output: str) -> str:
+    lines = output.strip().splitlines()
+    return lines[-1] if lines else ""
