@@ -69,14 +69,15 @@ import binascii, json, zlib
 sources = json.loads(zlib.decompress(binascii.a2b_base64({packed!r})).decode("utf-8"))
 class Sources:
     def find_spec(self, name, path=None, target=None):
-        if name in sources:
-            package = any(other.startswith(name + ".") for other in sources)
+        package = name + ".__init__" in sources
+        if package or name in sources:
             return type(sys.__spec__)(name, self, is_package=package)
     def create_module(self, spec):
         return None
     def exec_module(self, module):
         name = module.__name__
-        exec(compile(sources[name], "<" + name + ">", "exec"), module.__dict__)
+        source = sources[name if name in sources else name + ".__init__"]
+        exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
 sys.meta_path.insert(0, Sources())
 try:
     import gpu_stack
@@ -100,9 +101,8 @@ def sources(doctor: bool = False) -> dict[str, str]:
 
 
 def _module(path: Path) -> str:
-    """The dotted name of a module; a package's is its folder's."""
-    parts = path.relative_to(SOURCES.parent).with_suffix("").parts
-    return ".".join(parts).removesuffix(".__init__")
+    """The dotted name of a module; a package's own ends in __init__."""
+    return ".".join(path.relative_to(SOURCES.parent).with_suffix("").parts)
 
 
 def _packed(doctor: bool = False) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 
-from .gpu_stack.context import Result, run_program
+from .gpu_stack.host.context import Result, run_program
 
 # Seconds. A sick GPU driver holds whoever asks it; work on eight large GPUs may take long.
 PATIENCE = 600

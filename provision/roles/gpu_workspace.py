@@ -224,7 +224,7 @@ class GpuWorkspaceOptions(Options):
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:
-    """What an image that is built on the host is made of; as `gpu_stack.gpu_workspace.locked`."""
+    """What an image that is built on the host is made of; as `locked` of the look says it."""
     if "tensorflow" not in row:
         return {}
     names = ("version", "python", "requirements_sha256")

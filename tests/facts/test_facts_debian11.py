@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_stack import dpkg, loader, platform
-from gpu_stack.context import Context, run_nothing
+from gpu_stack.host import dpkg, loader, platform
+from gpu_stack.host.context import Context, run_nothing
 from hypothesis import given
 from hypothesis import strategies as st
 

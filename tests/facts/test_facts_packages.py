@@ -8,8 +8,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from gpu_stack import dpkg, loader, tensorflow, written
-from gpu_stack.context import Context, run_nothing
+from gpu_stack.components import tensorflow
+from gpu_stack.host import dpkg, file_state, loader
+from gpu_stack.host.context import Context, run_nothing
 
 DATA = Path(__file__).parent / "debian11"
 BUILT, INSTALLED, LATER = 1_655_664_320, 1_760_000_000, 1_770_000_000
@@ -286,19 +287,19 @@ def test_an_elf_file_that_ends_before_its_section_headers() -> None:
 
 def test_what_can_be_wrong_with_a_written_file(tree: Tree) -> None:
     context = tree.context()
-    assert written.fault(context, "/etc/x") is None
+    assert file_state.fault(context, "/etc/x") is None
     tree.write("/etc/x", "text")
-    assert written.fault(context, "/etc/x") is None
+    assert file_state.fault(context, "/etc/x") is None
     (tree.root / "etc/x").chmod(0o600)
-    assert written.fault(context, "/etc/x") == "mode 0600"
+    assert file_state.fault(context, "/etc/x") == "mode 0600"
     (tree.root / "etc/x").rename(tree.root / "etc/y")
     tree.link("/etc/x", "y")
-    assert written.fault(context, "/etc/x") == "a link to y"
+    assert file_state.fault(context, "/etc/x") == "a link to y"
     (tree.root / "etc/x").unlink()
     (tree.root / "etc/x").mkdir()
-    assert written.fault(context, "/etc/x") == "a directory"
-    assert written.complaint(None, "text", "a directory") == "a directory"
-    assert written.complaint(None, None, None) is None
-    assert written.complaint("text", None, None) == "present"
-    assert written.complaint("text", "text", None) is None
-    assert written.complaint("other", "text", None) == "other content"
+    assert file_state.fault(context, "/etc/x") == "a directory"
+    assert file_state.complaint(None, "text", "a directory") == "a directory"
+    assert file_state.complaint(None, None, None) is None
+    assert file_state.complaint("text", None, None) == "present"
+    assert file_state.complaint("text", "text", None) is None
+    assert file_state.complaint("other", "text", None) == "other content"

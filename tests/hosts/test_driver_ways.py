@@ -32,8 +32,8 @@ VERSIONS = {"470": "470.256.02", "535": "535.261.03"}
 PLAN = """\
 import json, sys
 sys.path.insert(0, "/root/look")
-from gpu_stack import nvidia_driver
-from gpu_stack.context import Context
+from gpu_stack.components import nvidia_driver
+from gpu_stack.host.context import Context
 row, options = json.loads(sys.argv[1])
 here = Context(options=options, row={"nvidia_driver": row})
 here.platform, here.container = {"architecture": "x86_64"}, True

@@ -59,8 +59,8 @@ PICTURE = (
 PLAN = """\
 import json, sys
 sys.path.insert(0, "/root/look")
-from gpu_stack import gpu_front_door
-from gpu_stack.context import Context
+from gpu_stack.components import gpu_front_door
+from gpu_stack.host.context import Context
 options = json.loads(sys.argv[1])
 here = Context(options=options)
 found = gpu_front_door.differ(gpu_front_door.look(here), options)

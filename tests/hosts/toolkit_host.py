@@ -33,8 +33,8 @@ PICTURE = (
 PLAN = """\
 import json, sys
 sys.path.insert(0, "/root/look")
-from gpu_stack import nvidia_container_toolkit
-from gpu_stack.context import Context
+from gpu_stack.components import nvidia_container_toolkit
+from gpu_stack.host.context import Context
 row, options = json.loads(sys.argv[1])
 here = Context(options=options, row={"nvidia_container_toolkit": row})
 here.platform = {"architecture": "x86_64"}
@@ -46,7 +46,7 @@ REMAINS = """\
 import json, sys
 sys.path.insert(0, "/root/look")
 from gpu_stack import removal
-from gpu_stack.context import Context
+from gpu_stack.host.context import Context
 row = json.loads(sys.argv[1])
 here = Context(row={"nvidia_container_toolkit": row})
 ours = {"ours": sorted(row["packages"]["toolkit"])}

@@ -18,7 +18,8 @@ from typing import Any
 
 import gpu_stack
 from check_states import fresh, mutated
-from gpu_stack import gpu_env, preflight
+from gpu_stack import preflight
+from gpu_stack.components import gpu_env
 
 HERE = Path(__file__).resolve().parent
 KERNEL = "5.10.0-32-amd64"

@@ -64,13 +64,13 @@ TARGETS = (
     ),
     # Rules whose look and judgement are in one file.
     Target(
-        f"{GPU_STACK}/surroundings.py",
-        "gpu_stack.surroundings",
+        f"{GPU_STACK}/host/surroundings.py",
+        "gpu_stack.host.surroundings",
         ("tests/unit/gpu_stack/test_stack_surroundings.py", STATES),
     ),
     Target(
-        f"{GPU_STACK}/venv_use.py",
-        "gpu_stack.venv_use",
+        f"{GPU_STACK}/components/tensorflow/venv_use.py",
+        "gpu_stack.components.tensorflow.venv_use",
         ("tests/unit/gpu_stack/test_stack_venvs.py", STATES),
     ),
 )

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import tensorflow as look
-from gpu_stack.context import Context
+from gpu_stack.components import tensorflow as look
+from gpu_stack.host.context import Context
 
 FILE = Path(__file__).parents[2] / "roles" / "tensorflow" / "files" / "activate_cuda.py"
 CUDA = "/usr/local/cuda-11.2"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack import nvidia_cuda
+from gpu_stack.components.cuda import nvidia_cuda
 
 from tests.roles.test_platforms import templated
 

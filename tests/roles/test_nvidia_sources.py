@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack import nvidia_cuda
-from gpu_stack.context import Context
+from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.host.context import Context
 
 ROLE = Path(__file__).parents[2] / "roles" / "cuda"
 SCRIPT = ROLE / "files" / "nvidia_sources.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import cdi as look
+from gpu_stack.components.nvidia_container_toolkit import cdi as look
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_container_toolkit"
 SPEC = importlib.util.spec_from_file_location("cdi_script", ROLE / "files" / "cdi.py")

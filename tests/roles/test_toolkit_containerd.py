@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import containerd as look
-from gpu_stack.context import Context, Result
+from gpu_stack.components.nvidia_container_toolkit import containerd as look
+from gpu_stack.host.context import Context, Result
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_container_toolkit"
 OURS = """\

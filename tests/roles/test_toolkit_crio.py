@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import crio as look
-from gpu_stack.context import Context, Result
+from gpu_stack.components.nvidia_container_toolkit import crio as look
+from gpu_stack.host.context import Context, Result
 
 from tests.ground import crio as ground
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack import nvidia_container_toolkit as look
-from gpu_stack.context import Context, Result
+from gpu_stack.components import nvidia_container_toolkit as look
+from gpu_stack.host.context import Context, Result
 from jinja2 import Environment
 from packaging.version import Version
 

@@ -67,7 +67,7 @@ def test_the_look_opens_files_by_one_function() -> None:
     """What a user may have put there is neither waited for nor followed (regular.py)."""
     found = {
         path.name: node.lineno
-        for path in GPU_STACK.glob("*.py")
+        for path in GPU_STACK.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
     }

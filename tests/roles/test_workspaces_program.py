@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack import gpu_workspace
+from gpu_stack.components import gpu_workspace
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105

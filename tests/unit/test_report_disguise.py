@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_stack
 import pytest
-from gpu_stack import platform
+from gpu_stack.host import platform
 from report_samples import host, report
 from rich.console import Console
 
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def look(root: Path) -> dict[str, Any]:
-    context = gpu_stack.context.Context(str(root), gpu_stack.context.run_nothing)
+    context = gpu_stack.host.context.Context(str(root), gpu_stack.host.context.run_nothing)
     found: dict[str, Any] = platform.look(context)
     return found
 

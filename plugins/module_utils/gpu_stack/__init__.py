@@ -6,8 +6,9 @@ It is imported by the module, piped to the host's Python by the action plugin, a
 recorded trees; standard library only, Python 3.7 syntax, nothing of Ansible.
 """
 
-from . import (
-    cdi,
+from . import receipt
+from .change import blocker
+from .components import (
     cuda,
     cudnn,
     gpu_env,
@@ -15,13 +16,12 @@ from . import (
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
-    platform,
-    receipt,
+    planned_steps,
     tensorflow,
 )
-from .change import blocker
-from .components import planned_steps
-from .context import Context
+from .components.nvidia_container_toolkit import cdi
+from .host import platform
+from .host.context import Context
 
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [
@@ -326,7 +326,7 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
         found["preflight"]["transaction"] = transaction.look(context, result["changes"], gone)
         found["preflight"]["removal"] = removal.preflight_look(context, result["changes"], gone)
         if tensorflow.NAME in result["components"]:
-            from . import venv_use
+            from .components.tensorflow import venv_use
 
             found["preflight"]["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])
         if gpu_workspace.NAME in result["components"]:

@@ -8,20 +8,11 @@ already is asked there and not decided a second time.
 
 import re
 
-from . import (
-    cdi,
-    cuda,
-    doctor_keys,
-    doctor_look,
-    dpkg,
-    nvidia_container_toolkit,
-    nvidia_driver,
-    preflight,
-    running,
-    surroundings,
-    tensorflow,
-)
+from . import doctor_keys, doctor_look, preflight
+from .components import cuda, nvidia_container_toolkit, nvidia_driver, tensorflow
+from .components.nvidia_container_toolkit import cdi
 from .doctor_cases import BY_ID, CASES
+from .host import dpkg, running, surroundings
 
 # A person reads it: of many alike the first few tell.
 LINES = 5

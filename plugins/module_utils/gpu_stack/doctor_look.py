@@ -9,17 +9,10 @@ import re
 import stat
 import struct
 
-from . import (
-    cdi,
-    containerd,
-    crio,
-    doctor_keys,
-    dpkg,
-    nvidia_container_toolkit,
-    nvidia_driver,
-    platform,
-    preflight,
-)
+from . import doctor_keys, preflight
+from .components import nvidia_container_toolkit, nvidia_driver
+from .components.nvidia_container_toolkit import cdi, containerd, crio
+from .host import dpkg, platform
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"

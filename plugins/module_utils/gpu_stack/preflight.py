@@ -11,29 +11,23 @@ import collections
 import os
 import re
 
-from . import (
-    cdi,
-    containerd,
-    crio,
+from . import receipt, transaction
+from .change import blocker
+from .components import (
     cudnn,
-    dpkg,
-    driver_method,
     gpu_env,
     gpu_front_door,
     gpu_workspace,
     nvidia_container_toolkit,
-    nvidia_cuda,
     nvidia_driver,
-    people,
-    receipt,
-    running,
-    surroundings,
     tensorflow,
-    transaction,
-    venv_use,
 )
-from .change import blocker
-from .context import SILENT
+from .components.cuda import nvidia_cuda
+from .components.nvidia_container_toolkit import cdi, containerd, crio
+from .components.nvidia_driver import driver_method
+from .components.tensorflow import venv_use
+from .host import dpkg, people, running, surroundings
+from .host.context import SILENT
 
 Rule = collections.namedtuple("Rule", "id component stops check")
 

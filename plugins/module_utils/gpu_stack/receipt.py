@@ -8,8 +8,8 @@ the mark of an unfinished run, and the digest in the receipt, the next run would
 import json
 import os
 
-from . import modes
 from .change import change
+from .host import modes
 
 NAME = "receipt"
 PATH = "/var/lib/provision/receipt.json"

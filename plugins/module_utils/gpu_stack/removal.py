@@ -9,25 +9,24 @@ trees are known by their names and marks.
 import json
 import re
 
-from . import (
-    cdi,
-    containerd,
-    crio,
+from . import preflight, receipt
+from .change import blocker, change
+from .components import (
+    NAMES,
+    NEEDS,
+    SPOKEN,
     cuda,
     cudnn,
-    dpkg,
-    driver_method,
     gpu_env,
     nvidia_container_toolkit,
-    nvidia_cuda,
     nvidia_driver,
-    preflight,
-    receipt,
     tensorflow,
-    venv_use,
 )
-from .change import blocker, change
-from .components import NAMES, NEEDS, SPOKEN
+from .components.cuda import nvidia_cuda
+from .components.nvidia_container_toolkit import cdi, containerd, crio
+from .components.nvidia_driver import driver_method
+from .components.tensorflow import venv_use
+from .host import dpkg
 
 TOOLKIT = nvidia_container_toolkit.NAME
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's

@@ -8,8 +8,10 @@ versions yet (a bare host), the roles ask again before they install.
 
 import re
 
-from . import cuda, dpkg, driver_method, nvidia_container_toolkit, nvidia_driver
 from .change import change
+from .components import cuda, nvidia_container_toolkit, nvidia_driver
+from .components.nvidia_driver import driver_method
+from .host import dpkg
 
 TOOLKIT = nvidia_container_toolkit.NAME
 SIMULATE = (

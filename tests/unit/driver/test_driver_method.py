@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import driver_method, nvidia_driver
-from gpu_stack.context import Context, Result
+from gpu_stack.components import nvidia_driver
+from gpu_stack.components.nvidia_driver import driver_method
+from gpu_stack.host.context import Context, Result
 
 from .test_nvidia_driver import VARS, items, rendered
 from .trees import DRIVER, KERNEL, ROW, age, file_lists, status, tree

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
-from gpu_stack import nvidia_driver
+from gpu_stack.components import nvidia_driver
 
 from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import gpu_env, nvidia_driver, preflight
+from gpu_stack import preflight
 from gpu_stack.change import change
-from gpu_stack.context import Result
+from gpu_stack.components import gpu_env, nvidia_driver
+from gpu_stack.host.context import Result
 
 from .trees import DRIVER, KERNEL, ROW, context, status, tree
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import gpu_env, nvidia_cuda, preflight
+from gpu_stack import preflight
 from gpu_stack.change import change
-from gpu_stack.context import Context, Result
+from gpu_stack.components import gpu_env
+from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.host.context import Context, Result
 
 from .test_preflight import CHANGES, GB, GOOD, JOB, held, reasons
 from .trees import KERNEL, ROW, context, status, tree

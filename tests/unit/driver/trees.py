@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_stack.context import Context, Result
+from gpu_stack.host.context import Context, Result
 
 DRIVER: dict[str, Any] = {
     "branch": "470",

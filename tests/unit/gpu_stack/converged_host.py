@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import gpu_stack
-from gpu_stack import gpu_env
-from gpu_stack.context import Result
+from gpu_stack.components import gpu_env
+from gpu_stack.host.context import Result
 
 CUDART = "11.2.152~11.2.2-3+deb11u3"
 CUSOLVER = "11.1.1+~11.1.0.152~11.2.2-3+deb11u3"

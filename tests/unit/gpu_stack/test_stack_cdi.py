@@ -10,8 +10,9 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import ELF, LIB, Host
-from gpu_stack import cdi, receipt
-from gpu_stack import nvidia_container_toolkit as toolkit
+from gpu_stack import receipt
+from gpu_stack.components import nvidia_container_toolkit as toolkit
+from gpu_stack.components.nvidia_container_toolkit import cdi
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
 NAMES = [

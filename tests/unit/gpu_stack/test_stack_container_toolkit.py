@@ -12,10 +12,11 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import nvidia_container_toolkit as toolkit
-from gpu_stack import nvidia_cuda, preflight, receipt, removal
+from gpu_stack import preflight, receipt, removal
 from gpu_stack.change import change
-from gpu_stack.context import Result
+from gpu_stack.components import nvidia_container_toolkit as toolkit
+from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.host.context import Result
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
 URL = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpu_stack import cudnn
 from gpu_stack.change import change
+from gpu_stack.components import cudnn
 
 
 @pytest.mark.parametrize(

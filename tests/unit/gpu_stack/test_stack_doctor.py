@@ -15,7 +15,7 @@ import doctor_logs
 import gpu_stack
 import pytest
 from gpu_stack import doctor, doctor_cases, doctor_keys, doctor_look
-from gpu_stack.context import Context, Result
+from gpu_stack.host.context import Context, Result
 
 KEYS = Path(__file__).parents[3] / "provision" / "catalog" / "keys"
 # Keys that stand for NVIDIA's, which no repository may carry: one signed with SHA-512 by itself,

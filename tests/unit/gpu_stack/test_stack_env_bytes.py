@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 import pytest
-from gpu_stack import gpu_env
+from gpu_stack.components import gpu_env
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "gpu_env" / "templates"
 

@@ -8,7 +8,8 @@ from typing import Any
 import converged_host as made
 import gpu_stack
 import pytest
-from gpu_stack import platform, preflight
+from gpu_stack import preflight
+from gpu_stack.host import platform
 
 from provision.catalog import gpus, load
 
@@ -19,7 +20,7 @@ WISH = {"python": "3.11"}
 def found(*devices: str, **system: str) -> dict[str, Any]:
     """A host with nothing installed and these GPUs."""
     one: dict[str, Any] = gpu_stack.look(
-        made.LOCK, made.WISH, root="/nonexistent", runner=gpu_stack.context.run_nothing
+        made.LOCK, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
     )
     one["platform"].update(distribution="debian", release="12", architecture="x86_64", **system)
     one["gpus"] = [{"index": n, "device": device} for n, device in enumerate(devices)]
@@ -100,9 +101,11 @@ def test_the_look_and_the_plan_choose_the_same_row(monkeypatch: pytest.MonkeyPat
     host = found(T4)
     monkeypatch.setattr(platform, "look", lambda _: host["platform"])
     monkeypatch.setattr(platform, "gpus", lambda _: host["gpus"])
-    monkeypatch.setattr(gpu_stack.cuda, "look", lambda context: seen.append(context.row) or {})
+    monkeypatch.setattr(
+        gpu_stack.components.cuda, "look", lambda context: seen.append(context.row) or {}
+    )
     rows = lock(["Maxwell"], ["Turing"])
-    result = gpu_stack.look(rows, WISH, runner=gpu_stack.context.run_nothing)
+    result = gpu_stack.look(rows, WISH, runner=gpu_stack.host.context.run_nothing)
     assert seen == [{"name": "stack1"}]
     assert result["gpus"] == host["gpus"]
     assert gpu_stack.plan(rows, WISH, {}, host)["stack"] == "stack1"

@@ -12,10 +12,12 @@ import converged_host as made
 import pytest
 import yaml
 from converged_host import Host
-from gpu_stack import logins, nvidia_container_toolkit, nvidia_driver
-from gpu_stack.context import Context
+from gpu_stack.components import nvidia_container_toolkit, nvidia_driver
+from gpu_stack.host import logins
+from gpu_stack.host.context import Context
 
 ROLES = Path(__file__).parents[3] / "roles"
+COMPONENTS = Path(logins.__file__).parents[1] / "components"
 AUTH = "/etc/apt/auth.conf.d/"
 MIRROR = AUTH + "provision-cuda-mirror.conf"
 ADDRESS = "http://ada:s%40cret@mirror.example.org:8099/debian/"
@@ -110,7 +112,7 @@ def test_the_role_writes_what_is_looked_for(role: str) -> None:
     assert int(copy["mode"], 8) == logins.MODE
     assert stat.S_IMODE(logins.MODE) == 0o600
     text = "".join(path.read_text("utf-8") for path in (ROLES / role).glob("*/*.yml"))
-    source = Path(logins.__file__).with_name(f"{role}.py").read_text("utf-8")
+    source = "".join(path.read_text("utf-8") for path in (COMPONENTS / role).glob("*.py"))
     names = re.findall(r'found\["(provision-[^"]+)"\]|\{"(provision-[^"]+)":', source)
     for name in map("".join, names):
         assert f"{AUTH}{name}.conf" in text or name == "provision-nvidia-driver-repository"

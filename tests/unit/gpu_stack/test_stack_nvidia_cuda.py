@@ -12,8 +12,10 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import nvidia_cuda, nvidia_driver, preflight
-from gpu_stack.context import Context
+from gpu_stack import preflight
+from gpu_stack.components import nvidia_driver
+from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.host.context import Context
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "cuda" / "templates"
 TREE = "/usr/local/cuda-11.2"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import people
-from gpu_stack.context import Context, Result
+from gpu_stack.host import people
+from gpu_stack.host.context import Context, Result
 from hypothesis import given
 from hypothesis import strategies as st
 

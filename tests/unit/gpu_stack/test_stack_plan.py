@@ -22,7 +22,7 @@ def bare() -> dict[str, Any]:
         made.LOCK,
         made.WISH,
         root="/nonexistent",
-        runner=gpu_stack.context.run_nothing,
+        runner=gpu_stack.host.context.run_nothing,
     )
     found["platform"].update(distribution="debian", release="11", architecture="x86_64")
     # These tests are about the components; what a receipt changes has tests of its own below.

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_stack.context import run_program
+from gpu_stack.host.context import run_program
 
 MODULE_UTILS = Path(__file__).parents[3] / "plugins" / "module_utils"
 
@@ -77,8 +77,8 @@ def test_a_program_that_hangs_is_given_up_with_what_it_started(tmp_path: Path) -
 def test_a_program_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """In state D even SIGKILL waits; here nobody sends it."""
     killed: list[int] = []
-    monkeypatch.setattr("gpu_stack.context._kill", killed.append)
-    monkeypatch.setattr("gpu_stack.regular.signal.SIGKILL", 0)
+    monkeypatch.setattr("gpu_stack.host.context._kill", killed.append)
+    monkeypatch.setattr("gpu_stack.host.regular.signal.SIGKILL", 0)
     found = run_program(["/bin/sleep", "600"], patience=0.2)
     monkeypatch.undo()
     assert found.rc == 124

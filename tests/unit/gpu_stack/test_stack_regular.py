@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import doctor_look, gpu_env, regular, removal
-from gpu_stack.context import Context
+from gpu_stack import doctor_look, removal
+from gpu_stack.components import gpu_env
+from gpu_stack.host import regular
+from gpu_stack.host.context import Context
 
 NOBODY = ("nobody", 65534, 65534)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's files need root")

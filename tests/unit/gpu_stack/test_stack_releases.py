@@ -9,8 +9,10 @@ from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import cuda, cudnn, loader, preflight
-from gpu_stack.context import Context, run_nothing
+from gpu_stack import preflight
+from gpu_stack.components import cuda, cudnn
+from gpu_stack.host import loader
+from gpu_stack.host.context import Context, run_nothing
 
 GIB = 1 << 30
 # A certificate in DER, as dkms writes its own, and another one.

@@ -11,8 +11,9 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import CUDART, CUDNN, VENV, Host
-from gpu_stack import gpu_env, receipt, removal
-from gpu_stack.context import Context, Result
+from gpu_stack import receipt, removal
+from gpu_stack.components import gpu_env
+from gpu_stack.host.context import Context, Result
 
 GONE = {f"{name}_state": "absent" for name in ("cuda", "cudnn", "gpu_env", "tensorflow")}
 NO_TENSORFLOW = {"tensorflow_state": "absent"}

@@ -6,7 +6,8 @@ from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import preflight, tensorflow
+from gpu_stack import preflight
+from gpu_stack.components import tensorflow
 
 GIB = 1 << 30
 OWN = made.LOCK["stacks"]["debian11-small"]["tensorflow"]

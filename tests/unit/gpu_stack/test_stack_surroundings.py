@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_stack import doctor, preflight, surroundings
-from gpu_stack.context import Context
+from gpu_stack import doctor, preflight
+from gpu_stack.host import surroundings
+from gpu_stack.host.context import Context
 
 MAIN = "Include /etc/ssh/sshd_config.d/*.conf\n#UsePAM no\nUsePAM yes\n"
 

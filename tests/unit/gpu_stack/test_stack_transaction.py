@@ -12,7 +12,7 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import Host
-from gpu_stack.context import Result
+from gpu_stack.host.context import Result
 
 DRIVER = {
     "branch": "470",

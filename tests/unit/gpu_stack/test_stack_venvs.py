@@ -12,8 +12,9 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import SITE, VENV, Host
-from gpu_stack import tensorflow, venv_trust, venv_use
-from gpu_stack.context import Context
+from gpu_stack.components import tensorflow
+from gpu_stack.components.tensorflow import venv_trust, venv_use
+from gpu_stack.host.context import Context
 
 NAME = VENV.rsplit("/", 1)[-1]
 ANEW = {"tensorflow": {"tensorflow_reinstall": True}}

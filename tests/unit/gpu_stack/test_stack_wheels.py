@@ -11,7 +11,8 @@ import converged_host as made
 import gpu_stack
 import pytest
 import yaml
-from gpu_stack import gpu_env, preflight
+from gpu_stack import preflight
+from gpu_stack.components import gpu_env
 from jinja2.nativetypes import NativeEnvironment
 
 ROLES = Path(__file__).parents[3] / "roles"
@@ -31,7 +32,7 @@ def lock() -> dict[str, Any]:
 def found(lock_: dict[str, Any]) -> dict[str, Any]:
     """What is found on a host that has nothing."""
     seen: dict[str, Any] = gpu_stack.look(
-        lock_, made.WISH, root="/nonexistent", runner=gpu_stack.context.run_nothing
+        lock_, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
     )
     seen["platform"].update(distribution="debian", release="11", architecture="x86_64")
     return seen

@@ -15,10 +15,10 @@ import converged_host as made
 import pytest
 import yaml
 from converged_host import Host
-from gpu_stack import gpu_workspace as workspaces
-from gpu_stack import workspace_users
-from gpu_stack.context import Context, Result
-from gpu_stack.workspace_users import USERS
+from gpu_stack.components import gpu_workspace as workspaces
+from gpu_stack.components.gpu_workspace import workspace_users
+from gpu_stack.components.gpu_workspace.workspace_users import USERS
+from gpu_stack.host.context import Context, Result
 
 from provision.roles.gpu_workspace import variables as generated
 

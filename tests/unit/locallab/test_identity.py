@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_stack import platform
+from gpu_stack.host import platform
 
 from provision.locallab import identity, image, machine
 

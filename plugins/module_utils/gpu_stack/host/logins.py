@@ -5,8 +5,8 @@ knows the mirror's place and not the password: it compares who may read the file
 it is, so a password alone that was changed in the inventory is nothing that it could see.
 """
 
-from . import dpkg, written
-from .change import change
+from ..change import change
+from . import dpkg, file_state
 
 DIRECTORY = "/etc/apt/auth.conf.d/"
 MODE = 0o600
@@ -36,7 +36,7 @@ def look(context, addresses):
         if context.lstat(path) is None:
             faults[path] = "absent"
         else:
-            fault = written.fault(context, path, MODE)
+            fault = file_state.fault(context, path, MODE)
             if fault is not None or places != [[place]]:
                 faults[path] = fault or "other content"
     return faults

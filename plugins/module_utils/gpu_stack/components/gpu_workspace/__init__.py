@@ -9,8 +9,9 @@ import hashlib
 import json
 import re
 
-from . import workspace_users, written
-from .change import change
+from ...change import change
+from ...host import file_state
+from . import workspace_users
 
 NAME = "gpu_workspace"
 PLACE = "/etc/gpu-workspace"
@@ -211,7 +212,7 @@ def look(context):
         data = context.read_bytes(path)
         found["files"][path] = {
             "sha256": None if data is None else hashlib.sha256(data).hexdigest(),
-            "fault": written.fault(context, path, FILES[path][0]),
+            "fault": file_state.fault(context, path, FILES[path][0]),
         }
     return found
 

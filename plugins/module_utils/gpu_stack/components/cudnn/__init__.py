@@ -8,8 +8,8 @@ import json
 import re
 import stat
 
-from . import dpkg, loader, modes, written
-from .change import change
+from ...change import change
+from ...host import dpkg, file_state, loader, modes
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
@@ -140,7 +140,7 @@ def look(context):
         "files": {name: _entry(context, top + "/" + name, since, owner) for name in names},
         "header": header,
         "loader_file": context.read(LOADER_FILE),
-        "written": written.faults(context, [LOADER_FILE]),
+        "written": file_state.faults(context, [LOADER_FILE]),
         "cache": loader.cache(context),
         "library": None if path is None else loader.inspect(context, path),
         "loader_path": path,

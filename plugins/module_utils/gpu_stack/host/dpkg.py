@@ -11,8 +11,8 @@ import re
 import stat
 import time
 
+from ..change import change
 from . import modes
-from .change import change
 
 STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"

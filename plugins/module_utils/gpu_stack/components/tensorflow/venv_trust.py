@@ -9,7 +9,7 @@ stands in it, and the environment is made anew. The role asks the same before it
 import os
 import stat
 
-from .change import change
+from ...change import change
 
 BUILDING, READY, REMOVING = ".building-", ".ready-", ".removing-"
 # Debian's policy (9.1.2) gives staff what root gives: /usr/local is writable for it.

@@ -7,7 +7,7 @@ says which way is there and what is left of another, and a plan never mixes two.
 
 import re
 
-from . import dpkg, modes
+from ...host import dpkg, modes
 
 DISTRIBUTION = "distribution"
 NETWORK = "network"

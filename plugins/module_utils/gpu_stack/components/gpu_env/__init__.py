@@ -7,8 +7,8 @@ test renders both and compares them byte for byte.
 
 import os
 
-from . import loader, modes, written
-from .change import change
+from ...change import change
+from ...host import file_state, loader, modes
 
 NAME = "gpu_env"
 PROFILE = "/etc/profile.d/provision-gpu.sh"
@@ -173,7 +173,7 @@ def look(context):
         manager = result.out.strip() if result.rc == 0 else None
     paths = sorted(files(context.options, row))
     ways = sorted({os.path.dirname(path) for path in paths} | {loader.CACHE})
-    faults = written.faults(context, [*paths, PAM])
+    faults = file_state.faults(context, [*paths, PAM])
     if faults.get(PAM, "").startswith("a link"):
         del faults[PAM]  # the administrator's own; the block is looked for behind it
     return {
@@ -194,7 +194,7 @@ def differ(row, found, options):
     wanted = files(options, row)
     for path in sorted(wanted):
         seen, wish, faults = found["files"].get(path), wanted[path], found.get("written") or {}
-        old = written.complaint(seen, wish, faults.get(path))
+        old = file_state.complaint(seen, wish, faults.get(path))
         if old is None:
             continue
         if wish is None:
@@ -208,7 +208,7 @@ def differ(row, found, options):
     fault = (found.get("written") or {}).get(PAM)
     lines = block(options, row)
     # Where there is no line to write, no block is as good as an empty one.
-    old = written.complaint(found["block"] if lines else found["block"] or "", lines, fault)
+    old = file_state.complaint(found["block"] if lines else found["block"] or "", lines, fault)
     if old is not None:
         changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
     for user in sorted(options.get("gpu_env_bashrc_users") or []):

@@ -10,8 +10,10 @@ and a test renders both.
 import json
 import re
 
-from . import cdi, containerd, crio, dpkg, logins, nvidia_cuda, written
-from .change import change
+from ...change import change
+from ...host import dpkg, file_state, logins
+from ..cuda import nvidia_cuda
+from . import cdi, containerd, crio
 
 NAME = "nvidia_container_toolkit"
 TITLE = "nvidia-container-toolkit"
@@ -204,7 +206,7 @@ def look(context):
         "version": version,
         "packages": dpkg.select(context, sorted(wanted(row))),
         "files": {path: context.read(path) for path in paths},
-        "written": written.faults(context, paths),
+        "written": file_state.faults(context, paths),
         "logins": logins.look(context, _logins(context.options)),
         "stale": stale(context, url(row, context.options)),
         "flaws": dpkg.flaws(context, wanted(row)),
@@ -329,7 +331,9 @@ def differ(row, found, options):
         changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
     texts = files(row, options)
     for path in sorted(texts):
-        old = written.complaint(found["files"].get(path), texts[path], found["written"].get(path))
+        old = file_state.complaint(
+            found["files"].get(path), texts[path], found["written"].get(path)
+        )
         if old is not None:
             changes.append(change(NAME, path, old, "as wished", _REASONS[path]))
     changes.extend(logins.differ(NAME, found.get("logins") or {}))

@@ -10,8 +10,9 @@ import json
 import re
 import stat
 
-from . import dpkg, venv_trust
-from .change import change
+from ...change import change
+from ...host import dpkg
+from . import venv_trust
 
 NAME = "tensorflow"
 # Of the places of CUDA's wheels the one that the RUNPATH of every TensorFlow since 2.14 names; that

@@ -8,7 +8,7 @@ The role's files/crio.py judges in the same way; a test gives both the same text
 
 import re
 
-from .change import change
+from ...change import change
 
 CONFIG = "/etc/crio/crio.conf"
 PLACE = "/etc/crio/crio.conf.d"

@@ -6,7 +6,7 @@ files that matter.
 
 import os
 
-from .change import blocker
+from ..change import blocker
 
 SIMULATED = "/etc/gpu-simulated"
 SIMULATED_OS = "/etc/os-simulated"

@@ -10,8 +10,8 @@ import json
 import re
 import time
 
-from . import written
-from .change import change
+from ...change import change
+from ...host import file_state
 
 NAME = "gpu_front_door"
 PLACE = "/etc/gpu-front-door"
@@ -120,7 +120,7 @@ def look(context):
     noted = (found["noted"] or {}).get("files") or {}
     found["files"] = {path: _digest(context, path) for path in noted}
     found["shipped"] = {
-        path: {"sha256": _digest(context, path), "fault": written.fault(context, path, one[0])}
+        path: {"sha256": _digest(context, path), "fault": file_state.fault(context, path, one[0])}
         for path, one in FILES.items()
     }
     found["nginx"] = context.exists(NGINX)

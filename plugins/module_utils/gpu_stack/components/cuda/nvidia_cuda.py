@@ -8,8 +8,10 @@ here. The role's templates are the files' home; `files` says the same text, and 
 import fnmatch
 import re
 
-from . import dpkg, driver_method, nvidia_driver, written
-from .change import change
+from ...change import change
+from ...host import dpkg, file_state
+from .. import nvidia_driver
+from ..nvidia_driver import driver_method
 
 NAME = "cuda"
 KEY = "/usr/share/keyrings/provision-cuda.asc"
@@ -243,7 +245,7 @@ def look(context, row):
     middle = context.readlink("/etc/alternatives/cuda")
     return {
         "files": {path: context.read(path) for path in paths},
-        "written": written.faults(context, paths),
+        "written": file_state.faults(context, paths),
         "signed_by": signed_by,
         "stale": stale(context, address),
         "prefix": context.isdir(prefix(row)),
@@ -271,7 +273,7 @@ def _file_changes(row, found, options):
             continue  # nothing is fetched again only to be kept
         if kept and path == KEY and wish is None:
             continue
-        old = written.complaint(seen, wish, fault)
+        old = file_state.complaint(seen, wish, fault)
         if old is not None:
             new = None if wish is None else "as wished"
             changes.append(change(NAME, path, old, new, _REASONS[path]))

@@ -8,7 +8,7 @@ The role's files/containerd.py judges in the same way; a test gives both the sam
 
 import re
 
-from .change import change
+from ...change import change
 
 CONFIG = "/etc/containerd/config.toml"
 PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")

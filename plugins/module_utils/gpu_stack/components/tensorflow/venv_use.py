@@ -6,7 +6,7 @@ in the old one, which is kept beside, and the plan says so. Nobody's process is 
 
 import re
 
-from . import tensorflow
+from .. import tensorflow
 
 SEEDED = ("pip", "setuptools", "pkg-resources", "wheel")
 # As roles/tensorflow/files/venvs.py has them.
@@ -73,7 +73,7 @@ def using(context, places):
 
     In a container root may not be allowed to ask that of others: there their command line tells.
     """
-    from . import preflight
+    from ... import preflight
 
     found = {}
     for path in context.glob("/proc/[0-9]*/maps") if places else []:

@@ -12,7 +12,7 @@ The role's files/cdi.py judges in the same way; a test gives both the same hosts
 
 import re
 
-from .change import change
+from ...change import change
 
 # Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"

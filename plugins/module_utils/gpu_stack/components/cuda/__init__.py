@@ -7,8 +7,9 @@ and a lost file names the soname and the package whose reinstallation brings it 
 
 import re
 
-from . import dpkg, loader, logins, modes, nvidia_cuda, written
-from .change import change
+from ...change import change
+from ...host import dpkg, file_state, loader, logins, modes
+from . import nvidia_cuda
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
@@ -122,7 +123,7 @@ def look(context):
         "files": _files(context, row),
         "tools": (context.read(TOOLS_MARKER) or "").strip() or None,
         "pins": dpkg.pins(context.read(PREFERENCES) or ""),
-        "pins_file": written.fault(context, PREFERENCES),
+        "pins_file": file_state.fault(context, PREFERENCES),
         "logins": logins.look(context, _logins(row, context.options)) if row else {},
         "components": sorted(
             name

@@ -7,8 +7,9 @@ package list, so the look reads pins, holds, DKMS's links, the age of the initra
 
 import functools
 
-from . import dpkg, driver_method, logins, platform, written
-from .change import change
+from ...change import change
+from ...host import dpkg, file_state, logins, platform
+from . import driver_method
 
 NAME = "nvidia_driver"
 
@@ -286,7 +287,7 @@ def look(context):
         "blacklist": context.read(BLACKLIST),
         "initramfs_older": older_initramfs(context),
         "persistence": persistence(context),
-        "written": written.faults(context, [PINS, UPGRADES, BLACKLIST]),
+        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST]),
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": dpkg.flaws(context, wanted_packages(row, scope, context.options) if row else []),
@@ -294,7 +295,7 @@ def look(context):
 
 
 def _file(path, seen, expected, found, reason):
-    old = written.complaint(seen, expected, (found.get("written") or {}).get(path))
+    old = file_state.complaint(seen, expected, (found.get("written") or {}).get(path))
     return [] if old is None else [change(NAME, path, old, "as written", reason)]
 
 

@@ -1,0 +1,1 @@
+"""What a host is asked, whatever is on it: files, packages, programs, people."""
