@@ -23,6 +23,42 @@ CHECKS = (
     *("tensorflow", "gpu_workspace", "gpu_front_door", "receipt"),
 )
 
+# The preflight rules and the look that they rest on, by file below gpu_stack.
+RULES = (
+    *("preflight.py", "rules.py", "host_rules.py", "room.py", "host/processes.py"),
+    "components/nvidia_driver/rules.py",
+    "components/nvidia_driver/kernel_rules.py",
+    "components/nvidia_driver/method_rules.py",
+    "components/cuda/rules.py",
+    "components/cudnn/rules.py",
+    "components/gpu_env/rules.py",
+    "components/nvidia_container_toolkit/rules.py",
+    "components/tensorflow/rules.py",
+    "components/gpu_workspace/rules.py",
+    "components/gpu_front_door/rules.py",
+)
+
+
+def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
+    """`without_numbers`: a bound between two generations is a round number that no card has."""
+    return Target(
+        f"{GPU_STACK}/{path}",
+        "gpu_stack." + path.removesuffix(".py").replace("/", "."),
+        (
+            "tests/unit/driver/test_preflight.py",
+            "tests/unit/driver/test_preflight_edges.py",
+            "tests/unit/gpu_stack/test_stack_releases.py",
+            "tests/unit/gpu_stack/test_stack_room.py",
+            "tests/unit/gpu_stack/test_stack_container_toolkit.py",
+            STATES,
+            # These wait for processes that they start.
+            "tests/unit/gpu_stack/test_stack_people.py",
+            "tests/unit/gpu_stack/test_stack_running.py",
+        ),
+        without_numbers=without_numbers,
+    )
+
+
 TARGETS = (
     *(
         Target(
@@ -45,23 +81,8 @@ TARGETS = (
         "provision.verify.diagnose",
         ("tests/unit/verify/test_diagnose.py", "tests/unit/verify/test_checks.py", STATES),
     ),
-    Target(
-        f"{GPU_STACK}/preflight.py",
-        "gpu_stack.preflight",
-        (
-            "tests/unit/driver/test_preflight.py",
-            "tests/unit/driver/test_preflight_edges.py",
-            "tests/unit/gpu_stack/test_stack_releases.py",
-            "tests/unit/gpu_stack/test_stack_room.py",
-            "tests/unit/gpu_stack/test_stack_container_toolkit.py",
-            STATES,
-            # These wait for processes that they start.
-            "tests/unit/gpu_stack/test_stack_people.py",
-            "tests/unit/gpu_stack/test_stack_running.py",
-        ),
-        # A bound between two generations is a round number that no card has.
-        without_numbers=("GENERATIONS",),
-    ),
+    *(_rules(path) for path in RULES),
+    _rules("host/gpu_models.py", without_numbers=("GENERATIONS",)),
     # Rules whose look and judgement are in one file.
     Target(
         f"{GPU_STACK}/host/surroundings.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from gpu_stack import preflight
+from gpu_stack.components.nvidia_driver import rules as driver_rules
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -120,4 +120,4 @@ def test_hosts_and_generator_know_the_same_driver_branches() -> None:
         row["name"]: (int(row["driver_first"]), row["driver_last"] and int(row["driver_last"]))
         for row in read(CATALOG / "generations.yml")["generations"]
     }
-    assert rows == preflight.WINDOWS
+    assert rows == driver_rules.WINDOWS

@@ -20,7 +20,7 @@ from .components import (
     tensorflow,
 )
 from .components.nvidia_container_toolkit import cdi
-from .host import platform
+from .host import gpu_models, platform
 from .host.context import Context
 
 # In the order in which they are applied: each one may need what stands before it.
@@ -65,16 +65,9 @@ def _row(lock, wish, platform_found, gpus):
             continue
         if "generations" not in row:
             found = found or row
-        elif row["generations"] == _generations(gpus):
+        elif row["generations"] == gpu_models.generations(gpus):
             return row
     return found
-
-
-def _generations(gpus):
-    # Asked only where a row names some: the table is not for every host to read.
-    from . import preflight
-
-    return preflight.generations(gpus)
 
 
 def choose(lock, wish, platform_found, gpus=()):
@@ -231,7 +224,7 @@ def no_row(lock, wish, found):
     )
     here = "{0} with {1}".format(platform.words(found["platform"]), _words(wish or {}))
     if by_gpus:
-        names = " and ".join(_generations(found["gpus"]))
+        names = " and ".join(gpu_models.generations(found["gpus"]))
         here += " on {0} GPUs".format(names) if names else " on no GPU that is known"
     message = "the lock has no row for {0}; it has: {1}".format(here, "; ".join(known) or "none")
     hint = "run `provision lock` with this host's platform and wish in the inventory"

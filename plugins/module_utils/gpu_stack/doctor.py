@@ -8,11 +8,13 @@ already is asked there and not decided a second time.
 
 import re
 
-from . import doctor_keys, doctor_look, preflight
+from . import doctor_keys, doctor_look, host_rules, transaction
 from .components import cuda, nvidia_container_toolkit, nvidia_driver, tensorflow
 from .components.nvidia_container_toolkit import cdi
+from .components.nvidia_driver import method_rules
+from .components.tensorflow import rules as tensorflow_rules
 from .doctor_cases import BY_ID, CASES
-from .host import dpkg, running, surroundings
+from .host import dpkg, gpu_models, running, surroundings
 
 # A person reads it: of many alike the first few tell.
 LINES = 5
@@ -288,7 +290,7 @@ def apt_key_gone(facts):
 def signed_by_conflict(facts):
     found = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
     conflicts = found["preflight"].get("signed_by") or []
-    reasons = preflight.signed_by_conflict(found, [], {}, facts["row"])
+    reasons = host_rules.signed_by_conflict(found, [], {}, facts["row"])
     return [
         clue(message, file=conflicts[index][2][-1])
         for index, (message, _hint) in enumerate(reasons)
@@ -299,7 +301,7 @@ def held_broken(facts):
     # A driver of NVIDIA's .run file has no packages.
     if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
-    reasons = preflight.held_elsewhere(facts["found"], [], facts["options"], facts["row"])
+    reasons = method_rules.held_elsewhere(facts["found"], [], facts["options"], facts["row"])
     return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
 
 
@@ -334,7 +336,7 @@ def local_repo_gone(facts):
 
 
 def everything_held(facts):
-    ours = preflight._locked(facts["row"] or {})
+    ours = transaction.locked(facts["row"] or {})
     names = [name for name in facts["held"] if name not in ours]
     if len(names) < MANY_HELD:
         return []
@@ -408,11 +410,11 @@ def protobuf(facts):
 
 
 def ptx_jit(facts):
-    return _code_clues(facts, preflight.gpu_translated, preflight.TRANSLATED)
+    return _code_clues(facts, tensorflow_rules.gpu_translated, tensorflow_rules.TRANSLATED)
 
 
 def no_code_for_gpu(facts):
-    return _code_clues(facts, preflight.gpu_without_code, preflight.WITHOUT_CODE)
+    return _code_clues(facts, tensorflow_rules.gpu_without_code, tensorflow_rules.WITHOUT_CODE)
 
 
 def _code_clues(facts, rule, generations):
@@ -425,7 +427,7 @@ def _code_clues(facts, rule, generations):
         return []
     reasons = rule(facts["found"], [], facts["options"], row)
     devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
-    concerned = [one for one in devices if preflight.generation(one) in generations]
+    concerned = [one for one in devices if gpu_models.generation(one) in generations]
     # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".
     gpu = "10de:" + concerned[0][2:] if concerned else None
     return [clue(message, gpu=gpu) for message, _hint in reasons]
@@ -716,7 +718,7 @@ def notes(found):
     """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
     rules = (
         *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
-        preflight.conda_first,
+        tensorflow_rules.conda_first,
     )
     return [
         "{0}. To do: {1}".format(message, hint)

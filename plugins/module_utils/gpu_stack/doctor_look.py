@@ -9,9 +9,10 @@ import re
 import stat
 import struct
 
-from . import doctor_keys, preflight
+from . import doctor_keys, host_rules
 from .components import nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_container_toolkit import cdi, containerd, crio
+from .components.nvidia_driver import kernel_rules
 from .host import dpkg, platform
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
@@ -390,7 +391,7 @@ def look(context, found, logs=()):
         "dkms": sorted(n for n in context.packages if re.search(r"nvidia.*dkms", n)),
         "metapackages": metapackages(context),
         "certificate": next(
-            (public for key, public in preflight.MODULE_KEYS if context.exists(public)), None
+            (public for key, public in kernel_rules.MODULE_KEYS if context.exists(public)), None
         ),
         "driver_packages": {
             name: one["version"] for name, one in context.packages.items() if DRIVER.match(name)
@@ -401,7 +402,7 @@ def look(context, found, logs=()):
             if re.match(r"nvidia-fabric-?manager(-\d+)?$", name)
         },
         "keys": doctor_keys.look(context),
-        "settled": doctor_keys.settled(context, preflight.signed_by_conflicts(context)),
+        "settled": doctor_keys.settled(context, host_rules.signed_by_conflicts(context)),
         "sqv": context.exists("/usr/bin/sqv"),
         "apt_key": context.exists("/usr/bin/apt-key"),
         "preferences": preferences(context),

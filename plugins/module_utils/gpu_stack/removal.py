@@ -9,7 +9,7 @@ trees are known by their names and marks.
 import json
 import re
 
-from . import preflight, receipt
+from . import receipt
 from .change import blocker, change
 from .components import (
     NAMES,
@@ -25,8 +25,9 @@ from .components import (
 from .components.cuda import nvidia_cuda
 from .components.nvidia_container_toolkit import cdi, containerd, crio
 from .components.nvidia_driver import driver_method
+from .components.nvidia_driver import rules as driver_rules
 from .components.tensorflow import venv_use
-from .host import dpkg
+from .host import dpkg, processes
 
 TOOLKIT = nvidia_container_toolkit.NAME
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
@@ -40,9 +41,9 @@ REPOSITORY = (
 )
 # Who is at work forbids taking a driver away as it forbids changing it.
 DISTURBANCES = (
-    ("gpu-processes", preflight.gpu_processes),
-    ("maintenance-window", preflight.maintenance_window),
-    ("logged-in", preflight.logged_in),
+    ("gpu-processes", driver_rules.gpu_processes),
+    ("maintenance-window", driver_rules.maintenance_window),
+    ("logged-in", driver_rules.logged_in),
 )
 # What the roles write whole, as patterns.
 FILES = {
@@ -322,7 +323,7 @@ def _using(context, components):
         if used:
             pid = path.split("/")[2]
             comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
-            found.append(dict(preflight._process(context, pid, comm), component=used[0]))
+            found.append(dict(processes.process(context, pid, comm), component=used[0]))
     return found
 
 

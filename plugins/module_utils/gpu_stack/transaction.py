@@ -12,6 +12,7 @@ from .change import change
 from .components import cuda, nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_driver import driver_method
 from .host import dpkg
+from .rules import Rule
 
 TOOLKIT = nvidia_container_toolkit.NAME
 SIMULATE = (
@@ -39,6 +40,16 @@ def _wanted(context, component):
     scope = nvidia_driver.resolve_scope(context.options, context.container)
     wanted = nvidia_driver.wanted_packages(part, scope, context.options)
     return {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
+
+
+def locked(row):
+    """The names of all packages that the lock has for a host."""
+    packages = nvidia_driver.all_packages(row["nvidia_driver"]) if row.get("nvidia_driver") else {}
+    names = set(packages)
+    for name in ("cuda", TOOLKIT):
+        for sets in ((row.get(name) or {}).get("packages") or {}).values():
+            names.update(sets)
+    return names
 
 
 def look(context, changes, gone):
@@ -159,7 +170,7 @@ def _some(rows):
     return ", ".join(words) + (" and {0} more".format(more) if more > 0 else "")
 
 
-def reasons(found, changes):
+def unplanned_removals(found, changes, _options, _row):
     """[(message, hint)] for what would go, or change, that is not in the plan. Pure."""
     seen = found["preflight"].get("transaction") or {}
     planned = {one["item"] for one in changes if one["to"] is None}
@@ -188,3 +199,6 @@ def reasons(found, changes):
         hint = "apt-mark unhold {0}, if the hold is not wanted any more"
         told.append((message, hint.format(" ".join(one[0] for one in held))))
     return told
+
+
+RULES = (Rule("unplanned-removal", None, True, unplanned_removals),)

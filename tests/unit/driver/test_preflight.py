@@ -10,6 +10,11 @@ import pytest
 from gpu_stack import preflight
 from gpu_stack.change import change
 from gpu_stack.components import gpu_env, nvidia_driver
+from gpu_stack.components.cuda import rules as cuda_rules
+from gpu_stack.components.nvidia_driver import kernel_rules
+from gpu_stack.components.nvidia_driver import rules as driver_rules
+from gpu_stack.components.tensorflow import rules as tensorflow_rules
+from gpu_stack.host import gpu_models, processes
 from gpu_stack.host.context import Result
 
 from .trees import DRIVER, KERNEL, ROW, context, status, tree
@@ -654,13 +659,13 @@ def test_local_connection_cannot_reboot_whatever_is_allowed() -> None:
 )
 def test_generation_of_a_known_card(device: str, name: str | None) -> None:
     """K80, GTX 970, M40, P100, 1080 Ti, V100, T4, 1660 Ti, A100, 3090, 3070, 4090, H100, B200..."""
-    assert preflight.generation(device) == name
+    assert gpu_models.generation(device) == name
 
 
 def test_generations_do_not_overlap() -> None:
-    ranges = sorted(preflight.GENERATIONS)
+    ranges = sorted(gpu_models.GENERATIONS)
     assert all(ranges[i][1] < ranges[i + 1][0] for i in range(len(ranges) - 1))
-    assert {name for _f, _l, name in ranges} == set(preflight.WINDOWS)
+    assert {name for _f, _l, name in ranges} == set(driver_rules.WINDOWS)
 
 
 @pytest.mark.parametrize(("branch", "blocked"), [("470", False), ("535", True)])
@@ -698,15 +703,15 @@ def test_processes_are_found_by_their_open_device_files(tmp_path: Path) -> None:
         },
     )
     expected = {"pid": 77, "user": "ada", "command": "python train.py"}
-    assert preflight.processes(context(tmp_path)) == [expected]
+    assert processes.processes(context(tmp_path)) == [expected]
 
 
 def test_processes_that_only_nvidia_smi_sees_are_added(tmp_path: Path) -> None:
     answer = {"nvidia-smi": Result(0, "991, /usr/bin/python3\n", "")}
-    (found,) = preflight.processes(context(tmp_path, answers=answer))
+    (found,) = processes.processes(context(tmp_path, answers=answer))
     assert (found["pid"], found["command"]) == (991, "/usr/bin/python3")
     broken = {"nvidia-smi": Result(9, "NVIDIA-SMI has failed because it couldn't communicate", "")}
-    assert preflight.processes(context(tmp_path, answers=broken)) == []
+    assert processes.processes(context(tmp_path, answers=broken)) == []
 
 
 @pytest.mark.parametrize(("value", "expected"), [(b"\x01", True), (b"\x00", False)])
@@ -715,7 +720,7 @@ def test_secure_boot_is_the_variables_fifth_byte(
 ) -> None:
     name = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
     tree(tmp_path, {name: b"\x06\x00\x00\x00" + value})
-    assert preflight.secure_boot(context(tmp_path)) is expected
+    assert kernel_rules.secure_boot(context(tmp_path)) is expected
 
 
 def test_headers_are_installed_offered_absent_or_unknown(tmp_path: Path) -> None:
@@ -723,12 +728,14 @@ def test_headers_are_installed_offered_absent_or_unknown(tmp_path: Path) -> None
         0, f"linux-headers-{KERNEL}:\n  Installed: (none)\n  Candidate: 5.10.262-1\n", ""
     )
     gone = Result(0, "", "")
-    assert preflight.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "unknown"
+    assert kernel_rules.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "unknown"
     tree(tmp_path, {"/var/lib/apt/lists/deb.debian.org_x_Packages.lz4": ""})
-    assert preflight.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "absent"
-    assert preflight.headers(context(tmp_path, answers={"apt-cache": offered}), KERNEL) == "offered"
+    assert kernel_rules.headers(context(tmp_path, answers={"apt-cache": gone}), KERNEL) == "absent"
+    assert (
+        kernel_rules.headers(context(tmp_path, answers={"apt-cache": offered}), KERNEL) == "offered"
+    )
     tree(tmp_path, {f"/lib/modules/{KERNEL}/build/Makefile": ""})
-    assert preflight.headers(context(tmp_path), KERNEL) == "installed"
+    assert kernel_rules.headers(context(tmp_path), KERNEL) == "installed"
 
 
 @pytest.mark.parametrize(
@@ -746,7 +753,7 @@ def test_headers_are_installed_offered_absent_or_unknown(tmp_path: Path) -> None
 def test_the_kernels_compiler(tmp_path: Path, version: str, major: int | None) -> None:
     tree(tmp_path, {"/proc/version": version, "/usr/bin/x86_64-linux-gnu-gcc-10": ""},
          {"/usr/bin/gcc-10": "x86_64-linux-gnu-gcc-10", "/usr/bin/gcc": "gcc-10"})  # fmt: skip
-    found = preflight.compilers(context(tmp_path))
+    found = kernel_rules.compilers(context(tmp_path))
     assert found == {"kernel": major, "installed": [10], "default": 10}
 
 
@@ -818,7 +825,7 @@ def test_a_cuda_of_nobody_and_one_of_a_package(tmp_path: Path) -> None:
         {"/usr/local/cuda": "cuda-10.1"},
     )
     expected = {"path": "/usr/local/cuda-10.1", "named_in": ["/etc/profile.d/cuda.sh"]}
-    assert preflight.usr_local_cuda(context(tmp_path)) == expected
+    assert cuda_rules.usr_local_cuda(context(tmp_path)) == expected
     tree(
         tmp_path,
         {
@@ -826,7 +833,7 @@ def test_a_cuda_of_nobody_and_one_of_a_package(tmp_path: Path) -> None:
             "/var/lib/dpkg/info/cuda-toolkit-10-1.list": "/.\n/usr/local\n/usr/local/cuda-10.1\n",
         },
     )
-    assert preflight.usr_local_cuda(context(tmp_path)) is None
+    assert cuda_rules.usr_local_cuda(context(tmp_path)) is None
 
 
 def test_conda_in_a_login_file(tmp_path: Path) -> None:
@@ -837,9 +844,9 @@ def test_conda_in_a_login_file(tmp_path: Path) -> None:
             "/root/.profile": "# PATH=/opt/miniconda3/bin is what others write\n",
         },
     )
-    assert preflight.conda(context(tmp_path)) == ["/root/.bashrc"]
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/root/.bashrc"]
     tree(tmp_path, {"/root/.profile": "export PATH=/opt/miniconda3/bin:$PATH\n"})
-    assert preflight.conda(context(tmp_path)) == ["/root/.bashrc", "/root/.profile"]
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/root/.bashrc", "/root/.profile"]
 
 
 def test_every_place_something_goes_to_has_its_room(tmp_path: Path) -> None:
@@ -898,3 +905,9 @@ def test_before_the_look_no_window_is_closed() -> None:
     found = {**copy.deepcopy(GOOD), "preflight": {}}
     options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
     assert preflight.blockers(found, CHANGES, options, ROW) == []
+
+
+def test_the_rules_come_in_their_order_and_new_ones_last() -> None:
+    assert [rule.id for rule in preflight.RULES] == list(preflight.ORDER)
+    other = preflight.RULES[0]._replace(id="another")
+    assert preflight._place(other) == len(preflight.ORDER)

@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import preflight
+from gpu_stack import host_rules, preflight, room
 from gpu_stack.change import change
 from gpu_stack.components import gpu_env
 from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.components.cuda import rules as cuda_rules
+from gpu_stack.components.cudnn import rules as cudnn_rules
+from gpu_stack.components.gpu_env import rules as env_rules
+from gpu_stack.components.gpu_front_door import rules as front_door_rules
+from gpu_stack.components.gpu_workspace import rules as workspace_rules
+from gpu_stack.components.nvidia_driver import kernel_rules
+from gpu_stack.components.tensorflow import rules as tensorflow_rules
+from gpu_stack.host import gpu_models, processes
 from gpu_stack.host.context import Context, Result
 
 from .test_preflight import CHANGES, GB, GOOD, JOB, held, reasons
@@ -48,10 +56,10 @@ def process(pid: int, comm: str, uid: int = 0, command: str = "") -> dict[str, s
 
 def test_what_a_user_called_a_process_does_nothing_to_a_terminal(tmp_path: Path) -> None:
     tree(tmp_path, process(7, "evil\x1b[2J", command="train\0\x1b]0;x\x07\0--y"))
-    found = preflight._process(context(tmp_path), "7", "evil\x1b[2J")
+    found = processes.process(context(tmp_path), "7", "evil\x1b[2J")
     assert found["command"] == "train ?]0;x? --y"
     tree(tmp_path, {"/proc/7/cmdline": ""})
-    assert preflight._process(context(tmp_path), "7", "evil\x1b[2J")["command"] == "evil?[2J"
+    assert processes.process(context(tmp_path), "7", "evil\x1b[2J")["command"] == "evil?[2J"
 
 
 COMPUTE_APPS = ("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader")
@@ -86,7 +94,7 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
     )
     smi = "991, /usr/bin/python3\n 992, x\n200, y\n[Not Found], [Insufficient Permissions]\n"
     here = asked(tmp_path, {COMPUTE_APPS: Result(0, smi, "")})
-    assert preflight.processes(here) == [
+    assert processes.processes(here) == [
         {"pid": 9, "user": "root", "command": "python3 -m train"},
         {"pid": 77, "user": "ada", "command": "jupyter"},
         {"pid": 123, "user": "4242", "command": "java " + "x" * 155},
@@ -103,12 +111,12 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
 def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: str) -> None:
     tree(tmp_path, process(8, daemon), {"/proc/8/fd/3": "/dev/nvidia0"})
     tree(tmp_path, process(9, "python3"), {"/proc/9/fd/3": "/dev/nvidia0"})
-    assert [one["pid"] for one in preflight.processes(context(tmp_path))] == [9]
+    assert [one["pid"] for one in processes.processes(context(tmp_path))] == [9]
 
 
 def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
     here = asked(tmp_path, {COMPUTE_APPS: Result(9, "991, python3\n", "")})
-    assert preflight.processes(here) == []
+    assert processes.processes(here) == []
 
 
 # the firmware and the kernel
@@ -117,10 +125,10 @@ def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
 def test_secure_boot_of_a_variable_that_is_empty_is_not_known(tmp_path: Path) -> None:
     name = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
     tree(tmp_path, {name: b""})
-    assert preflight.secure_boot(context(tmp_path)) is None
+    assert kernel_rules.secure_boot(context(tmp_path)) is None
     tree(tmp_path, {name: b"\x01\x00\x00\x00\x00", "/sys/firmware/efi/efivars/SetupMode-x": "\1"})
-    assert preflight.secure_boot(context(tmp_path)) is False
-    assert preflight.secure_boot(context(tmp_path / "bios")) is None
+    assert kernel_rules.secure_boot(context(tmp_path)) is False
+    assert kernel_rules.secure_boot(context(tmp_path / "bios")) is None
 
 
 def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
@@ -129,11 +137,11 @@ def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
     tree(tmp_path, {"/var/lib/apt/lists/deb_dists_bullseye_main_binary-amd64_Packages": ""})
     for candidate, state in (("5.10.262-1", "offered"), ("(none)", "absent")):
         here = asked(tmp_path, {policy: Result(0, text.format(candidate), "")})
-        assert preflight.headers(here, KERNEL) == state
+        assert kernel_rules.headers(here, KERNEL) == state
     tree(tmp_path, {"/lib/modules/5.10.0-1-amd64/build/Makefile": ""})
     here = asked(tmp_path, {})
-    assert preflight.headers(here, KERNEL) == "absent"
-    assert preflight.headers(here, "5.10.0-1-amd64") == "installed"
+    assert kernel_rules.headers(here, KERNEL) == "absent"
+    assert kernel_rules.headers(here, "5.10.0-1-amd64") == "installed"
 
 
 def test_compilers_are_told_by_their_major_versions_once_each(tmp_path: Path) -> None:
@@ -149,9 +157,9 @@ def test_compilers_are_told_by_their_major_versions_once_each(tmp_path: Path) ->
             "/usr/bin/gcc-gone": "nothing",
         },
     )
-    found = preflight.compilers(context(tmp_path))
+    found = kernel_rules.compilers(context(tmp_path))
     assert found == {"kernel": None, "installed": [9, 12, 16], "default": 12}
-    none = preflight.compilers(context(tmp_path / "none"))
+    none = kernel_rules.compilers(context(tmp_path / "none"))
     assert none == {"kernel": None, "installed": [], "default": None}
 
 
@@ -168,16 +176,16 @@ def test_the_home_is_that_of_who_came_by_ssh(
     tmp_path: Path, ssh_user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"/etc/passwd": USERS + "ada:x:9:9:again:/elsewhere:/bin/sh\nada\n"})
-    assert preflight.home(context(tmp_path)) == "/home/alice"
+    assert tensorflow_rules.home(context(tmp_path)) == "/home/alice"
     monkeypatch.setenv("SUDO_USER", "eve")
-    assert preflight.home(context(tmp_path)) is None
+    assert tensorflow_rules.home(context(tmp_path)) is None
     monkeypatch.delenv("SUDO_USER")
-    assert preflight.home(context(tmp_path)) is None
-    assert preflight.home(context(tmp_path / "none")) is None
+    assert tensorflow_rules.home(context(tmp_path)) is None
+    assert tensorflow_rules.home(context(tmp_path / "none")) is None
     # A line that is cut off, or has a field too many, is no user's.
     monkeypatch.setenv("SUDO_USER", "eve")
     tree(tmp_path, {"/etc/passwd": "eve:x:5:5:Eve:/home/alice\neve:x:5:5:Eve:/b:/c:/d\n"})
-    assert preflight.home(context(tmp_path)) is None
+    assert tensorflow_rules.home(context(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -194,7 +202,7 @@ def test_the_home_is_that_of_who_came_by_ssh(
 )
 def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, path: str) -> None:
     tree(tmp_path, {"/etc/passwd": USERS, path: "x\n# >>> conda initialize >>>\n"})
-    assert preflight.conda(context(tmp_path)) == [path]
+    assert tensorflow_rules.conda(context(tmp_path)) == [path]
 
 
 @pytest.mark.parametrize(
@@ -215,12 +223,12 @@ def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, p
 )
 def test_lines_that_put_conda_first(tmp_path: Path, line: str, seen: bool) -> None:
     tree(tmp_path, {"/root/.profile": line, "/etc/profile.d/conda.sh": ""})
-    assert preflight.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
+    assert tensorflow_rules.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
 
 
 def test_condas_own_script_counts_whatever_is_in_it(tmp_path: Path) -> None:
     tree(tmp_path, {"/etc/profile.d/conda.sh": "true\n"})
-    assert preflight.conda(context(tmp_path)) == ["/etc/profile.d/conda.sh"]
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/etc/profile.d/conda.sh"]
 
 
 @pytest.mark.parametrize(
@@ -239,12 +247,12 @@ def test_a_cuda_of_nobody_is_named_by_every_such_file(tmp_path: Path, file: str)
     others = {"/etc/profile.d/other.sh": "true\n", "/etc/profile.d/cuda.txt": text}
     tree(tmp_path, {"/usr/local/cuda/bin/nvcc": "", file: text, **others})
     expected = {"path": "/usr/local/cuda", "named_in": [file]}
-    assert preflight.usr_local_cuda(context(tmp_path)) == expected
+    assert cuda_rules.usr_local_cuda(context(tmp_path)) == expected
 
 
 def test_no_cuda_there_is_none(tmp_path: Path) -> None:
     tree(tmp_path, {"/etc/environment": "PATH=/usr/local/cuda/bin\n"})
-    assert preflight.usr_local_cuda(context(tmp_path)) is None
+    assert cuda_rules.usr_local_cuda(context(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -267,7 +275,7 @@ def test_a_cuda_of_a_package_is_nothing_to_tell(
         info: f"/.\n/usr\n{path}\n",
     }
     tree(tmp_path, files, {"/usr/local/cuda": "cuda-10.1"})
-    assert (preflight.usr_local_cuda(context(tmp_path)) is None) is owned
+    assert (cuda_rules.usr_local_cuda(context(tmp_path)) is None) is owned
 
 
 # apt and dpkg
@@ -293,14 +301,14 @@ def test_a_cuda_of_a_package_is_nothing_to_tell(
 def test_apt_refuses_a_key_that_is_followed_by_another_or_by_none(
     keys: list[str], refused: bool
 ) -> None:
-    assert preflight._contradicts(keys) is refused
+    assert host_rules._contradicts(keys) is refused
 
 
 def test_all_files_of_a_conflict_are_told_in_order(tmp_path: Path) -> None:
     folder = "/etc/apt/sources.list.d/"
     files = {f"{folder}{name}.list": CUDA_LIST.replace("cuda", name) for name in "ebdacfg"}
     tree(tmp_path, files)
-    (found,) = preflight.signed_by_conflicts(context(tmp_path))
+    (found,) = host_rules.signed_by_conflicts(context(tmp_path))
     assert found[2] == sorted(files)
 
 
@@ -317,7 +325,7 @@ def test_repositories_are_compared_by_address_and_suite(tmp_path: Path) -> None:
         },
     )
     folder = "/etc/apt/sources.list.d/"
-    assert preflight.signed_by_conflicts(context(tmp_path)) == [
+    assert host_rules.signed_by_conflicts(context(tmp_path)) == [
         ["https://a.example/x", "y", [folder + "c.list"]],
         ["https://nvidia.example/x86_64", "/", [folder + "a.list", folder + "b.sources"]],
     ]
@@ -342,27 +350,27 @@ def test_what_dpkg_has_not_finished(tmp_path: Path, state: str, listed: bool) ->
     journal = f"Package: slow\nStatus: install ok {state}\n"
     tree(tmp_path, {"/var/lib/dpkg/status": whole, "/var/lib/dpkg/updates/0001": journal})
     expected = [["slow", state]] if listed else []
-    assert preflight.unfinished(context(tmp_path)) == expected
+    assert host_rules.unfinished(context(tmp_path)) == expected
     files = {
         "/var/lib/dpkg/status": status(("slow", "1", "install", state)),
         "/var/lib/dpkg/updates/0001": "",
         "/var/lib/dpkg/updates/tmp.i": journal,
     }
     tree(tmp_path, files)
-    assert preflight.unfinished(context(tmp_path)) == expected
+    assert host_rules.unfinished(context(tmp_path)) == expected
 
 
 def test_a_journal_that_is_cut_off_is_left_out(tmp_path: Path) -> None:
     for text in ("Package: slow\n", "Status: install ok unpacked\n"):
         tree(tmp_path, {"/var/lib/dpkg/updates/0001": text, "/var/lib/dpkg/updates/0002/x": ""})
-        assert preflight.unfinished(context(tmp_path)) == []
+        assert host_rules.unfinished(context(tmp_path)) == []
 
 
 def test_unfinished_packages_are_told_in_order(tmp_path: Path) -> None:
     names = ["e", "b", "d", "a", "c"]
     rows = [(name, "1", "install", "unpacked") for name in names]
     tree(tmp_path, {"/var/lib/dpkg/status": status(*rows)})
-    found = preflight.unfinished(context(tmp_path))
+    found = host_rules.unfinished(context(tmp_path))
     assert [name for name, _state in found] == sorted(names)
 
 
@@ -370,9 +378,9 @@ def test_a_dpkg_at_work_is_a_process_of_roots_of_that_name(tmp_path: Path) -> No
     """Anybody could keep a half-installed package out of the plan by a process named dpkg."""
     tree(tmp_path, process(7, "dpkg-query") | process(8, "bash") | {"/proc/5/comm/x": ""})
     tree(tmp_path, process(6, "dpkg") | {"/proc/6/status": "Uid:\t1000\t0\t0\t0\n"})
-    assert preflight.dpkg_at_work(context(tmp_path)) is False
+    assert host_rules.dpkg_at_work(context(tmp_path)) is False
     tree(tmp_path, process(9, "dpkg") | {"/proc/9/status": "Uid:\t0\t0\t0\t0\n"})
-    assert preflight.dpkg_at_work(context(tmp_path)) is True
+    assert host_rules.dpkg_at_work(context(tmp_path)) is True
 
 
 @pytest.mark.parametrize(
@@ -416,7 +424,7 @@ def test_room_is_looked_for_where_things_will_be(tmp_path: Path) -> None:
 
     here.disk_free = disk_free
     device = tmp_path.stat().st_dev
-    assert preflight.disk(here) == {
+    assert room.disk(here) == {
         "/usr": {"free": 5, "device": device},
         "/data/deep/cudnn": {"free": 7, "device": device},
     }
@@ -434,13 +442,13 @@ def test_room_for_the_local_installer_is_looked_for_where_it_goes(tmp_path: Path
     tree(tmp_path, {"/usr/bin/env": ""})
     here = context(tmp_path)
     here.disk_free = lambda _path: 1
-    usual = set(preflight.disk(here))
+    usual = set(room.disk(here))
     here.row = {"cuda": {"source": "network"}}
-    assert set(preflight.disk(here)) == usual
+    assert set(room.disk(here)) == usual
     here.row = {"cuda": {"source": "local"}}
-    assert set(preflight.disk(here)) - usual == {"/var/cache/provision", "/var"}
+    assert set(room.disk(here)) - usual == {"/var/cache/provision", "/var"}
     here.options = {"cuda_installer_directory": "/big"}
-    assert set(preflight.disk(here)) - usual == {"/big", "/var"}
+    assert set(room.disk(here)) - usual == {"/big", "/var"}
 
 
 def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
@@ -451,7 +459,7 @@ def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
     looked_at: list[str] = []
     stat = here.stat
     here.stat = lambda path: (looked_at.append(path), stat(path))[1]
-    preflight.disk(here)
+    room.disk(here)
     used = [path for path in looked_at if stat(path) is not None]
     assert {"/usr", "/var/cache", "/"} <= set(used)
 
@@ -459,7 +467,7 @@ def test_each_place_is_looked_at_on_its_own_file_system(tmp_path: Path) -> None:
 def test_a_host_without_a_root_has_no_room_to_tell(tmp_path: Path) -> None:
     here = context(tmp_path / "nothing")
     here.disk_free = lambda _path: 5
-    assert preflight.disk(here) == {}
+    assert room.disk(here) == {}
 
 
 # everything in one look
@@ -531,20 +539,20 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
 def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
     initramfs = {f"/boot/initrd.img-{KERNEL}": "x" * 3000, "/boot/initrd.img-5.10.0-9-amd64": "x"}
     tree(tmp_path, initramfs)
-    found = preflight.boot(context(tmp_path))
+    found = kernel_rules.boot(context(tmp_path))
     assert found is not None
     assert found["needed"] == 3000 + (1 << 26)
     assert found["free"] > 0
 
 
 def test_an_initramfs_that_is_not_there_needs_no_room(tmp_path: Path) -> None:
-    assert preflight.boot(context(tmp_path)) is None
+    assert kernel_rules.boot(context(tmp_path)) is None
     tree(tmp_path, {f"/boot/initrd.img-{KERNEL}": "x" * 3000})
     (tmp_path / "boot" / "initrd.img-old").symlink_to("nowhere")
     here = context(tmp_path)
-    assert (preflight.boot(here) or {})["needed"] == 3000 + (1 << 26)
+    assert (kernel_rules.boot(here) or {})["needed"] == 3000 + (1 << 26)
     here.disk_free = lambda _path: None
-    assert preflight.boot(here) is None
+    assert kernel_rules.boot(here) is None
 
 
 @pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])
@@ -578,22 +586,22 @@ CARDS = {
 
 def test_generations_are_told_in_the_order_of_their_names() -> None:
     gpus = [{"device": ids[0]} for ids in CARDS.values()]
-    assert preflight.generations([*gpus, {"device": "0xffff"}]) == sorted(CARDS)
+    assert gpu_models.generations([*gpus, {"device": "0xffff"}]) == sorted(CARDS)
 
 
 @pytest.mark.parametrize("name", sorted(CARDS))
 def test_cards_of_every_range_are_known(name: str) -> None:
-    assert [preflight.generation(card) for card in CARDS[name]] == [name] * len(CARDS[name])
+    assert [gpu_models.generation(card) for card in CARDS[name]] == [name] * len(CARDS[name])
 
 
 def test_a_range_holds_its_first_and_its_last() -> None:
-    for first, last, name in preflight.GENERATIONS:
-        assert preflight.generation(hex(first)) == preflight.generation(hex(last)) == name
+    for first, last, name in gpu_models.GENERATIONS:
+        assert gpu_models.generation(hex(first)) == gpu_models.generation(hex(last)) == name
 
 
 def test_a_device_that_is_no_number_has_no_generation() -> None:
-    assert preflight.generation(None) is None
-    assert preflight.generation("unknown") is None
+    assert gpu_models.generation(None) is None
+    assert gpu_models.generation("unknown") is None
 
 
 def test_a_gpu_without_a_device_id_gives_no_reason() -> None:
@@ -639,7 +647,7 @@ def test_both_programs_of_a_run_file_are_named() -> None:
 
 def test_cudas_profile_changes_nothing_for_the_driver() -> None:
     """Runtime needs more room in /usr than the driver: a disk for the driver will do."""
-    rooms = {"/usr": {"free": preflight.NEEDS["nvidia_driver"]["/usr"], "device": 1}}
+    rooms = {"/usr": {"free": room.NEEDS["nvidia_driver"]["/usr"], "device": 1}}
     case = {"preflight.disk": rooms, "options": {"cuda_profile": "runtime"}}
     driver = [one for one in CHANGES if one["component"] == "nvidia_driver"]
     assert reasons(case, driver) == {}
@@ -828,23 +836,23 @@ def test_users_of_bash_are_told_in_order() -> None:
     left = dict.fromkeys(("eve", "bob"), gpu_env.NO_USER)
     left |= dict.fromkeys(("dan", "ada"), "it is not a regular file")
     found = {"state": {"gpu_env": {"left": left}}}
-    ((message, _hint),) = preflight.bashrc_user(found, [], {}, ROW)
+    ((message, _hint),) = env_rules.bashrc_user(found, [], {}, ROW)
     assert message.startswith("gpu_env_bashrc_users names bob, eve:")
-    told = [message.split("/")[0] for message, _hint in preflight.bashrc_left(found, [], {}, ROW)]
+    told = [message.split("/")[0] for message, _hint in env_rules.bashrc_left(found, [], {}, ROW)]
     assert told == ["~ada", "~dan"]
 
 
 @pytest.mark.parametrize("state", [{}, {"gpu_env": {}}, {"gpu_env": {"left": None}}])
 def test_a_host_where_nobodys_file_is_left_gives_no_reason(state: dict[str, Any]) -> None:
-    assert preflight.bashrc_user({"state": state}, [], {}, ROW) == []
-    assert preflight.bashrc_left({"state": state}, [], {}, ROW) == []
+    assert env_rules.bashrc_user({"state": state}, [], {}, ROW) == []
+    assert env_rules.bashrc_left({"state": state}, [], {}, ROW) == []
 
 
 def test_people_are_told_in_order_of_their_names() -> None:
     options = {"gpu_workspaces": [{"name": name, "user": "7"} for name in ("bob", "ada")]}
     for rule, key in (
-        (preflight.workspace_user, "users"),
-        (preflight.workspace_volume, "volumes"),
+        (workspace_rules.workspace_user, "users"),
+        (workspace_rules.workspace_volume, "volumes"),
     ):
         found: dict[str, Any] = {"preflight": {"workspaces": {key: {"bob": "b", "ada": "a"}}}}
         first, second = (message for message, _hint in rule(found, [], options, ROW))
@@ -856,9 +864,9 @@ def test_people_are_told_in_order_of_their_names() -> None:
 
 def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:
     options = {"gpu_front_door_tls": "acme"}
-    assert preflight.front_door_terms({}, [], options, ROW) == []
+    assert front_door_rules.front_door_terms({}, [], options, ROW) == []
     options["gpu_front_door_name"] = "gpu01.example.org"
-    assert len(preflight.front_door_terms({}, [], options, ROW)) == 1
+    assert len(front_door_rules.front_door_terms({}, [], options, ROW)) == 1
 
 
 def test_links_of_cudnn_need_no_archive() -> None:
@@ -866,4 +874,4 @@ def test_links_of_cudnn_need_no_archive() -> None:
     row = {"cudnn": {"version": "8.1.0.77", "cuda": "11.2", "sha256": "d" * 64}}
     for item, count in (("current", 0), ("8.1.0.77-cuda11.2", 1)):
         changes = [change("cudnn", item, None, "present", "the lock says so")]
-        assert len(preflight.cudnn_archive_absent({}, changes, options, row)) == count
+        assert len(cudnn_rules.cudnn_archive_absent({}, changes, options, row)) == count

@@ -12,10 +12,11 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import preflight, receipt, removal
+from gpu_stack import receipt, removal
 from gpu_stack.change import change
 from gpu_stack.components import nvidia_container_toolkit as toolkit
 from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.host.context import Result
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
@@ -347,8 +348,8 @@ def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
     comes = change(toolkit.NAME, "docker.io", None, "installed", "")
     found = {"preflight": {"workspaces": {"docker": False}}}
     options = {"gpu_workspaces": [{"name": "ada"}]}
-    assert preflight.workspace_docker(found, [other, comes, mine], options, {}) == []
-    assert len(preflight.workspace_docker(found, [other, mine], options, {})) == 1
+    assert workspace_rules.workspace_docker(found, [other, comes, mine], options, {}) == []
+    assert len(workspace_rules.workspace_docker(found, [other, mine], options, {})) == 1
 
 
 def test_docker_itself_comes_where_there_is_none_and_it_is_wished(host: Host) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import converged_host as made
 import gpu_stack
 import pytest
-from gpu_stack import preflight
-from gpu_stack.host import platform
+from gpu_stack.host import gpu_models, platform
 
 from provision.catalog import gpus, load
 
@@ -126,7 +125,7 @@ def test_the_table_of_generations_is_the_catalogs() -> None:
     wrong = {
         identity: (name, generation)
         for identity, (name, generation, _) in gpus.devices().items()
-        if preflight.generation("0x" + identity) != generation
+        if gpu_models.generation("0x" + identity) != generation
     }
     assert not wrong
 

@@ -12,7 +12,7 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import preflight
+from gpu_stack import room
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.host.context import Context
@@ -407,8 +407,8 @@ def test_the_place_of_nvidias_tree_is_nobody_elses(host: Host) -> None:
 @pytest.mark.parametrize("profile", ["toolkit", "runtime"])
 def test_room_is_asked_for_where_the_source_needs_it(profile: str) -> None:
     platform = {"distribution": "ubuntu", "release": "20.04"}
-    network = preflight.cuda_needs(platform, profile, "network")
-    local = preflight.cuda_needs(platform, profile, "local")
+    network = room.cuda_needs(platform, profile, "network")
+    local = room.cuda_needs(platform, profile, "local")
     assert set(network) == {"/usr", "/var/cache/apt"}
     assert set(local) == {"/usr", "/var", "cuda_installer_directory"}
 
@@ -455,7 +455,7 @@ def test_room_for_the_installer_is_looked_for_where_there_is_one(
     host: Host, row: dict[str, Any], expected: bool
 ) -> None:
     here = Context(root=str(host.root), options={}, row={"cuda": row})
-    assert ("/var/cache/provision" in preflight.disk(here)) is expected
+    assert ("/var/cache/provision" in room.disk(here)) is expected
 
 
 def test_the_password_of_a_mirror_stands_in_no_source() -> None:

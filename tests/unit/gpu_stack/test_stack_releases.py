@@ -9,8 +9,10 @@ from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import preflight
+from gpu_stack import room
 from gpu_stack.components import cuda, cudnn
+from gpu_stack.components.nvidia_driver import kernel_rules
+from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import loader
 from gpu_stack.host.context import Context, run_nothing
 
@@ -84,34 +86,34 @@ def test_a_key_that_dkms_3_made_counts_once_it_is_enrolled(
     """dkms 3 makes a key with the first module it builds; nobody has told the firmware of it."""
     three = {"dkms": "3.0.10-8+deb12u1"}
     one = tmp_path / "one"
-    assert preflight.module_key(host(one, three, key(pair))) is False
+    assert kernel_rules.module_key(host(one, three, key(pair))) is False
     other = {place: b"\x06\0\0\0" + OTHER + b"end"}
-    assert preflight.module_key(host(tmp_path / "two", three, {**key(pair), **other})) is False
+    assert kernel_rules.module_key(host(tmp_path / "two", three, {**key(pair), **other})) is False
     listed = {place: b"\x06\0\0\0" + OTHER + CERTIFICATE + b"end"}
-    assert preflight.module_key(host(tmp_path / "three", three, {**key(pair), **listed})) is True
+    assert kernel_rules.module_key(host(tmp_path / "three", three, {**key(pair), **listed})) is True
     # an enrolled certificate without its private key signs nothing
     public = {pair[1]: CERTIFICATE, **listed}
-    assert preflight.module_key(host(tmp_path / "four", three, public)) is False
+    assert kernel_rules.module_key(host(tmp_path / "four", three, public)) is False
 
 
 def test_an_empty_certificate_is_in_no_list(tmp_path: Path) -> None:
     files = {**key(DKMS, b""), EFIVARS: OTHER}
-    assert preflight.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is False
+    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is False
 
 
 def test_a_list_that_cannot_be_read_is_no_list(tmp_path: Path) -> None:
     files = {**key(DKMS), EFIVARS + "/as-a-directory": b"", MOKVAR: CERTIFICATE}
-    assert preflight.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is True
+    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is True
 
 
 def test_the_first_dkms_that_makes_a_key_is_asked_for_more(tmp_path: Path) -> None:
-    assert preflight.module_key(host(tmp_path, {"dkms": "3~"}, key(DKMS))) is False
+    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3~"}, key(DKMS))) is False
 
 
 @pytest.mark.parametrize("packages", [{}, {"dkms": "2.8.4-3"}])
 def test_a_key_that_somebody_made_counts_as_it_is(tmp_path: Path, packages: dict[str, str]) -> None:
-    assert preflight.module_key(host(tmp_path / "one", packages, key(DKMS))) is True
-    assert preflight.module_key(host(tmp_path / "two", packages)) is False
+    assert kernel_rules.module_key(host(tmp_path / "one", packages, key(DKMS))) is True
+    assert kernel_rules.module_key(host(tmp_path / "two", packages)) is False
 
 
 # What the indices say of each release, in bytes: to fetch, and unpacked (2026-11-21).
@@ -128,11 +130,11 @@ SIZES = {
 @pytest.mark.parametrize(("release", "profile"), SIZES)
 def test_room_for_cuda_is_what_the_release_needs(release: str, profile: str) -> None:
     fetched, unpacked = SIZES[release, profile]
-    needs = preflight.cuda_needs({"distribution": "debian", "release": release}, profile)
+    needs = room.cuda_needs({"distribution": "debian", "release": release}, profile)
     assert fetched < needs["/var/cache/apt"] < 1.5 * fetched
     assert unpacked < needs["/usr"] < 1.2 * unpacked
     # where nothing is known, nothing known is larger
-    unknown = preflight.cuda_needs({"distribution": "ubuntu", "release": "22.04"}, profile)
+    unknown = room.cuda_needs({"distribution": "ubuntu", "release": "22.04"}, profile)
     assert all(needs[place] <= unknown[place] for place in needs)
 
 
@@ -152,14 +154,14 @@ ROOM = {
 @pytest.mark.parametrize(("release", "profile"), ROOM)
 def test_the_room_is_rounded_up_to_eighths(release: str, profile: str) -> None:
     fetched, unpacked = ROOM[release, profile]
-    needs = preflight.cuda_needs({"distribution": "debian", "release": release}, profile)
+    needs = room.cuda_needs({"distribution": "debian", "release": release}, profile)
     assert needs == {"/var/cache/apt": fetched * GIB // 8, "/usr": unpacked * GIB // 8}
 
 
 def test_the_profile_is_the_toolkit_where_none_is_asked_for() -> None:
     debian = {"distribution": "debian", "release": "12"}
-    assert preflight.cuda_needs(debian, None) == preflight.cuda_needs(debian, "toolkit")
-    assert preflight.cuda_needs(debian, "toolkit")["/usr"] == 5 * GIB
+    assert room.cuda_needs(debian, None) == room.cuda_needs(debian, "toolkit")
+    assert room.cuda_needs(debian, "toolkit")["/usr"] == 5 * GIB
 
 
 @pytest.mark.parametrize(("release", "blocked"), [("11", False), ("12", True), ("13", True)])
@@ -172,13 +174,13 @@ def test_a_disk_that_will_do_for_one_release_is_too_small_for_another(
         "preflight": {"disk": {"/usr": {"free": 4 * GIB, "device": 1}}},
     }
     changes = [{"component": "cuda", "item": "libcudart", "reboot": False}]
-    assert bool(preflight.disk_full(found, changes, {}, {})) is blocked
+    assert bool(room.disk_full(found, changes, {}, {})) is blocked
 
 
 def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
     found = {"gpus": [{"device": "0x2330"}]}
     row = {"tensorflow": {"version": "2.4.4"}, "cuda": {"release": "11.0"}}
-    ((message, _hint),) = preflight.gpu_translated(found, [], {}, row)
+    ((message, _hint),) = tensorflow_rules.gpu_translated(found, [], {}, row)
     assert "of CUDA 11.0 do not know it" in message
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import preflight
+from gpu_stack import room
 from gpu_stack.components import tensorflow
 
 GIB = 1 << 30
@@ -36,7 +36,7 @@ def full(
         },
     }
     row = {"beside": [OTHER]} | ({"tensorflow": part} if part else {})
-    found: list[Any] = preflight.disk_full(seen, CHANGES, {}, row)
+    found: list[Any] = room.disk_full(seen, CHANGES, {}, row)
     return found
 
 
@@ -92,7 +92,7 @@ def test_nvidias_own_ways_need_their_room_to_the_byte(
         }
         options = {"cuda_profile": profile, **options}
         change = [{"component": component}]
-        found: list[Any] = preflight.disk_full(seen, change, options, {component: part})
+        found: list[Any] = room.disk_full(seen, change, options, {component: part})
         return found
 
     places = ("/usr", "/var", "/var/tmp", "/var/cache/apt", "/var/lib/dkms", "/var/cache/provision")

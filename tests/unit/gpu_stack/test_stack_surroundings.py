@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_stack import doctor, preflight
+from gpu_stack import doctor
+from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import surroundings
 from gpu_stack.host.context import Context
 
@@ -102,7 +103,7 @@ def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
     rc = "# >>> conda initialize >>>\n"
     files = {"/etc/passwd": users, "/home/alice/.bashrc": rc, "/var/www/.bashrc": rc}
     context = tree(tmp_path, {**files, "/home/user/.bashrc": rc})
-    assert preflight.conda(context) == ["/home/alice/.bashrc"]
+    assert tensorflow_rules.conda(context) == ["/home/alice/.bashrc"]
 
 
 def user(name: str, uid: str, home: str, shell: str = "/bin/bash") -> list[str]:

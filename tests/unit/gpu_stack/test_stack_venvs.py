@@ -498,13 +498,13 @@ def test_room_for_a_second_environment_is_asked(host: Host) -> None:
         },
         "platform": {},
     }
-    from gpu_stack import preflight
+    from gpu_stack import room
 
     row = made.LOCK["stacks"]["debian11-small"]
-    ((message, _hint),) = preflight.disk_full(found, [{"component": "tensorflow"}], {}, row)
+    ((message, _hint),) = room.disk_full(found, [{"component": "tensorflow"}], {}, row)
     assert "(tensorflow in /opt/tensorflow)" in message
     found["preflight"]["venvs"][NAME]["kind"] = "changed"
-    assert preflight.disk_full(found, [{"component": "tensorflow"}], {}, row) == []
+    assert room.disk_full(found, [{"component": "tensorflow"}], {}, row) == []
 
 
 # former environments

@@ -11,7 +11,7 @@ import converged_host as made
 import gpu_stack
 import pytest
 import yaml
-from gpu_stack import preflight
+from gpu_stack import room
 from gpu_stack.components import gpu_env
 from jinja2.nativetypes import NativeEnvironment
 
@@ -94,7 +94,7 @@ def test_the_disk_must_hold_the_wheels(source: str | None, free: int, fits: bool
         "state": {"tensorflow": {"version": None}},
     }
     changes = [{"component": "tensorflow"}]
-    assert (preflight.disk_full(seen, changes, {}, row) == []) is fits
+    assert (room.disk_full(seen, changes, {}, row) == []) is fits
 
 
 def role_variables(**given: Any) -> dict[str, str]:

@@ -7,6 +7,8 @@ damage. But who types `python` there gets another one, so it is said before a ru
 
 import re
 
+from ..rules import Rule
+
 SSHD = "/etc/ssh/sshd_config"
 TRUSTED = "/etc/apt/trusted.gpg"
 SYSTEM_PYTHON = (
@@ -141,3 +143,10 @@ def hidden_tensorflow(found, _changes, _options, _row):
             "called by its path",
         )
     ]
+
+
+RULES = (
+    Rule("sshd-pam", "gpu_env", False, no_pam),
+    Rule("trusted-gpg", None, False, trusted_for_all),
+    Rule("system-tensorflow", "tensorflow", False, hidden_tensorflow),
+)

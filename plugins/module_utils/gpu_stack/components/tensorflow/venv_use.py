@@ -6,6 +6,8 @@ in the old one, which is kept beside, and the plan says so. Nobody's process is 
 
 import re
 
+from ...host.processes import process
+from ...rules import Rule
 from .. import tensorflow
 
 SEEDED = ("pip", "setuptools", "pkg-resources", "wheel")
@@ -73,8 +75,6 @@ def using(context, places):
 
     In a container root may not be allowed to ask that of others: there their command line tells.
     """
-    from ... import preflight
-
     found = {}
     for path in context.glob("/proc/[0-9]*/maps") if places else []:
         text = context.read(path)
@@ -87,7 +87,7 @@ def using(context, places):
             if places[name] + "/" in text:
                 pid = path.split("/")[2]
                 comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
-                found.setdefault(name, []).append(preflight._process(context, pid, comm))
+                found.setdefault(name, []).append(process(context, pid, comm))
     return found
 
 
@@ -194,3 +194,10 @@ def parents(found, _changes, _options, _row):
             "that is",
         )
     ]
+
+
+RULES = (
+    Rule("venv-parents", tensorflow.NAME, True, parents),
+    Rule("venv-in-use", tensorflow.NAME, True, in_use),
+    Rule("venv-kept", tensorflow.NAME, False, kept),
+)

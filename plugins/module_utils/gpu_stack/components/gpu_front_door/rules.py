@@ -1,0 +1,62 @@
+"""What stands in the way of the front door."""
+
+from ...rules import Rule
+from .. import gpu_front_door
+
+
+def front_door_port(found, _changes, _options, _row):
+    ports = (found["preflight"].get("front_door") or {}).get("ports") or {}
+    return [
+        (
+            "port {0} of the front door is in use by {1}".format(port, ", ".join(ports[port])),
+            "give the door another port (gpu_front_door_port), or stop what listens there; "
+            "`ss -tlnp` says who",
+        )
+        for port in sorted(ports, key=int)
+    ]
+
+
+def front_door_site(found, _changes, _options, _row):
+    sites = (found["preflight"].get("front_door") or {}).get("sites") or []
+    return [
+        (
+            "a site of nginx's is in the front door's way: {0}".format(one),
+            "give the door another name or port; nobody's site is changed",
+        )
+        for one in sites
+    ]
+
+
+def front_door_nobody(_found, _changes, options, _row):
+    # Else everybody's workspace is stopped before the door's role says it.
+    if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
+        return []
+    return [
+        (
+            "a front door is wished for, and gpu_workspaces has nobody who is behind it",
+            'take the door away as well: -e \'{"gpu_workspaces": [], "gpu_front_door_name": '
+            '""}\'; or name people in gpu_workspaces',
+        )
+    ]
+
+
+def front_door_terms(_found, _changes, options, _row):
+    # An inventory is refused when it is rendered; this is for what comes by -e or a template.
+    acme = options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "acme"
+    if not acme or options.get("gpu_front_door_acme_agree"):
+        return []
+    return [
+        (
+            "gpu_front_door_tls is acme, and nobody has agreed to the terms of service of the "
+            "ACME server",
+            "if you do: gpu_front_door_acme_agree: true; nobody is asked without it",
+        )
+    ]
+
+
+RULES = (
+    Rule("front-door-port", gpu_front_door.NAME, True, front_door_port),
+    Rule("front-door-site", gpu_front_door.NAME, True, front_door_site),
+    Rule("front-door-nobody", gpu_front_door.NAME, True, front_door_nobody),
+    Rule("front-door-terms", gpu_front_door.NAME, True, front_door_terms),
+)

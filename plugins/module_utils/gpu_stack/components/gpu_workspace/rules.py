@@ -1,0 +1,148 @@
+"""What stands in the way of people's workspaces."""
+
+from ...rules import Rule, some
+from .. import gpu_workspace, nvidia_container_toolkit
+
+
+def _workspaces(found, options):
+    """(what stands in the way of workspaces, the people wished for)."""
+    return found["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
+
+
+def workspace_docker(found, changes, options, _row):
+    seen, people = _workspaces(found, options)
+    names = [name for name in gpu_workspace.touched(changes) if name in people]
+    if seen.get("docker") is not False or not names:
+        return []
+    if any(one["item"] in nvidia_container_toolkit.ENGINES.values() for one in changes):
+        return []  # the same run brings it, before the workspaces
+    return [
+        (
+            "docker does not answer, and workspaces are its containers ({0})".format(some(names)),
+            "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
+        )
+    ]
+
+
+def workspace_port(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    names = {port: name for name in people for port in gpu_workspace.ports(people[name])}
+    return [
+        (
+            "port {0} of {1} is in use by something else on this host".format(port, names[port]),
+            "give {0} another port in gpu_workspaces; `ss -tlnp` says who listens".format(
+                names[port]
+            ),
+        )
+        for port in seen.get("ports") or []
+    ]
+
+
+def workspace_user(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    users = seen.get("users") or {}
+    return [
+        (
+            "user {0} of {1} {2}".format(people[name]["user"], name, users[name]),
+            "leave `user` of {0} out: the host gives each person a number of their own".format(
+                name
+            ),
+        )
+        for name in sorted(users)
+    ]
+
+
+def workspace_root(found, _changes, options, _row):
+    seen, _people = _workspaces(found, options)
+    if not seen.get("root"):
+        return []
+    return [
+        (
+            "the homes' root can't be root's alone: {0}".format(seen["root"]),
+            "name a directory in gpu_workspace_root that holds homes of workspaces and nothing "
+            "else, below directories that only root can write to",
+        )
+    ]
+
+
+def workspace_volume(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    return [
+        (
+            "a volume of {0} can be swapped for a link, which docker would follow as root: "
+            "{1}".format(name, why),
+            "name a directory below directories that only root can write to, as "
+            "/srv/data/{0}; itself it may be anybody's".format(name),
+        )
+        for name, why in sorted((seen.get("volumes") or {}).items())
+        if name in people
+    ]
+
+
+def workspace_gpu(found, _changes, options, _row):
+    _seen, people = _workspaces(found, options)
+    there = len(found["gpus"])
+    reasons = []
+    for name in sorted(people):
+        gpus = people[name]["gpus"]
+        numbers = [one for one in gpus if isinstance(one, int)] if isinstance(gpus, list) else []
+        lacking = [one for one in numbers if one >= there]
+        if gpus == "all" and not there:
+            lacking = ["all"]
+        if isinstance(gpus, int) and gpus > there:
+            lacking = [gpus]
+        if lacking:
+            message = (
+                "{0} is to get GPU {1}" if isinstance(gpus, list) else "{0} is to get {1} GPUs"
+            )
+            reasons.append(
+                (
+                    (message + ", and this host has {2}").format(name, lacking[0], there),
+                    "indices count from 0; `nvidia-smi -L` lists them. gpus: none is a workspace "
+                    "without",
+                )
+            )
+    return reasons
+
+
+def workspace_memory(found, _changes, options, _row):
+    seen, people = _workspaces(found, options)
+    there = seen.get("memory")
+    together = sum(gpu_workspace.size(people[name].get("memory")) for name in people)
+    if there is None or together <= there:
+        return []
+    return [
+        (
+            "the workspaces may use {0} MiB together, and this host has {1} MiB".format(
+                together >> 20, there >> 20
+            ),
+            "give less memory in gpu_workspaces; who is over the limit is ended by the kernel",
+        )
+    ]
+
+
+def workspace_in_use(found, _changes, options, _row):
+    seen, _people = _workspaces(found, options)
+    users = seen.get("in_use")
+    if not users or options.get("gpu_workspace_in_use") == "stop":
+        return []
+    told = ["{0} ({1})".format(name, users[name]) for name in sorted(users)]
+    return [
+        (
+            "their containers would be stopped, and these people have kernels, terminals or SSH "
+            "open: " + ", ".join(told),
+            "let them save and end those, or -e gpu_workspace_in_use=stop",
+        )
+    ]
+
+
+RULES = (
+    Rule("workspace-docker", gpu_workspace.NAME, True, workspace_docker),
+    Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),
+    Rule("workspace-user", gpu_workspace.NAME, True, workspace_user),
+    Rule("workspace-root", gpu_workspace.NAME, True, workspace_root),
+    Rule("workspace-volume", gpu_workspace.NAME, True, workspace_volume),
+    Rule("workspace-gpu", gpu_workspace.NAME, True, workspace_gpu),
+    Rule("workspace-memory", gpu_workspace.NAME, True, workspace_memory),
+    Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),
+)

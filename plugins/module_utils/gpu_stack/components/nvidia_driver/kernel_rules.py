@@ -1,0 +1,208 @@
+"""What keeps the kernel from loading the driver's module: no headers, Secure Boot, no room."""
+
+import re
+
+from ...host import dpkg
+from ...host.processes import text_of
+from ...rules import Rule
+from .. import nvidia_driver
+from . import driver_method
+from .rules import replaces, scope
+
+# What NVIDIA's modules add to an initramfs where they are put into it.
+MODULES_IN_INITRAMFS = (1 << 30) // 16
+
+# The key that DKMS signs modules with, and its certificate as mokutil enrols it (DER).
+MODULE_KEYS = (
+    ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"),
+    ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der"),
+)
+
+# What shim trusts, as it tells the kernel: certificates among EFI's own words. A long list is in
+# the second place alone (Linux, drivers/firmware/efi/mokvar-table.c).
+ENROLLED = ("/sys/firmware/efi/efivars/MokListRT*", "/sys/firmware/efi/mok-variables/MokListRT*")
+
+
+def secure_boot(context):
+    """True or False as the firmware says; None where there is no such variable (BIOS, container).
+
+    The variable's content is four bytes of attributes and one byte of value.
+    """
+    for path in context.glob("/sys/firmware/efi/efivars/SecureBoot-*"):
+        data = context.read_bytes(path)
+        if data:
+            return data[-1] == 1
+    return None
+
+
+def module_key(context):
+    """True where DKMS signs modules with a key that this machine's firmware trusts.
+
+    Up to dkms 2 a key is there only because somebody made it. dkms 3 makes one by itself with the
+    first module that it builds, so there the certificate must be seen among the enrolled ones.
+    """
+    certificates = [public for key, public in MODULE_KEYS if context.exists(key)]
+    dkms = context.packages.get("dkms")
+    if dkms is None or dpkg.compare(dkms["version"], "3~") < 0:
+        return bool(certificates)
+    enrolled = [context.read_bytes(path) for glob in ENROLLED for path in context.glob(glob)]
+    wanted = [data for data in map(context.read_bytes, certificates) if data]
+    return any(one in data for one in wanted for data in enrolled if data)
+
+
+def headers(context, kernel):
+    """Whether the module can be built for one kernel: "installed", "offered" or "absent"."""
+    if context.exists("/lib/modules/{0}/build".format(kernel)):
+        return "installed"
+    package = "linux-headers-" + kernel
+    answer = context.run(["apt-cache", "policy", package])
+    if re.search(r"^  Candidate: [^(\s]", answer.out, re.M):
+        return "offered"
+    # An apt that has no lists yet knows nothing of any package.
+    return "absent" if context.glob("/var/lib/apt/lists/*_Packages*") else "unknown"
+
+
+def boot(context):
+    """{"free", "needed"} in bytes under /boot, where an initramfs is rebuilt; None without one.
+
+    update-initramfs writes each image beside the old one before it takes its place, and the new
+    one holds NVIDIA's modules.
+    """
+    sizes = [info.st_size for info in map(context.stat, context.glob("/boot/initrd.img-*")) if info]
+    free = context.disk_free("/boot")
+    if not sizes or free is None:
+        return None
+    return {"free": free, "needed": max(sizes) + MODULES_IN_INITRAMFS}
+
+
+def compilers(context):
+    """Major versions: of the compiler that built the running kernel, and of those installed."""
+    version = text_of(context, "/proc/version")
+    built = re.search(r"\bgcc(?:-(\d+)| version (\d+)| \([^)]*\) (\d+))", version)
+    return {
+        "kernel": int(next(filter(None, built.groups()))) if built is not None else None,
+        "installed": sorted({_major(context, p) for p in context.glob("/usr/bin/gcc*")} - {None}),
+        "default": _major(context, "/usr/bin/gcc"),
+    }
+
+
+def _major(context, path):
+    """The version of the compiler that `path` leads to; None where it leads to none."""
+    target = context.resolve(path)
+    match = target and re.search(r"gcc-(\d+)$", target)
+    return int(match.group(1)) if match else None
+
+
+def boot_full(found, changes, options, row):
+    space = found["preflight"].get("boot")
+    if scope(found, options) != "full" or not space or space["free"] >= space["needed"]:
+        return []
+    if not replaces(changes, row):
+        return []
+    return [
+        (
+            "/boot is too full: {0:.0f} MB are free where {1:.0f} MB are needed to rebuild an "
+            "initramfs".format(space["free"] / 1e6, space["needed"] / 1e6),
+            "remove kernels that are not booted any more (apt-get autoremove --purge; dpkg -l "
+            "'linux-image-*' lists them), then run again",
+        )
+    ]
+
+
+def secure_boot_unsigned(found, _changes, options, row):
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        return []
+    if scope(found, options) != "full" or found["preflight"].get("secure_boot") is not True:
+        return []
+    if found["preflight"].get("module_key"):
+        return []
+    return [
+        (
+            "Secure Boot is on: the kernel will refuse the module that DKMS builds, for no key "
+            "that the firmware trusts signs it",
+            "switch Secure Boot off in the firmware, or enrol a key of your own (mokutil --import; "
+            "it asks at the console on the next boot) and let DKMS sign with it; on Ubuntu take "
+            "driver_source: distribution, whose modules Canonical signs",
+        )
+    ]
+
+
+def _nouveau(found, options):
+    return found["state"].get("nvidia_driver", {}).get("nouveau_loaded") and (
+        scope(found, options) == "full" and not found["container"]
+    )
+
+
+def nouveau_loaded(found, _changes, options, _row):
+    local = options.get("ansible_connection") == "local"
+    if not _nouveau(found, options) or (options.get("nvidia_driver_reboot") and not local):
+        return []
+    return [
+        (
+            "nouveau is loaded and drives the GPU; it goes only with a reboot, and this run may "
+            "not do one",
+            "set nvidia_driver_reboot: true, or reboot the host after this run and run again",
+        )
+    ]
+
+
+def _image(found):
+    """The metapackage of the platform's kernel."""
+    ubuntu = found["platform"].get("distribution") == "ubuntu"
+    return "linux-image-generic" if ubuntu else "linux-image-amd64"
+
+
+def headers_absent(found, _changes, options, row):
+    if scope(found, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
+        return []
+    return [
+        (
+            "the headers of kernel {0} are neither installed nor in the archive any more, so no "
+            "module can be built for it".format(kernel),
+            "install the current kernel (apt install {0}), reboot, then run again".format(
+                _image(found)
+            ),
+        )
+        for kernel, state in sorted((found["preflight"].get("headers") or {}).items())
+        if state == "absent"
+    ]
+
+
+def no_kernel(found, _changes, options, _row):
+    if scope(found, options) != "full" or found["state"]["nvidia_driver"]["kernels"]:
+        return []
+    return [
+        (
+            "nvidia_driver_scope is full, but no kernel image is installed under /boot and the "
+            "running kernel is not this system's",
+            "install {0}, or set nvidia_driver_scope: userspace".format(_image(found)),
+        )
+    ]
+
+
+def kernel_compiler(found, _changes, options, row):
+    compilers_found = found["preflight"].get("compilers") or {}
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        return []
+    kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed")
+    if scope(found, options) != "full" or found["container"]:
+        return []
+    if kernel is None or not installed or kernel in installed:
+        return []
+    return [
+        (
+            "the running kernel was built by gcc {0}, and only gcc {1} is installed: modules built "
+            "by another compiler often fail".format(kernel, ", ".join(map(str, installed))),
+            "apt install gcc-{0}".format(kernel),
+        )
+    ]
+
+
+RULES = (
+    Rule("boot-full", nvidia_driver.NAME, True, boot_full),
+    Rule("secure-boot", nvidia_driver.NAME, True, secure_boot_unsigned),
+    Rule("nouveau", nvidia_driver.NAME, False, nouveau_loaded),
+    Rule("headers", nvidia_driver.NAME, True, headers_absent),
+    Rule("no-kernel", nvidia_driver.NAME, True, no_kernel),
+    Rule("kernel-compiler", nvidia_driver.NAME, False, kernel_compiler),
+)

@@ -1,0 +1,58 @@
+"""Whose process uses a GPU, and what it is called."""
+
+import re
+
+# Programs that hold the device files all day and lose nothing when the driver changes. Names as in
+# /proc/<pid>/comm, which holds 15 characters.
+DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+
+# It opens every GPU, and waits for a driver that hangs.
+COMPUTE_APPS = ["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"]
+
+
+def text_of(context, path):
+    """A file's text; nothing where it can't be read, for a process may have ended meanwhile."""
+    return context.read(path) or ""
+
+
+def accounts(context):
+    """The seven fields of each user, passwd(5); lines of NIS and broken ones are left out."""
+    lines = [line.split(":") for line in text_of(context, "/etc/passwd").splitlines()]
+    return [fields for fields in lines if len(fields) == 7]
+
+
+def processes(context, asked=None):
+    """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file.
+
+    `asked`: the answer of COMPUTE_APPS.
+    """
+    found = {}
+    for directory in context.glob("/proc/[0-9]*/fd"):
+        pid = directory.split("/")[2]
+        comm = text_of(context, "/proc/{0}/comm".format(pid)).strip()
+        if comm in DAEMONS:
+            continue
+        opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
+        if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
+            found[pid] = process(context, pid, comm)
+    # A process of another container shows here though its files can't be read from this one.
+    answer = context.run(COMPUTE_APPS) if asked is None else asked
+    if answer.rc == 0:
+        for line in answer.out.splitlines():
+            pid, _comma, name = line.partition(",")
+            pid = pid.strip()
+            if pid.isdigit() and pid not in found:
+                found[pid] = process(context, pid, name.strip())
+    return [found[pid] for pid in sorted(found, key=int)]
+
+
+def process(context, pid, comm):
+    words = text_of(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
+    # The user chooses them, and they are shown on somebody's terminal.
+    command, comm = ("".join(c if c.isprintable() else "?" for c in text) for text in (words, comm))
+    uid = re.search(r"^Uid:\s+(\d+)", text_of(context, "/proc/{0}/status".format(pid)), re.M)
+    user = None
+    if uid is not None:
+        names = [fields[0] for fields in accounts(context) if fields[2] == uid.group(1)]
+        user = names[0] if names else uid.group(1)
+    return {"pid": int(pid), "user": user, "command": (command or comm)[:160]}

@@ -1,0 +1,171 @@
+"""What forbids any run on a host: another run, apt and dpkg in disorder, a driver that hangs."""
+
+import re
+
+from . import transaction
+from .components import nvidia_container_toolkit
+from .components.cuda import nvidia_cuda
+from .host import running
+from .host.processes import text_of
+from .rules import WORK, Rule
+
+
+def signed_by_conflicts(context):
+    """[[uri, suite, [files]]] of one repository named twice with different keys.
+
+    As apt sees it: an entry must agree with every earlier one that named a key; naming a key after
+    an entry without one is fine.
+    """
+    seen = {}
+    for entry in context.apt_entries:
+        options = {name.lower(): value for name, value in entry["options"].items()}
+        for uri in entry["uris"]:
+            for suite in entry["suites"]:
+                key = (uri.rstrip("/"), suite)
+                seen.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
+    return [
+        [uri, suite, sorted({file for _key, file in found})]
+        for (uri, suite), found in sorted(seen.items())
+        if _contradicts([key for key, _file in found])
+    ]
+
+
+def _contradicts(keys):
+    """True when, in apt's reading order, a key is followed by another one or by none."""
+    first = next((index for index, key in enumerate(keys) if key), len(keys))
+    return any(key != keys[first] for key in keys[first:])
+
+
+def unfinished(context):
+    """[[package, status]] of packages that dpkg has not finished.
+
+    A dpkg that was killed leaves its last steps in a journal, not yet in its status file.
+    """
+    states = {name: context.packages[name]["status"] for name in context.packages}
+    for path in context.glob("/var/lib/dpkg/updates/[0-9]*"):
+        text = text_of(context, path)
+        name = re.search(r"^Package: (\S+)", text, re.M)
+        status = re.search(r"^Status: \S+ \S+ (\S+)", text, re.M)
+        if name is not None and status is not None:
+            states[name.group(1)] = status.group(1)
+    done = ("installed", "triggers-pending", "triggers-awaited", "not-installed", "config-files")
+    return [[name, states[name]] for name in sorted(states) if states[name] not in done]
+
+
+def dpkg_at_work(context):
+    """True while a dpkg of root's runs: what is half-installed now is whole in a moment.
+
+    Anybody may call a process dpkg.
+    """
+    for path in context.glob("/proc/[0-9]*/comm"):
+        if text_of(context, path).strip() == "dpkg" and context.is_roots(path.split("/")[-2]):
+            return True
+    return False
+
+
+def dpkg_broken(found, _changes, _options, row):
+    # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
+    # puts right by itself before it installs anything.
+    if found.get("unfinished") or found["preflight"].get("dpkg_at_work"):
+        return []
+    ours = transaction.locked(row)
+    reasons = []
+    for name, status in found["preflight"].get("unfinished") or []:
+        if name not in ours and status == "half-installed":
+            reasons.append(
+                (
+                    "dpkg holds the package {0} in state {1}, and it is none of this "
+                    "stack's".format(name, status),
+                    "apt-get install --reinstall {0}, or remove it; then run again".format(name),
+                )
+            )
+    return reasons
+
+
+def dpkg_interrupted(found, changes, _options, _row):
+    names = [name for name, _status in found["preflight"].get("unfinished") or []]
+    # The other roles install nothing, or one package of the platform's.
+    finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
+    if not names or not {one["component"] for one in changes} & finishing:
+        return []
+    return [
+        (
+            "an installation was interrupted ({0}); it will be finished first".format(
+                ", ".join(names)
+            ),
+            "nothing to do",
+        )
+    ]
+
+
+def signed_by_conflict(found, changes, _options, _row):
+    # What is put aside first is in nobody's way then.
+    aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
+
+    def settled(files):
+        left = [file for file in files if file not in aside]
+        return left != files and len(left) < 2  # one file may contradict itself
+
+    return [
+        (
+            "apt refuses all work: {0} {1} is named with different keys (Signed-By) in {2}".format(
+                uri, suite, " and ".join(files)
+            ),
+            "keep one of the entries, with the key it needs",
+        )
+        for uri, suite, files in found["preflight"].get("signed_by") or []
+        if not settled(files)
+    ]
+
+
+def driver_hangs(found, _changes, _options, _row):
+    why = found["preflight"].get("driver_hangs")
+    if not why:
+        return []
+    return [
+        (
+            "the GPU driver hangs: {0}; whoever asks it waits, and so would the proof".format(why),
+            "`dmesg | grep -E 'NVRM|Xid'` says why; reboot the host when nobody needs it, then run "
+            "again",
+        )
+    ]
+
+
+def run_in_progress(found, _changes, _options, _row):
+    other = found["preflight"].get("running")
+    if other is None or other.get("ended") or other.get("silent"):
+        return []
+    holder = other.get("holder")
+    return [
+        (
+            "another run is at work on this host: " + running.who(other),
+            "wait until it has ended, then run again"
+            + ("; if it is gone, end process {0} on this host".format(holder) if holder else ""),
+        )
+    ]
+
+
+def run_cut_off(found, _changes, _options, _row):
+    other = found["preflight"].get("running")
+    if other is None or not (other.get("ended") or other.get("silent")):
+        return []
+    what = other.get("finishing")
+    return [
+        (
+            "a run was cut off here: {0}; {1}".format(
+                running.who(other),
+                "it waits for " + what if what else "nothing has been heard of it for a while",
+            ),
+            "nothing to do: a run waits until what was left behind has ended",
+        )
+    ]
+
+
+RULES = (
+    Rule("run-in-progress", WORK, True, run_in_progress),
+    Rule("run-cut-off", WORK, False, run_cut_off),
+    Rule("driver-hangs", None, True, driver_hangs),
+    Rule("dpkg-broken", None, True, dpkg_broken),
+    Rule("dpkg-interrupted", None, False, dpkg_interrupted),
+    Rule("signed-by", None, True, signed_by_conflict),
+)

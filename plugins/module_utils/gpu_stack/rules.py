@@ -1,0 +1,20 @@
+"""What a preflight rule is: a small pure function that says why a run must not begin, or is told.
+
+A rule gets (found, changes, options, row): what the look and the preflight's found, the selected
+changes, the host's options, the stack's parts. It returns [(message, hint)]. The rules of a
+component stand in its `rules.py`, those of the host in host/rules.py; preflight.py has their order.
+"""
+
+import collections
+
+Rule = collections.namedtuple("Rule", "id component stops check")
+WORK = "work"
+
+
+# An id, the component whose changes make it relevant (None: any; WORK: pending verification
+# counts too), whether it stops the run, and the function that judges.
+
+
+def some(names):
+    more = " and {0} more".format(len(names) - 4) if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
