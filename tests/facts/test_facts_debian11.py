@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_stack.host import dpkg, loader, platform
+from gpu_stack.host import apt, debian_versions, dpkg, loader, platform
 from gpu_stack.host.context import Context, run_nothing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,14 +74,14 @@ def _sources(tmp_path: Path) -> Context:
 
 
 def test_sources_before_and_after_the_role_wrote_its_own(tmp_path: Path) -> None:
-    before = dpkg.apt_entries(_sources(tmp_path))
-    assert dpkg.component_enabled(before, "main")
-    assert not dpkg.component_enabled(before, "non-free")
+    before = apt.apt_entries(_sources(tmp_path))
+    assert apt.component_enabled(before, "main")
+    assert not apt.component_enabled(before, "non-free")
     name = "provision-debian-nonfree.sources"
     (tmp_path / "etc/apt/sources.list.d" / name).write_text(recorded(name))
-    after = dpkg.apt_entries(Context(root=str(tmp_path), runner=run_nothing))
-    assert dpkg.component_enabled(after, "non-free")
-    assert dpkg.component_enabled(after, "contrib")
+    after = apt.apt_entries(Context(root=str(tmp_path), runner=run_nothing))
+    assert apt.component_enabled(after, "non-free")
+    assert apt.component_enabled(after, "contrib")
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_sources_before_and_after_the_role_wrote_its_own(tmp_path: Path) -> None
 def test_sources_that_do_not_bring_the_component(tmp_path: Path, text: str) -> None:
     context = _sources(tmp_path)
     (tmp_path / "etc/apt/sources.list").write_text(text)
-    assert not dpkg.component_enabled(dpkg.apt_entries(context), "non-free")
+    assert not apt.component_enabled(apt.apt_entries(context), "non-free")
 
 
 def test_a_source_with_options_brings_the_component(tmp_path: Path) -> None:
     context = _sources(tmp_path)
     line = "deb [arch=amd64 signed-by=/k.gpg] http://x bullseye main non-free\n"
     (tmp_path / "etc/apt/sources.list").write_text(line)
-    [entry] = dpkg.apt_entries(context)
+    [entry] = apt.apt_entries(context)
     assert entry["options"] == {"arch": "amd64", "signed-by": "/k.gpg"}
-    assert dpkg.component_enabled([entry], "non-free")
+    assert apt.component_enabled([entry], "non-free")
 
 
 def test_a_disabled_stanza_brings_nothing(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_disabled_stanza_brings_nothing(tmp_path: Path) -> None:
     (tmp_path / "etc/apt/sources.list").write_text("")
     text = "Enabled: no\n" + recorded("provision-debian-nonfree.sources")
     (tmp_path / "etc/apt/sources.list.d/x.sources").write_text(text.replace("\n\nT", "\nT", 1))
-    [entry] = dpkg.apt_entries(context)
+    [entry] = apt.apt_entries(context)
     assert entry["suites"] == ["bullseye", "bullseye-updates"]
 
 
@@ -141,7 +141,7 @@ def test_pins() -> None:
         "Package: low\nPin: version 1.0\nPin-Priority: 990\n\n"
         "Package: other\nPin: release n=sid\nPin-Priority: 1001\n"
     )
-    assert dpkg.pins(text) == {"a": "1.0", "b": "1.0"}
+    assert apt.pins(text) == {"a": "1.0", "b": "1.0"}
 
 
 # versions
@@ -162,8 +162,8 @@ KNOWN = [
 
 @pytest.mark.parametrize(("a", "b", "expected"), KNOWN)
 def test_versions_order_as_in_debian(a: str, b: str, expected: int) -> None:
-    assert dpkg.compare(a, b) == expected
-    assert dpkg.compare(b, a) == -expected
+    assert debian_versions.compare(a, b) == expected
+    assert debian_versions.compare(b, a) == -expected
 
 
 version_text = st.from_regex(r"\A([0-3]:)?[0-9][0-9a-cA~+.]{0,8}(-[0-9a-b~+.]{1,5})?\Z")
@@ -174,7 +174,7 @@ def test_versions_order_as_in_python_debian(a: str, b: str) -> None:
     from debian.debian_support import NativeVersion
 
     left, right = NativeVersion(a), NativeVersion(b)
-    assert dpkg.compare(a, b) == (left > right) - (left < right)
+    assert debian_versions.compare(a, b) == (left > right) - (left < right)
 
 
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="dpkg is not on this machine")

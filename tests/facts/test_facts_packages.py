@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from gpu_stack.components import tensorflow
-from gpu_stack.host import dpkg, file_state, loader
+from gpu_stack.host import file_state, loader, package_files
 from gpu_stack.host.context import Context, run_nothing
 
 DATA = Path(__file__).parent / "debian11"
@@ -65,7 +65,7 @@ class Tree:
         return Context(root=str(self.root), deep=deep, runner=run_nothing)
 
     def flaws(self, *, deep: bool = False, name: str = NAME) -> list[tuple[str, str]]:
-        found = dpkg.flaws(self.context(deep=deep), [name])
+        found = package_files.flaws(self.context(deep=deep), [name])
         return [(one["path"], one["fault"]) for one in found]
 
 
@@ -152,7 +152,7 @@ def test_a_diverted_file_is_looked_for_where_it_was_moved(tree: Tree) -> None:
     """glx-diversions moves other packages' libGL aside; the list names the old place."""
     moved = recorded("diversions").splitlines()
     assert len(moved) % 3 == 0
-    assert dpkg.diversions(Context(root=str(tree.root), runner=run_nothing)) == {}
+    assert package_files.diversions(Context(root=str(tree.root), runner=run_nothing)) == {}
     old, new = f"{LIB}/libnvperf_host.so", f"{LIB}/aside/libnvperf_host.so"
     tree.write(new, old, BUILT)
     (tree.root / old.lstrip("/")).unlink()
@@ -186,7 +186,7 @@ def test_a_missing_configuration_file_is_named_an_edited_one_is_the_administrato
 ) -> None:
     name = "nvidia-cuda-toolkit"
     tree.write("/var/lib/dpkg/status", recorded("dpkg-status-toolkit.txt"))
-    assert dpkg.conffiles(tree.context(), [name]) == {
+    assert package_files.conffiles(tree.context(), [name]) == {
         "/etc/nvcc.profile": "0c63448341cca826f014df0157f182f7"
     }
     tree.write(f"/var/lib/dpkg/info/{name}.list", "/.\n/etc\n/etc/nvcc.profile\n", INSTALLED)
@@ -195,14 +195,16 @@ def test_a_missing_configuration_file_is_named_an_edited_one_is_the_administrato
     tree.write("/etc/nvcc.profile", "edited")
     assert tree.flaws(name=name) == []
     assert tree.flaws(name=name, deep=True) == [("/etc/nvcc.profile", "altered")]
-    [change] = dpkg.flaw_changes("cuda", dpkg.flaws(tree.context(deep=True), [name]))
+    [change] = package_files.flaw_changes(
+        "cuda", package_files.flaws(tree.context(deep=True), [name])
+    )
     assert change["repair"] == {"cuda_reinstall": [name], "cuda_conffiles": ["/etc/nvcc.profile"]}
 
 
 def test_many_flaws_of_a_package_are_one_item(tree: Tree) -> None:
     for path in tree.files:
         (tree.root / path.lstrip("/")).unlink()
-    [one] = dpkg.flaw_changes("cuda", dpkg.flaws(tree.context(deep=True), [NAME]))
+    [one] = package_files.flaw_changes("cuda", package_files.flaws(tree.context(deep=True), [NAME]))
     assert (one["item"], one["from"]) == (f"{NAME} files", "7 files: missing")
     assert one["repair"] == {"cuda_reinstall": [NAME]}
 
@@ -231,20 +233,20 @@ def _alternatives(tree: Tree) -> Context:
 
 def test_the_record_of_an_alternative(tree: Tree) -> None:
     context = _alternatives(tree)
-    record = dpkg.alternative(context, "nvidia")
+    record = package_files.alternative(context, "nvidia")
     assert record is not None
     assert record["mode"] == "auto"
     assert record["choices"] == ["/usr/lib/nvidia/current"]
     assert len(record["links"]) == 9
-    assert dpkg.broken_links(context, record) == []
+    assert package_files.broken_links(context, record) == []
 
 
 def test_links_of_an_alternative_that_lead_elsewhere(tree: Tree) -> None:
     context = _alternatives(tree)
     tree.link("/etc/alternatives/nvidia--nvidia-smi", "/opt/nvidia-smi")
     (tree.root / "usr/lib/x86_64-linux-gnu/libcuda.so.1").unlink()
-    record = dpkg.alternative(context, "nvidia")
-    assert dpkg.broken_links(context, record) == [
+    record = package_files.alternative(context, "nvidia")
+    assert package_files.broken_links(context, record) == [
         "/etc/alternatives/nvidia--nvidia-smi",
         "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
     ]
@@ -253,7 +255,7 @@ def test_links_of_an_alternative_that_lead_elsewhere(tree: Tree) -> None:
 @pytest.mark.parametrize("text", ["", "auto\n", "nonsense\n\n\n", "auto\n/x\n\n\n"])
 def test_a_record_that_says_nothing(tree: Tree, text: str) -> None:
     tree.write("/var/lib/dpkg/alternatives/nvidia", text)
-    assert dpkg.alternative(tree.context(), "nvidia") is None
+    assert package_files.alternative(tree.context(), "nvidia") is None
 
 
 def test_a_wheels_record() -> None:

@@ -14,7 +14,7 @@ from .components.nvidia_container_toolkit import cdi
 from .components.nvidia_driver import method_rules
 from .components.tensorflow import rules as tensorflow_rules
 from .doctor_cases import BY_ID, CASES
-from .host import dpkg, gpu_models, running, surroundings
+from .host import debian_versions, gpu_models, running, surroundings
 
 # A person reads it: of many alike the first few tell.
 LINES = 5
@@ -363,7 +363,7 @@ def hand_made_link(facts):
 def cudnn_older(facts):
     wanted = ((facts["row"] or {}).get("cudnn") or {}).get("minimum")
     seen = facts["cudnn"]
-    if not wanted or seen is None or dpkg.compare(seen["version"], wanted) >= 0:
+    if not wanted or seen is None or debian_versions.compare(seen["version"], wanted) >= 0:
         return []
     evidence = "the loader finds {0} at {1}; TensorFlow was built with {2}"
     return [clue(evidence.format(seen["version"], seen["path"], wanted))]
@@ -436,7 +436,7 @@ def _code_clues(facts, rule, generations):
 def containers_lose_gpus(facts):
     # 1.18.1 names devices by their path; under cgroupfs systemd has no say.
     version = facts["toolkit"]
-    if version is None or facts["cgroupfs"] or dpkg.compare(version, "1.18.1") >= 0:
+    if version is None or facts["cgroupfs"] or debian_versions.compare(version, "1.18.1") >= 0:
         return []
     return [
         clue("{path} has no {link}, and the container toolkit is {0}".format(version, **one))

@@ -10,7 +10,7 @@ import hashlib
 import re
 import stat
 
-from .host import dpkg
+from .host import apt, dpkg
 
 CUDA = "EB693B3035CD5710E231E123A4B469963BF863CC"
 CUDA_OLD = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"
@@ -158,12 +158,12 @@ def _without(text, file, uri, suites):
     if not file.endswith(".sources"):
         lines = []
         for line in text.splitlines():
-            ours = any(_same(entry, uri, suites) for entry in dpkg.entries_of(line, file))
+            ours = any(_same(entry, uri, suites) for entry in apt.entries_of(line, file))
             lines.append("{0}\n# {1}".format(reason, line) if ours else line)
         return "\n".join(lines) + "\n"
     stanzas = []
     for stanza in re.split(r"\n[ \t]*\n", text.strip("\n")):
-        ours = any(_same(entry, uri, suites) for entry in dpkg.entries_of(stanza, file))
+        ours = any(_same(entry, uri, suites) for entry in apt.entries_of(stanza, file))
         if ours:
             rest = re.sub(r"^enabled:.*\n?", "", stanza, flags=re.M | re.I)
             stanza = "{0}\nEnabled: no\n{1}".format(reason, rest)

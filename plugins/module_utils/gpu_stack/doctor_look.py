@@ -13,7 +13,7 @@ from . import doctor_keys, host_rules
 from .components import nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_container_toolkit import cdi, containerd, crio
 from .components.nvidia_driver import kernel_rules
-from .host import dpkg, platform
+from .host import apt, dpkg, platform
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -279,7 +279,7 @@ def preferences(context):
     """[{file, pin, priority}] by which all of NVIDIA's repository is preferred."""
     found = []
     for path in context.glob("/etc/apt/preferences.d/*"):
-        for stanza in dpkg.stanzas(context.read(path) or ""):
+        for stanza in apt.stanzas(context.read(path) or ""):
             pin, priority = stanza.get("pin", ""), stanza.get("pin-priority", "0")
             ours = re.search(r"l=NVIDIA CUDA|origin \W?developer\.download\.nvidia", pin)
             if ours and stanza.get("package") == "*" and priority.strip("-").isdigit():

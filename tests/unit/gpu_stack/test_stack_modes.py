@@ -112,10 +112,10 @@ def test_a_mode_that_is_as_old_as_the_package_is_its_own(
     unpacked = host.path(PTXAS).stat().st_ctime + 1
     record = host.path("/var/lib/dpkg/info/nvidia-cuda-toolkit:amd64.list")
     os.utime(record, (unpacked, unpacked))
-    monkeypatch.setattr("gpu_stack.host.dpkg.time.time", lambda: unpacked + 1)
+    monkeypatch.setattr("gpu_stack.host.package_files.time.time", lambda: unpacked + 1)
     assert host.items() == []
     # A record of tomorrow was written by a clock that was wrong: then the rules alone hold.
-    monkeypatch.setattr("gpu_stack.host.dpkg.time.time", lambda: unpacked - 1)
+    monkeypatch.setattr("gpu_stack.host.package_files.time.time", lambda: unpacked - 1)
     assert [one[1] for one in host.items()] == [PTXAS]
 
 

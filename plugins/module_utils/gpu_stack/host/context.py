@@ -13,7 +13,7 @@ import re
 import signal
 import time
 
-from . import dpkg, loader, regular
+from . import apt, dpkg, loader, regular
 
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -340,5 +340,5 @@ class Context(object):
     @property
     def apt_entries(self):
         if self._apt is None:
-            self._apt = dpkg.apt_entries(self)
+            self._apt = apt.apt_entries(self)
         return self._apt

@@ -6,7 +6,7 @@ it is, so a password alone that was changed in the inventory is nothing that it 
 """
 
 from ..change import change
-from . import dpkg, file_state
+from . import apt, file_state
 
 DIRECTORY = "/etc/apt/auth.conf.d/"
 MODE = 0o600
@@ -14,7 +14,7 @@ MODE = 0o600
 
 def machine(address):
     """The word behind `machine` for an address, as password.yml writes it; None without a login."""
-    bare = dpkg.bare(address)
+    bare = apt.bare(address)
     if bare == address:
         return None
     # Without https apt wants to be told that the password may be sent (apt_auth.conf(5)).

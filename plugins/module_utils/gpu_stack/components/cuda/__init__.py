@@ -8,7 +8,7 @@ and a lost file names the soname and the package whose reinstallation brings it 
 import re
 
 from ...change import change
-from ...host import dpkg, file_state, loader, logins, modes
+from ...host import apt, dpkg, file_state, loader, logins, modes, package_files
 from . import nvidia_cuda
 
 NAME = "cuda"
@@ -94,7 +94,7 @@ def _files(context, row):
 def _keys(context):
     """Flaws of the keys that apt trusts the archive by."""
     name = KEYRINGS.get(context.platform.get("distribution"))
-    found = dpkg.flaws(context, [name]) if name is not None else []
+    found = package_files.flaws(context, [name]) if name is not None else []
     return [one for one in found if one["path"].startswith(("/etc/apt/", "/usr/share/keyrings/"))]
 
 
@@ -122,15 +122,15 @@ def look(context):
         "sonames": {name: _library(context, name, sonames[name]) for name in sonames},
         "files": _files(context, row),
         "tools": (context.read(TOOLS_MARKER) or "").strip() or None,
-        "pins": dpkg.pins(context.read(PREFERENCES) or ""),
+        "pins": apt.pins(context.read(PREFERENCES) or ""),
         "pins_file": file_state.fault(context, PREFERENCES),
         "logins": logins.look(context, _logins(row, context.options)) if row else {},
         "components": sorted(
             name
             for name in {"contrib", "non-free", *(context.options.get("cuda_apt_components") or ())}
-            if dpkg.component_enabled(context.apt_entries, name)
+            if apt.component_enabled(context.apt_entries, name)
         ),
-        "flaws": dpkg.flaws(context, wanted(row, context.options)),
+        "flaws": package_files.flaws(context, wanted(row, context.options)),
         "keys": _keys(context) if row and not theirs else [],
     }
 
@@ -276,5 +276,5 @@ def _content_changes(row, found, options):
             "mode" in one or not any(path and path.startswith(one["path"] + "/") for path in named)
         )
     ]
-    changes.extend(dpkg.flaw_changes(NAME, flawed))
+    changes.extend(package_files.flaw_changes(NAME, flawed))
     return changes

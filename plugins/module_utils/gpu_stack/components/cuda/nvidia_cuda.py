@@ -9,7 +9,7 @@ import fnmatch
 import re
 
 from ...change import change
-from ...host import dpkg, file_state
+from ...host import apt, file_state
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
 
@@ -74,7 +74,7 @@ def url(row, options):
         return "file://{0}".format((row.get("installer") or {}).get("directory") or "")
     mirror = options.get("cuda_repository_url")
     # apt is given the password in a file of its own.
-    return dpkg.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
+    return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
 def host_of(address):

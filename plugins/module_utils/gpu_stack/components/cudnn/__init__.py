@@ -9,7 +9,7 @@ import re
 import stat
 
 from ...change import change
-from ...host import dpkg, file_state, loader, modes
+from ...host import file_state, loader, modes, package_files
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
@@ -86,7 +86,7 @@ def _entry(context, path, since, owner):
     if info.st_uid != owner:
         seen["owner"] = info.st_uid
     if context.deep or info.st_mtime > since:
-        seen["sha256"] = dpkg.digest(context, path, "sha256")
+        seen["sha256"] = package_files.digest(context, path, "sha256")
     return seen
 
 

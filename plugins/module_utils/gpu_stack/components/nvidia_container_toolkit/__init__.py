@@ -11,7 +11,7 @@ import json
 import re
 
 from ...change import change
-from ...host import dpkg, file_state, logins
+from ...host import apt, dpkg, file_state, logins, package_files
 from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio
 
@@ -72,7 +72,7 @@ def url(row, options):
     """Where apt takes the packages from."""
     mirror = options.get("nvidia_container_toolkit_repository_url")
     # apt is given the password in a file of its own.
-    return dpkg.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
+    return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
 def _sources(row, options):
@@ -154,7 +154,7 @@ def configured(text):
 def _engine_url(options):
     """Docker's repository as the inventory names it; "" for Docker's own place."""
     given = options.get("nvidia_container_toolkit_docker_repository") or {}
-    return dpkg.bare(str(given.get("url") or "")).rstrip("/")
+    return apt.bare(str(given.get("url") or "")).rstrip("/")
 
 
 def _others(context):
@@ -209,7 +209,7 @@ def look(context):
         "written": file_state.faults(context, paths),
         "logins": logins.look(context, _logins(context.options)),
         "stale": stale(context, url(row, context.options)),
-        "flaws": dpkg.flaws(context, wanted(row)),
+        "flaws": package_files.flaws(context, wanted(row)),
         "docker": docker(context),
         "engine": engine_look(context),
         "containerd": containerd.look(context),
@@ -339,7 +339,7 @@ def differ(row, found, options):
     changes.extend(logins.differ(NAME, found.get("logins") or {}))
     hold = options.get("nvidia_container_toolkit_hold", True)
     changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
-    changes.extend(dpkg.flaw_changes(NAME, found["flaws"]))
+    changes.extend(package_files.flaw_changes(NAME, found["flaws"]))
     changes.extend(_docker_changes(found, options))
     changes.extend(containerd.differ(NAME, found["containerd"]))
     changes.extend(crio.differ(NAME, found["crio"]))

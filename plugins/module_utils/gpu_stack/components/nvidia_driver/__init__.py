@@ -8,7 +8,7 @@ package list, so the look reads pins, holds, DKMS's links, the age of the initra
 import functools
 
 from ...change import change
-from ...host import dpkg, file_state, logins, platform
+from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
 from . import driver_method
 
 NAME = "nvidia_driver"
@@ -163,7 +163,7 @@ def images(context):
     """Versions of the installed kernel images, oldest first."""
     prefix = "/boot/vmlinuz-"
     versions = [path[len(prefix) :] for path in context.glob(prefix + "*")]
-    return sorted(versions, key=functools.cmp_to_key(dpkg.compare))
+    return sorted(versions, key=functools.cmp_to_key(debian_versions.compare))
 
 
 def kernels(context):
@@ -213,11 +213,11 @@ def alternatives(context, names):
     for group, package in ALTERNATIVES.items():
         if package not in names or package not in context.packages:
             continue
-        record = dpkg.alternative(context, group)
+        record = package_files.alternative(context, group)
         if record is None:
             found[group] = {"record": None, "broken": []}
             continue
-        broken = dpkg.broken_links(context, record)
+        broken = package_files.broken_links(context, record)
         choice = context.readlink("/etc/alternatives/" + group)
         if group == "nvidia" and CURRENT in record["choices"] and choice != CURRENT:
             broken = ["/etc/alternatives/" + group]
@@ -231,7 +231,7 @@ def repository(context, row):
     wish = row.get("repository") or {}
     if driver_method.source(row) != driver_method.NETWORK or not wish:
         return None
-    url = dpkg.bare(context.options.get("nvidia_driver_repository_url") or wish["url"])
+    url = apt.bare(context.options.get("nvidia_driver_repository_url") or wish["url"])
     # CUDA's own source of the same repository serves both.
     files = (REPOSITORY, SHARED_REPOSITORY)
     faults = [driver_method.sources(context, url, wish["suite"], file) for file in files]
@@ -246,7 +246,7 @@ def _logins(context, row):
     found = {"provision-nvidia-driver": options.get("nvidia_driver_mirror")}
     wish, url = row.get("repository") or {}, options.get("nvidia_driver_repository_url")
     if driver_method.source(row) == driver_method.NETWORK and wish and url:
-        bare = dpkg.bare(url)
+        bare = apt.bare(url)
         if driver_method.sources(context, bare, wish["suite"], SHARED_REPOSITORY) is not None:
             found["provision-nvidia-driver-repository"] = url
     return found
@@ -290,7 +290,9 @@ def look(context):
         "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST]),
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
-        "flaws": dpkg.flaws(context, wanted_packages(row, scope, context.options) if row else []),
+        "flaws": package_files.flaws(
+            context, wanted_packages(row, scope, context.options) if row else []
+        ),
     }
 
 
@@ -449,7 +451,7 @@ def differ(row, found, options):
         changes.append(change(NAME, UPGRADES, "present", None, "holding was switched off"))
     changes += logins.differ(NAME, found.get("logins") or {})
     changes += _link_changes(found)
-    changes += dpkg.flaw_changes(NAME, found.get("flaws") or [])
+    changes += package_files.flaw_changes(NAME, found.get("flaws") or [])
     if scope == "full":
         if not driver_method.prebuilt(row):
             changes += _build_changes(found)

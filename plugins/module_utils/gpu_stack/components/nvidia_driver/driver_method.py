@@ -7,7 +7,7 @@ says which way is there and what is left of another, and a plan never mixes two.
 
 import re
 
-from ...host import dpkg, modes
+from ...host import apt, modes
 
 DISTRIBUTION = "distribution"
 NETWORK = "network"
@@ -244,9 +244,9 @@ def sources(context, url, suite, file):
     text = context.read(file)
     if text is None:
         return "absent"
-    if dpkg.bare(text) != text:
+    if apt.bare(text) != text:
         return "a password that everybody can read"
-    for entry in dpkg.apt_entries(context):
+    for entry in apt.apt_entries(context):
         uris = [one.rstrip("/") for one in entry["uris"]]
         if entry["file"] == file and suite in entry["suites"] and uris == [url.rstrip("/")]:
             return None

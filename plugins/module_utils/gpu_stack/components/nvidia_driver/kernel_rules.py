@@ -2,7 +2,7 @@
 
 import re
 
-from ...host import dpkg
+from ...host import debian_versions
 from ...host.processes import text_of
 from ...rules import Rule
 from .. import nvidia_driver
@@ -43,7 +43,7 @@ def module_key(context):
     """
     certificates = [public for key, public in MODULE_KEYS if context.exists(key)]
     dkms = context.packages.get("dkms")
-    if dkms is None or dpkg.compare(dkms["version"], "3~") < 0:
+    if dkms is None or debian_versions.compare(dkms["version"], "3~") < 0:
         return bool(certificates)
     enrolled = [context.read_bytes(path) for glob in ENROLLED for path in context.glob(glob)]
     wanted = [data for data in map(context.read_bytes, certificates) if data]

@@ -11,7 +11,7 @@ import re
 import stat
 
 from ...change import change
-from ...host import dpkg
+from ...host import package_files
 from . import venv_trust
 
 NAME = "tensorflow"
@@ -117,7 +117,7 @@ def record_lines(text, part=""):
 
 def _sha256(context, path):
     """The file's hash as RECORD writes it; None when it can't be read."""
-    digest = dpkg.digest(context, path, "sha256")
+    digest = package_files.digest(context, path, "sha256")
     if digest is None:
         return None
     return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
@@ -298,7 +298,7 @@ def _look(context, row, cuda):
         ),
         "interpreter": context.resolve(venv + "/bin/python"),
         "wheels": wheels(names),
-        "requirements": dpkg.digest(context, venv + "/requirements.txt", "sha256"),
+        "requirements": package_files.digest(context, venv + "/requirements.txt", "sha256"),
         "activation": activation(context, venv, cuda) if row else None,
         "closed": _closed(context, ways),
         "links": _links(context, site, row) if site else [],

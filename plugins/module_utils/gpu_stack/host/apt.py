@@ -1,0 +1,110 @@
+"""apt's sources and preferences as files: plain text with a stable format (sources.list(5))."""
+
+import re
+
+# Up to the last @ of the host's part: a password may hold one.
+_LOGIN = re.compile(r"//[^/ ]*@")
+
+
+def bare(address):
+    """An address without the user and the password in it."""
+    return _LOGIN.sub("//", address)
+
+
+def _one_line(text, file):
+    for line in text.splitlines():
+        line = line.split("#", 1)[0].strip()
+        match = re.match(r"^(deb|deb-src)\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)\s*(.*)$", line)
+        if match is None:
+            continue
+        kind, options, uri, suite, components = match.groups()
+        yield {
+            "types": [kind],
+            "uris": [bare(uri)],
+            "suites": [suite],
+            "components": components.split(),
+            "options": dict(
+                option.split("=", 1) for option in (options or "").split() if "=" in option
+            ),
+            "file": file,
+        }
+
+
+def stanzas(text):
+    """deb822: [{field (lower case): value}], continuation lines joined by newlines."""
+    stanza = {}
+    field = None
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            if stanza:
+                yield stanza
+            stanza, field = {}, None
+        elif line[0] in " \t":
+            if field is not None:
+                stanza[field] += "\n" + line.strip()
+        else:
+            field, _colon, value = line.partition(":")
+            field = field.strip().lower()
+            stanza[field] = value.strip()
+
+
+def pins(text):
+    """{package: version} that an apt preferences file pins above 1000, which also downgrades."""
+    found = {}
+    for stanza in stanzas(text):
+        kind, _space, version = stanza.get("pin", "").partition(" ")
+        try:
+            priority = int(stanza.get("pin-priority", "0"))
+        except ValueError:
+            continue
+        if kind == "version" and priority > 1000:
+            for name in stanza.get("package", "").split():
+                found.setdefault(name, version.strip())
+    return found
+
+
+def _deb822(text, file):
+    for stanza in stanzas(text):
+        if stanza.pop("enabled", "yes").lower() in ("no", "false", "0", "off"):
+            continue
+        if "uris" not in stanza or "suites" not in stanza:
+            continue
+        yield {
+            "types": stanza.pop("types", "deb").split(),
+            "uris": [bare(uri) for uri in stanza.pop("uris").split()],
+            "suites": stanza.pop("suites").split(),
+            "components": stanza.pop("components", "").split(),
+            "options": stanza,
+            "file": file,
+        }
+
+
+def apt_entries(context):
+    """Every enabled source of apt, one-line and deb822 alike, in the order in which apt reads."""
+    entries = []
+    parts = context.glob("/etc/apt/sources.list.d/*.list")
+    parts += context.glob("/etc/apt/sources.list.d/*.sources")
+    files = ["/etc/apt/sources.list", *sorted(parts)]
+    for file in files:
+        text = context.read(file)
+        if text is None:
+            continue
+        entries.extend(entries_of(text, file))
+    return entries
+
+
+def entries_of(text, file):
+    """The enabled entries of one file's text; deb822 where its name ends in .sources."""
+    return list((_deb822 if file.endswith(".sources") else _one_line)(text, file))
+
+
+def component_enabled(entries, component):
+    """True when a binary source (not only a security one) carries the archive component."""
+    for entry in entries:
+        if "deb" not in entry["types"] or component not in entry["components"]:
+            continue
+        if any(not suite.rstrip("/").endswith("security") for suite in entry["suites"]):
+            return True
+    return False

@@ -1,0 +1,351 @@
+"""What is wrong with the files of installed packages, and what puts it right.
+
+dpkg's own records say what each package shipped; in the ordinary look a file is read only where its
+size, its times or its kind say that somebody touched it, in a deep one each.
+"""
+
+import fnmatch
+import hashlib
+import re
+import stat
+import time
+
+from ..change import change
+from . import dpkg, modes
+
+DIVERSIONS = "/var/lib/dpkg/diversions"
+OVERRIDES = "/var/lib/dpkg/statoverride"
+ALTERNATIVES = "/var/lib/dpkg/alternatives"
+
+# Nothing that runs reads them, and slim images leave them out: only a deep look asks for them.
+UNREAD = tuple(
+    "/usr/share/" + name + "/" for name in ("bug", "doc", "info", "lintian", "locale", "man")
+)
+
+
+# For a package that brings no checksums dpkg writes them itself, in the moment after its file list.
+MOMENT = 2
+
+# More than this many flaws of one package are one item: a person reads the plan.
+MANY = 5
+
+
+def _info_path(context, name, kind):
+    native = dpkg.ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
+    for candidate in (name + ":" + native, name):
+        path = "{0}/{1}.{2}".format(dpkg.INFO, candidate, kind)
+        if context.lstat(path) is not None:
+            return path
+    return None
+
+
+def diversions(context):
+    """{path: (where it was moved to, the package that may keep the path)} (dpkg-divert(1))."""
+    lines = (context.read(DIVERSIONS) or "").splitlines()
+    return {
+        lines[index]: (lines[index + 1], lines[index + 2]) for index in range(0, len(lines) - 2, 3)
+    }
+
+
+def overrides(context):
+    """Paths whose owner and mode the administrator has set (dpkg-statoverride(1))."""
+    lines = (context.read(OVERRIDES) or "").splitlines()
+    return {line.split(None, 3)[3] for line in lines if len(line.split(None, 3)) == 4}
+
+
+def conffiles(context, names):
+    """{path: md5} of the configuration files that dpkg tracks for these packages."""
+    found = {}
+    for stanza in (context.read(dpkg.STATUS) or "").split("\n\n"):
+        start = stanza.find("Package: ")
+        if start < 0 or stanza[start + 9 :].split("\n", 1)[0].strip() not in names:
+            continue
+        match = re.search(r"^Conffiles:\n((?: .+\n?)+)", stanza, re.M)
+        for line in match.group(1).splitlines() if match is not None else []:
+            words = line.split()
+            if len(words) == 2:  # a third word says that the file is obsolete
+                found[words[0]] = words[1]
+    return found
+
+
+def _excluded(context):
+    """A test for paths that dpkg was told not to unpack (path-exclude in dpkg.cfg(5))."""
+    rules = []
+    for file in ["/etc/dpkg/dpkg.cfg", *context.glob("/etc/dpkg/dpkg.cfg.d/*")]:
+        for line in (context.read(file) or "").splitlines():
+            word, _sign, pattern = line.replace("=", " ", 1).partition(" ")
+            if word.strip() in ("path-exclude", "path-include"):
+                rules.append((word.strip() == "path-exclude", pattern.strip()))
+
+    def excluded(path):
+        result = False
+        for exclude, pattern in rules:
+            if fnmatch.fnmatch(path, pattern):
+                result = exclude
+        return result
+
+    return excluded if rules else None
+
+
+def _leaves(paths):
+    """The listed paths without the directories that lead to others, which come before them."""
+    for index, path in enumerate(paths):
+        after = paths[index + 1] if index + 1 < len(paths) else ""
+        if not after.startswith(path + "/"):
+            yield path
+
+
+def _state(context, path, info, sums, read):
+    """What is wrong with one file of a package whose stat is known; None when nothing is.
+
+    `sums`: {path: md5} of what was shipped as a file. dpkg keeps no sizes and no targets of links.
+    """
+    link = stat.S_ISLNK(info.st_mode)
+    if path not in sums:
+        return None
+    if link:
+        return "a link to {0}".format(context.readlink(path))
+    if not stat.S_ISREG(info.st_mode):
+        return "a directory" if stat.S_ISDIR(info.st_mode) else "not a file"
+    if info.st_size == 0 and sums[path] != hashlib.md5(b"").hexdigest():  # noqa: S324  dpkg's own
+        return "empty"
+    if read and digest(context, path, "md5") != sums[path]:
+        return "altered"
+    return None
+
+
+def flaws(context, names):
+    """[{package, path, fault, conffile}] of the files that these packages own.
+
+    Cheap enough for every look: one lstat per file. dpkg gives what it unpacks the time that it
+    has in the package, so a file that is newer than dpkg's list of the package's files was touched
+    after it was installed; such a file alone is read and hashed. A change that kept the old time
+    is seen by a deep look, which reads all.
+
+    Configuration files belong to the administrator: one that is gone is named, one that was edited
+    only by a deep look.
+    """
+    names = [name for name in sorted(names) if name in context.packages]
+    diverted = diversions(context)
+    configuration = conffiles(context, names)
+    excluded = _excluded(context)
+    root = context.stat("/")
+    owner = root.st_uid if root is not None else 0
+    theirs = overrides(context)
+    found, ways = [], {}
+    for name in names:
+        flawed = _package_flaws(context, name, diverted, configuration, excluded, owner, ways)
+        found.extend(
+            one
+            for one in flawed
+            if one["path"] not in theirs or not one["fault"].startswith(("mode ", "owned "))
+        )
+    found.extend(one for one in _way_flaws(context, ways, owner) if one["path"] not in theirs)
+    return found
+
+
+def _way_flaws(context, ways, owner):
+    """Flaws of directories on the way to the packages' files; `ways`: {path: package}."""
+    for path in sorted(ways):
+        info = context.lstat(path)
+        fault = modes.of_directory(context, info, owner) if info is not None else None
+        if fault is not None:
+            yield _flaw(ways[path], path, fault, mode=modes.wish(context, info))
+
+
+def _flaw(name, path, fault, conffile=False, mode=None):
+    """`mode` is what cures it, where installing the package again does not.
+
+    dpkg leaves the modes and owners of directories and configuration files that are there.
+    """
+    found = {"package": name, "path": path, "fault": fault, "conffile": conffile}
+    return found if mode is None else dict(found, mode=mode)
+
+
+def _shipped(context, name, diverted):
+    """{path as it is on disk: md5} of a package's files, diversions followed."""
+    sums = dpkg.md5sums(context, name)
+    for path, (moved, keeper) in diverted.items():
+        if path in sums and keeper != name:
+            sums[moved] = sums.pop(path)
+    return sums
+
+
+class _Package:
+    """One package as it was unpacked: judges the files that are not plainly as it left them."""
+
+    def __init__(self, context, name, diverted, configuration, owner, since):
+        self.context = context
+        self.name = name
+        self.diverted = diverted
+        self.configuration = configuration
+        self.owner = owner
+        self.since = since
+        self.changed_since = since if since <= time.time() else 0
+        self._sums = None
+
+    def content_fault(self, path, info):
+        """What is wrong with the content of a file that somebody may have touched; else None."""
+        touched = info.st_mtime > self.since
+        if not (self.context.deep or touched or info.st_size == 0):
+            return None
+        if self._sums is None:
+            self._sums = _shipped(self.context, self.name, self.diverted)
+            self._sums.update(self.configuration)
+        fault = _state(self.context, path, info, self._sums, self.context.deep or touched)
+        # A link that leads nowhere is no flaw of its own: its target is, or the other package.
+        if fault is None and touched and stat.S_ISLNK(info.st_mode):
+            return "relinked"
+        return fault
+
+    def mode_fault(self, path, info):
+        """What is wrong with a file's mode and owner; None where nothing is."""
+        return modes.of_file(self.context, path, info, self.owner, self.changed_since)
+
+    def flaws(self, path, info):
+        """The flaws of one file; a configuration file's content is asked in a deep look only."""
+        if path not in self.configuration:
+            fault = self.content_fault(path, info) or self.mode_fault(path, info)
+            return [] if fault is None else [_flaw(self.name, path, fault)]
+        found = []
+        fault = self.mode_fault(path, info)
+        if fault is not None:
+            wish = modes.wish(self.context, info)
+            found.append(_flaw(self.name, path, fault, True, wish))
+        fault = self.content_fault(path, info) if self.context.deep else None
+        if fault is not None:
+            found.append(_flaw(self.name, path, fault, True))
+        return found
+
+
+def _package_flaws(context, name, diverted, configuration, excluded, owner, ways):
+    place, sums_place = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
+    text = context.read(place) if place is not None else None
+    listed = [line for line in (text or "").splitlines() if line]
+    if not listed:
+        return [_flaw(name, "file list", "missing")]
+    unpacked = context.lstat(place).st_mtime
+    sums_time = context.lstat(sums_place).st_mtime if sums_place else unpacked
+    # Where the clock was wrong on that day, the package's own time is the later one.
+    since = max(unpacked, sums_time)
+    package = _Package(context, name, diverted, configuration, owner, since)
+    changed_since = package.changed_since
+    for path in modes.directories(listed):
+        ways.setdefault(path, name)
+    found, times = [], []
+    for path in _leaves(listed):
+        if not context.deep and path.startswith(UNREAD):
+            continue
+        if path in diverted and diverted[path][1] != name:
+            path = diverted[path][0]
+        info = context.lstat(path)
+        if info is None:
+            if excluded is None or not excluded(path):
+                found.append(_flaw(name, path, "missing", path in configuration))
+            continue
+        times.append(info.st_mtime)
+        # Most files by far are such, and a call for each would be a tenth of the look.
+        untouched = not context.deep and info.st_mtime <= since and info.st_size > 0
+        plain = info.st_uid == owner and (
+            info.st_mode == 0o100755
+            or (info.st_mode == 0o100644 and info.st_ctime <= changed_since)
+        )
+        if not (untouched and plain) or path in configuration:
+            found += package.flaws(path, info)
+    # Packages without any file have none: nothing to compare, nothing to miss.
+    if sums_place is None and context.deep and times:
+        found.append(_flaw(name, "checksums", "missing"))
+    if sums_place and sums_time > unpacked + MOMENT and times and min(times) <= unpacked:
+        found.append(_flaw(name, "checksums", "changed"))
+    return found
+
+
+def _repair(component, name, ours):
+    """Role variables that cure these flaws of one package."""
+    repair = {}
+    again = [one for one in ours if "mode" not in one]
+    if again:
+        repair[component + "_reinstall"] = [name]
+    edited = [one["path"] for one in again if one["conffile"] and one["fault"] != "missing"]
+    if edited:
+        repair[component + "_conffiles"] = edited
+    if len(again) < len(ours):
+        closed = ["{0} {1}".format(one["path"], one["mode"]) for one in ours if "mode" in one]
+        repair[component + "_modes"] = closed
+    return repair
+
+
+def flaw_changes(component, flawed):
+    """Changes for the flaws of packages, each repaired by installing the package again.
+
+    Many flaws of one package are one item.
+    """
+    changes = []
+    for name in sorted({one["package"] for one in flawed}):
+        ours = [one for one in flawed if one["package"] == name]
+        repair = _repair(component, name, ours)
+        if len(ours) > MANY:
+            faults = sorted({one["fault"] for one in ours})
+            old = "{0} files: {1}".format(len(ours), ", ".join(faults))
+            reason = "for example {0}".format(ours[0]["path"])
+            changes.append(change(component, name + " files", old, name, reason, repair=repair))
+            continue
+        for one in ours:
+            item, reason = one["path"], "it is a file of {0}".format(name)
+            if not item.startswith("/"):
+                item = "{0} {1}".format(name, item)
+                reason = "dpkg's record of the package tells whether its files are whole"
+            changes.append(change(component, item, one["fault"], name, reason, repair=repair))
+    return changes
+
+
+def alternative(context, group):
+    """{"mode", "links": {link: (name, target)}} of update-alternatives' record; None without one.
+
+    The record is lines: mode, the master link, then name and link of each slave up to an empty
+    line; then each choice: path, priority, and the slaves' paths (empty where it has none).
+    Targets are those of the choice that /etc/alternatives points to, else of the first one.
+    """
+    lines = (context.read("{0}/{1}".format(ALTERNATIVES, group)) or "").split("\n")
+    if len(lines) < 3 or lines[0] not in ("auto", "manual") or "" not in lines:
+        return None
+    end = lines.index("")
+    slaves = [(lines[index], lines[index + 1]) for index in range(2, end - 1, 2)]
+    size = 2 + len(slaves)
+    rest = lines[end + 1 :]
+    choices = [rest[start : start + size] for start in range(0, len(rest) - size + 1, size)]
+    choices = [choice for choice in choices if choice[0]]
+    if not choices:
+        return None
+    chosen = context.readlink("/etc/alternatives/" + group)
+    choice = next((one for one in choices if one[0] == chosen), None)
+    links = {lines[1]: (group, (choice or choices[0])[0])}
+    for index, (name, link) in enumerate(slaves):
+        target = (choice or choices[0])[2 + index]
+        if target and context.lstat(target) is not None:
+            links[link] = (name, target)
+    return {"mode": lines[0], "choices": [one[0] for one in choices], "links": links}
+
+
+def broken_links(context, record):
+    """Links of an alternative that don't lead where its record says, sorted."""
+    found = []
+    for link, (name, target) in record["links"].items():
+        middle = "/etc/alternatives/" + name
+        if context.readlink(link) != middle:
+            found.append(link)
+        if context.readlink(middle) != target:
+            found.append(middle)
+    return sorted(found)
+
+
+def digest(context, path, algorithm):
+    """Hex digest of a file; None when it can't be read."""
+    file = context.open(path)
+    if file is None:
+        return None
+    state = hashlib.new(algorithm)
+    with file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            state.update(block)
+    return state.hexdigest()
