@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components import tensorflow as look
+from gpu_stack.components.tensorflow import activation
 from gpu_stack.host.context import Context
 
 FILE = Path(__file__).parents[2] / "roles" / "tensorflow" / "files" / "activate_cuda.py"
@@ -115,10 +115,10 @@ def test_a_file_that_is_not_there_stays_so(
 def test_the_look_has_the_same_text(activate: Path, prefix: str) -> None:
     text = activate.read_text("utf-8")
     for one in (text, script.wanted(text, "/old"), text.replace(script.FUNCTION, "f () {"), "x"):
-        assert look.wanted(one, prefix) == script.wanted(one, prefix)
-        assert look.without(script.wanted(one, prefix)).rstrip("\n") == look.without(one).rstrip(
-            "\n"
-        )
+        assert activation.wanted(one, prefix) == script.wanted(one, prefix)
+        assert activation.without(script.wanted(one, prefix)).rstrip("\n") == activation.without(
+            one
+        ).rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_the_look_tells_what_is_wrong(
 ) -> None:
     activate.write_text(script.wanted(activate.read_text("utf-8"), there), "utf-8")
     context = Context()
-    assert look.activation(context, str(activate.parents[1]), cuda) == said
-    assert look.activation(context, "/nowhere", cuda) is None
+    assert activation.activation(context, str(activate.parents[1]), cuda) == said
+    assert activation.activation(context, "/nowhere", cuda) is None

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack.components import gpu_workspace
+from gpu_stack.components.gpu_workspace import obstacles
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
@@ -869,8 +869,8 @@ def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch, s
     assert (status, len(text)) == (200, 0 if slow else program.SAID)
     monkeypatch.setattr(program, "_settings", lambda _name: {"address": "127.0.0.1"})
     assert program.opened("ada", port) == 0
-    monkeypatch.setattr(gpu_workspace, "ANSWER", 0.5)
-    assert gpu_workspace.opened("127.0.0.1", port, "token") == 0
+    monkeypatch.setattr(obstacles, "ANSWER", 0.5)
+    assert obstacles.opened("127.0.0.1", port, "token") == 0
     endless.listener.close()
 
 

@@ -19,6 +19,7 @@ from .components import (
     planned_steps,
     tensorflow,
 )
+from .components.gpu_workspace import obstacles
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
 from .host.context import Context
@@ -323,7 +324,7 @@ def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, 
 
             found["preflight"]["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])
         if gpu_workspace.NAME in result["components"]:
-            workspaces = gpu_workspace.stands_in_the_way(context, result["changes"])
+            workspaces = obstacles.stands_in_the_way(context, result["changes"])
             found["preflight"]["workspaces"] = workspaces
         if gpu_front_door.NAME in result["components"] and options.get("gpu_front_door_name"):
             found["preflight"]["front_door"] = gpu_front_door.stands_in_the_way(context)

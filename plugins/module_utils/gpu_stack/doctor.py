@@ -9,9 +9,9 @@ already is asked there and not decided a second time.
 import re
 
 from . import doctor_keys, doctor_look, host_rules, transaction
-from .components import cuda, nvidia_container_toolkit, nvidia_driver, tensorflow
+from .components import cuda, nvidia_container_toolkit, tensorflow
 from .components.nvidia_container_toolkit import cdi
-from .components.nvidia_driver import method_rules
+from .components.nvidia_driver import driver_packages, method_rules
 from .components.tensorflow import rules as tensorflow_rules
 from .doctor_cases import BY_ID, CASES
 from .host import debian_versions, gpu_models, running, surroundings
@@ -588,7 +588,7 @@ def _finish_dpkg(facts, _clues):
     row = facts["row"] or {}
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}
     ours = {
-        "nvidia_driver": set(nvidia_driver.all_packages(row.get("nvidia_driver") or {})),
+        "nvidia_driver": set(driver_packages.all_packages(row.get("nvidia_driver") or {})),
         "cuda": set(cuda.wanted(row.get("cuda") or {}, facts["options"])),
     }
     broken = [name for name in sorted(ours, reverse=True) if ours[name] & left]

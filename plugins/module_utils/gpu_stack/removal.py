@@ -24,7 +24,8 @@ from .components import (
 )
 from .components.cuda import nvidia_cuda
 from .components.nvidia_container_toolkit import cdi, containerd, crio
-from .components.nvidia_driver import driver_method
+from .components.nvidia_container_toolkit import departure as toolkit_departure
+from .components.nvidia_driver import driver_method, driver_packages
 from .components.nvidia_driver import rules as driver_rules
 from .components.tensorflow import venv_use
 from .host import dpkg, processes
@@ -100,8 +101,8 @@ def _locked(name, row, options, container):
         return list(cuda.wanted(row[name], options))
     if name == TOOLKIT:
         return list(nvidia_container_toolkit.wanted(row[name]))
-    scope = nvidia_driver.resolve_scope(options, container)
-    return list(nvidia_driver.wanted_packages(row[name], scope, options))
+    scope = driver_packages.resolve_scope(options, container)
+    return list(driver_packages.wanted_packages(row[name], scope, options))
 
 
 def ledger(context, row, told):
@@ -159,7 +160,7 @@ def look(context, name, owned):
         "cuda": _tools,
         "cudnn": _trees,
         "gpu_env": _blocks,
-        TOOLKIT: _runtime,
+        TOOLKIT: toolkit_departure.remains,
         "tensorflow": _environments,
     }
     if name == TOOLKIT:
@@ -217,20 +218,6 @@ def _blocks(context):
         if text is not None and fault is None:
             found.append(["~{0}/.bashrc".format(user), "our lines"])
     return found
-
-
-def _runtime(context):
-    """The runtime's entries, where the configuration is ours to write."""
-    return _of_docker(context) + containerd.remains(context) + crio.remains(context)
-
-
-def _of_docker(context):
-    if nvidia_container_toolkit.docker_wish(context.options) == "none":
-        return []
-    text = context.read(nvidia_container_toolkit.CONFIG)
-    if nvidia_container_toolkit.configured(text)[0] != nvidia_container_toolkit.RUNTIME:
-        return []
-    return [[nvidia_container_toolkit.ENTRY, nvidia_container_toolkit.RUNTIME]]
 
 
 def differ(name, remains):
@@ -348,7 +335,7 @@ def blockers(found, changes, options, row, gone):
             for message, hint in rule(found, driver, options, row):
                 message = message.replace("would be changed", "would be taken away")
                 reasons.append(blocker(identifier, "nvidia_driver", message, hint))
-    reasons += _docker_reasons(seen.get("docker"))
+    reasons += toolkit_departure.reasons(seen.get("docker"))
     for rule, message, hint in seen.get("pods") or []:
         reasons.append(blocker(rule, TOOLKIT, message, hint))
     for one in seen.get("using") or []:
@@ -357,33 +344,6 @@ def blockers(found, changes, options, row, gone):
         )
         hint = "run again when it has ended; none is ever ended for you"
         reasons.append(blocker("in-use", one["component"], message, hint))
-    return reasons
-
-
-def _docker_reasons(seen):
-    """Why docker can't do without the toolkit now; `seen` is None where that is not asked."""
-    reasons = []
-    if seen is None:
-        return reasons
-    if seen["users"] is None:
-        message = "docker runs and does not answer, so whether containers use it cannot be known"
-        hint = "`systemctl status docker` and journalctl -u docker say why"
-        reasons.append(blocker("docker-containers", TOOLKIT, message, hint))
-    elif seen["users"]:
-        message = "containers at work were given GPUs by the container toolkit, wished away: "
-        message += ", ".join(seen["users"])
-        hint = "stop them when their users agree, then run again; none is ever stopped for you"
-        reasons.append(blocker("docker-containers", TOOLKIT, message, hint))
-    if seen["fault"] is not None:
-        message = "{0} can't be read: {1}".format(nvidia_container_toolkit.CONFIG, seen["fault"])
-        hint = "repair it, or set nvidia_container_toolkit_docker to none"
-        reasons.append(blocker("docker-config", TOOLKIT, message, hint))
-    if seen["default"]:
-        message = "{0} names nvidia as its default-runtime, and docker would not start".format(
-            nvidia_container_toolkit.CONFIG
-        )
-        hint = "take default-runtime out of it and `systemctl reload docker`"
-        reasons.append(blocker("docker-config", TOOLKIT, message, hint))
     return reasons
 
 

@@ -10,7 +10,7 @@ import re
 
 from .change import change
 from .components import cuda, nvidia_container_toolkit, nvidia_driver
-from .components.nvidia_driver import driver_method
+from .components.nvidia_driver import driver_method, driver_packages
 from .host import dpkg
 from .rules import Rule
 
@@ -37,15 +37,15 @@ def _wanted(context, component):
         return cuda.wanted(part, context.options)
     if component == TOOLKIT:
         return nvidia_container_toolkit.wanted(part)
-    scope = nvidia_driver.resolve_scope(context.options, context.container)
-    wanted = nvidia_driver.wanted_packages(part, scope, context.options)
+    scope = driver_packages.resolve_scope(context.options, context.container)
+    wanted = driver_packages.wanted_packages(part, scope, context.options)
     return {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
 
 
 def locked(row):
     """The names of all packages that the lock has for a host."""
-    packages = nvidia_driver.all_packages(row["nvidia_driver"]) if row.get("nvidia_driver") else {}
-    names = set(packages)
+    driver = row.get(nvidia_driver.NAME)
+    names = set(driver_packages.all_packages(driver) if driver else ())
     for name in ("cuda", TOOLKIT):
         for sets in ((row.get(name) or {}).get("packages") or {}).values():
             names.update(sets)

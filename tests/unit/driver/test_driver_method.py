@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components import nvidia_driver
-from gpu_stack.components.nvidia_driver import driver_method
+from gpu_stack.components.nvidia_driver import driver_method, driver_packages
 from gpu_stack.host.context import Context, Result
 
 from .test_nvidia_driver import VARS, items, rendered
@@ -95,7 +95,7 @@ def host(root: Path, row: dict[str, Any], *packages: tuple[str, ...]) -> Path:
         {
             "/var/lib/dpkg/status": status(*packages),
             **file_lists(*packages),
-            nvidia_driver.PINS: nvidia_driver.pins_text(row),
+            nvidia_driver.PINS: driver_packages.pins_text(row),
             nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
             nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
             f"/boot/vmlinuz-{KERNEL}": "",
@@ -108,7 +108,7 @@ def host(root: Path, row: dict[str, Any], *packages: tuple[str, ...]) -> Path:
 
 
 def of(row: dict[str, Any]) -> list[tuple[str, ...]]:
-    return list(nvidia_driver.all_packages(row).items())
+    return list(driver_packages.all_packages(row).items())
 
 
 def with_dkms(root: Path, version: str, name: str = "nvidia") -> Path:
@@ -180,7 +180,7 @@ def test_a_bare_container_gets_the_run_file_and_its_pins(tmp_path: Path) -> None
         nvidia_driver.RUNFILE_ITEM,
         nvidia_driver.UPGRADES,
     }
-    assert nvidia_driver.wanted_packages(RUN, "full", {}) == {}
+    assert driver_packages.wanted_packages(RUN, "full", {}) == {}
 
 
 # the .run file
@@ -398,19 +398,19 @@ def test_another_bridge_is_no_nvswitch(tmp_path: Path, kind: str, vendor: str) -
     "row", [DRIVER, SIGNED, NETWORK, RUN], ids=["debian", "ubuntu", "net", "run"]
 )
 def test_the_pins_of_each_way_are_the_roles(row: dict[str, Any]) -> None:
-    text = nvidia_driver.pins_text(row)
+    text = driver_packages.pins_text(row)
     assert rendered(PINS, row) == text
     assert driver_method.of_pins(text) == driver_method.source(row)
 
 
 def test_pins_let_the_modules_follow_the_kernel() -> None:
-    assert "linux-modules" not in nvidia_driver.pins_text(SIGNED)
-    assert f"Pin: version {SERVER}" in nvidia_driver.pins_text(SIGNED)
+    assert "linux-modules" not in driver_packages.pins_text(SIGNED)
+    assert f"Pin: version {SERVER}" in driver_packages.pins_text(SIGNED)
 
 
 def test_what_is_pinned_stands_before_what_is_refused() -> None:
     """apt takes the first pin that fits a version."""
-    text = nvidia_driver.pins_text(NETWORK)
+    text = driver_packages.pins_text(NETWORK)
     assert text.index("Package: nvidia-modprobe\n") < text.index("Pin-Priority: -1")
 
 
@@ -423,4 +423,4 @@ def test_the_roles_patterns_are_the_looks() -> None:
     assert VARS["__nvidia_driver_package_pattern"] == driver_method.DRIVER.pattern
     assert VARS["__nvidia_driver_branched_pattern"] == driver_method.BRANCHED.pattern
     assert VARS["__nvidia_driver_of_kernel_pattern"] == driver_method.OF_KERNEL.pattern
-    assert VARS["__nvidia_driver_runfile_pinned"] == nvidia_driver.RUNFILE_PINNED
+    assert VARS["__nvidia_driver_runfile_pinned"] == driver_packages.RUNFILE_PINNED

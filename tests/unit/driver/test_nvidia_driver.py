@@ -10,6 +10,7 @@ import jinja2
 import pytest
 import yaml
 from gpu_stack.components import nvidia_driver
+from gpu_stack.components.nvidia_driver import driver_packages
 
 from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
 
@@ -44,7 +45,7 @@ def converged(root: Path) -> Path:
         {
             "/var/lib/dpkg/status": status(*ALL),
             **file_lists(*ALL),
-            nvidia_driver.PINS: nvidia_driver.pins_text(DRIVER),
+            nvidia_driver.PINS: driver_packages.pins_text(DRIVER),
             nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
             nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
             "/boot/vmlinuz-5.10.0-9-amd64": "",
@@ -241,9 +242,9 @@ def test_without_hold_neither_holds_nor_blacklist_are_wished(tmp_path: Path) -> 
 
 def test_desktop_adds_its_set_only_in_full_scope() -> None:
     desktop = {"nvidia_driver_profile": "desktop"}
-    assert "nvidia-driver" in nvidia_driver.wanted_packages(DRIVER, "full", desktop)
-    assert "nvidia-driver" not in nvidia_driver.wanted_packages(DRIVER, "userspace", desktop)
-    assert "nvidia-driver" not in nvidia_driver.wanted_packages(DRIVER, "full", {})
+    assert "nvidia-driver" in driver_packages.wanted_packages(DRIVER, "full", desktop)
+    assert "nvidia-driver" not in driver_packages.wanted_packages(DRIVER, "userspace", desktop)
+    assert "nvidia-driver" not in driver_packages.wanted_packages(DRIVER, "full", {})
 
 
 # The texts have two homes: the role's templates (used alone) and the look.
@@ -259,8 +260,8 @@ def rendered(template: str, row: dict[str, Any] = DRIVER, **more: str) -> str:
     return environment.from_string((ROLE / "templates" / template).read_text()).render(
         nvidia_driver_version=row["version"],
         nvidia_driver_source=row.get("source", "distribution"),
-        __nvidia_driver_all=nvidia_driver.all_packages(row),
-        __nvidia_driver_source_version=nvidia_driver.main_version(row),
+        __nvidia_driver_all=driver_packages.all_packages(row),
+        __nvidia_driver_source_version=driver_packages.main_version(row),
         __nvidia_driver_of_kernel_pattern=VARS["__nvidia_driver_of_kernel_pattern"],
         __nvidia_driver_runfile_pinned=VARS["__nvidia_driver_runfile_pinned"],
         **more,
@@ -270,7 +271,7 @@ def rendered(template: str, row: dict[str, Any] = DRIVER, **more: str) -> str:
 @pytest.mark.parametrize(
     ("template", "text"),
     [
-        ("etc/apt/preferences.d/provision-nvidia-driver.j2", nvidia_driver.pins_text(DRIVER)),
+        ("etc/apt/preferences.d/provision-nvidia-driver.j2", driver_packages.pins_text(DRIVER)),
         ("etc/apt/apt.conf.d/51provision-gpu-stack.j2", nvidia_driver.UPGRADES_TEXT),
         ("etc/modprobe.d/provision-nouveau.conf.j2", nvidia_driver.BLACKLIST_TEXT),
     ],

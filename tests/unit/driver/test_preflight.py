@@ -11,7 +11,7 @@ from gpu_stack import preflight
 from gpu_stack.change import change
 from gpu_stack.components import gpu_env, nvidia_driver
 from gpu_stack.components.cuda import rules as cuda_rules
-from gpu_stack.components.nvidia_driver import kernel_rules
+from gpu_stack.components.nvidia_driver import driver_packages, kernel_rules
 from gpu_stack.components.nvidia_driver import rules as driver_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import gpu_models, processes
@@ -868,7 +868,7 @@ def test_the_installer_of_the_run_file(tmp_path: Path) -> None:
 
 def test_the_held_rule_speaks_of_the_scopes_packages_only() -> None:
     """In a container somebody's held kernel package is not in the way."""
-    assert "nvidia-kernel-dkms" not in nvidia_driver.wanted_packages(DRIVER, "userspace", {})
+    assert "nvidia-kernel-dkms" not in driver_packages.wanted_packages(DRIVER, "userspace", {})
 
 
 RUNNING = change("nvidia_driver", "running driver", "460", "470", "another module", reboot=True)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from converged_host import Host
 from gpu_stack.components import gpu_workspace as workspaces
-from gpu_stack.components.gpu_workspace import workspace_users
+from gpu_stack.components.gpu_workspace import obstacles, workspace_users
 from gpu_stack.components.gpu_workspace.workspace_users import USERS
 from gpu_stack.host.context import Context, Result
 
@@ -265,7 +265,7 @@ def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
     options = {**OPTIONS, "gpu_workspaces": list(people)}
     context = Context(root=str(host.root), options=options, runner=host.run)
     found = {**workspaces.look(context), "running": host.runs, "files": {}}
-    return workspaces.stands_in_the_way(context, workspaces.differ(found, options))  # type: ignore[no-any-return]
+    return obstacles.stands_in_the_way(context, workspaces.differ(found, options))  # type: ignore[no-any-return]
 
 
 def test_a_port_that_something_else_has_is_seen(host: Docked) -> None:
@@ -291,7 +291,7 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
         asked.append(told)
         return 2
 
-    monkeypatch.setattr(workspaces, "opened", opened)
+    monkeypatch.setattr(obstacles, "opened", opened)
     host.write("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n")
     found = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
     assert found == {
@@ -392,7 +392,7 @@ def test_without_a_base_the_image_is_the_one_that_is_said() -> None:
 
 
 def test_tensorboards_port_is_one_of_the_hosts(host: Docked) -> None:
-    assert workspaces.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]
+    assert obstacles.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]
 
 
 # whose uid is whose

@@ -2,6 +2,7 @@
 
 from ...rules import Rule, some
 from .. import gpu_workspace, nvidia_container_toolkit
+from . import obstacles
 
 
 def _workspaces(found, options):
@@ -11,7 +12,7 @@ def _workspaces(found, options):
 
 def workspace_docker(found, changes, options, _row):
     seen, people = _workspaces(found, options)
-    names = [name for name in gpu_workspace.touched(changes) if name in people]
+    names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
     if any(one["item"] in nvidia_container_toolkit.ENGINES.values() for one in changes):
@@ -26,7 +27,7 @@ def workspace_docker(found, changes, options, _row):
 
 def workspace_port(found, _changes, options, _row):
     seen, people = _workspaces(found, options)
-    names = {port: name for name in people for port in gpu_workspace.ports(people[name])}
+    names = {port: name for name in people for port in obstacles.ports(people[name])}
     return [
         (
             "port {0} of {1} is in use by something else on this host".format(port, names[port]),
@@ -108,7 +109,7 @@ def workspace_gpu(found, _changes, options, _row):
 def workspace_memory(found, _changes, options, _row):
     seen, people = _workspaces(found, options)
     there = seen.get("memory")
-    together = sum(gpu_workspace.size(people[name].get("memory")) for name in people)
+    together = sum(obstacles.size(people[name].get("memory")) for name in people)
     if there is None or together <= there:
         return []
     return [

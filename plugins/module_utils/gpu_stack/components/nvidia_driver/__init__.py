@@ -9,7 +9,7 @@ import functools
 
 from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
-from . import driver_method
+from . import driver_method, driver_packages
 
 NAME = "nvidia_driver"
 
@@ -54,109 +54,6 @@ BLACKLIST_TEXT = """\
 blacklist nouveau
 options nouveau modeset=0
 """
-
-
-PINS_TEXT = """\
-# Written by provision: the driver stays {0} on this host.
-# Debian's security archive and NVIDIA's repositories carry newer drivers under the same
-# names; without these pins a later "apt install" of any sibling would ask for the newer one.
-Package: libcuda1 *nvidia*
-Pin: version {1}
-Pin-Priority: 1001
-"""
-RUNFILE_PINS_TEXT = """\
-# Written by provision: the driver {0} is NVIDIA's .run file's on this host.
-# Source: runfile
-# A package of a driver, which CUDA's metapackage would bring, would overwrite half of its files.
-Package: {1}
-Pin: release *
-Pin-Priority: -1
-"""
-RUNFILE_PINNED = (
-    "libcuda1 libnvidia-compute* libnvidia-ml1 nvidia-smi nvidia-driver* nvidia-open* cuda-drivers*"
-    " nvidia-kernel-dkms nvidia-dkms-* nvidia-headless-* nvidia-utils-* nvidia-alternative"
-    " linux-modules-nvidia-*"
-)
-NETWORK_PINS_TEXT = """\
-# Written by provision: the driver stays {0} on this host.
-# Source: network
-# The repository carries every branch of the driver, and CUDA's metapackages that ask for the
-# newest: of a driver only what is named here by its exact version comes from there.
-Package: libcuda1 *nvidia*
-Pin: version {1}
-Pin-Priority: 1001
-"""
-# apt takes the first pin that fits a version.
-NETWORK_REST_TEXT = """
-Package: cuda cuda-drivers* cuda-runtime-* libcuda* libnvidia-* nvidia-* xserver-xorg-video-nvidia*
-Pin: release l=NVIDIA CUDA
-Pin-Priority: -1
-
-Package: *
-Pin: release l=NVIDIA CUDA
-Pin-Priority: 50
-"""
-
-
-def main_version(row):
-    """The version that most of the driver's packages have: that of the library's source."""
-    userspace = row["packages"].get("userspace") or {}
-    if "nvidia-smi" in userspace:
-        return userspace["nvidia-smi"]
-    own = [
-        userspace[name]
-        for name in sorted(userspace)
-        if driver_method.upstream(userspace[name]) == row["version"]
-    ]
-    return own[0] if own else row["version"]
-
-
-def pins_text(row):
-    """apt_preferences(5): the driver's source version for all siblings, then the exceptions."""
-    if driver_method.source(row) == driver_method.RUNFILE:
-        return RUNFILE_PINS_TEXT.format(row["version"], RUNFILE_PINNED)
-    packages = {
-        name: version
-        for name, version in all_packages(row).items()
-        if not driver_method.OF_KERNEL.match(name)
-    }
-    main = main_version(row)
-    network = driver_method.source(row) == driver_method.NETWORK
-    text = (NETWORK_PINS_TEXT if network else PINS_TEXT).format(row["version"], main)
-    for name in sorted(packages):
-        if packages[name] != main:
-            text += "\nPackage: {0}\nPin: version {1}\nPin-Priority: 1001\n".format(
-                name, packages[name]
-            )
-    return text + NETWORK_REST_TEXT if network else text
-
-
-def all_packages(row):
-    """{name: version} of every set the lock names."""
-    packages = {}
-    for one in ("userspace", "kernel", "desktop"):
-        packages.update((row.get("packages") or {}).get(one) or {})
-    return packages
-
-
-def wanted_packages(row, scope, options):
-    """{name: version} of the sets that this scope and profile install."""
-    if driver_method.source(row) == driver_method.RUNFILE:
-        return {}
-    packages = dict(row["packages"]["userspace"])
-    if scope == "full":
-        packages.update(row["packages"].get("kernel") or {})
-        if options.get("nvidia_driver_profile", "compute") == "desktop":
-            packages.update(row["packages"].get("desktop") or {})
-    return packages
-
-
-def resolve_scope(options, container):
-    """ "userspace" or "full"; "auto" is userspace in a container, whose kernel is not its own."""
-    scope = options.get("nvidia_driver_scope") or "auto"
-    if scope != "auto":
-        return scope
-    return "userspace" if container else "full"
 
 
 def images(context):
@@ -254,8 +151,8 @@ def _logins(context, row):
 
 def look(context):
     row = context.part(NAME)
-    names = list(all_packages(row)) if row else []
-    scope = resolve_scope(context.options, context.container)
+    names = list(driver_packages.all_packages(row)) if row else []
+    scope = driver_packages.resolve_scope(context.options, context.container)
     pins = context.read(PINS)
     runfile = driver_method.runfile(context)
     version = driver_method.packaged(context, names)
@@ -291,7 +188,7 @@ def look(context):
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": package_files.flaws(
-            context, wanted_packages(row, scope, context.options) if row else []
+            context, driver_packages.wanted_packages(row, scope, context.options) if row else []
         ),
     }
 
@@ -435,15 +332,17 @@ def _running_changes(row, found):
 def differ(row, found, options):
     """Changes that make the driver what the row says, in this scope. Pure."""
     hold = options.get("nvidia_driver_hold", True)
-    scope = resolve_scope(options, found["container"])
-    wanted = wanted_packages(row, scope, options)
+    scope = driver_packages.resolve_scope(options, found["container"])
+    wanted = driver_packages.wanted_packages(row, scope, options)
     exact = {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
     changes = dpkg.package_changes(NAME, exact, found["packages"], hold)
     for name in sorted(set(wanted) - set(exact) - set(found["packages"])):
         reason = "the package is not installed"
         changes.append(change(NAME, name, None, wanted[name], reason))
     changes += _method_changes(row, found, options)
-    changes += _file(PINS, found["pins"], pins_text(row), found, "apt would take a newer branch")
+    changes += _file(
+        PINS, found["pins"], driver_packages.pins_text(row), found, "apt would take a newer branch"
+    )
     if hold:
         reason = "unattended-upgrades would move the driver"
         changes += _file(UPGRADES, found["upgrades"], UPGRADES_TEXT, found, reason)

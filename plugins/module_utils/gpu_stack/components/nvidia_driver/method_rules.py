@@ -5,7 +5,7 @@ import re
 from ... import transaction
 from ...rules import Rule, some
 from .. import nvidia_driver
-from . import driver_method
+from . import driver_method, driver_packages
 from .rules import scope
 
 # Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
@@ -22,7 +22,7 @@ def held_elsewhere(found, _changes, options, row):
     state = found["state"]["nvidia_driver"]
     if state.get("pins") is not None:
         return []
-    wanted = nvidia_driver.wanted_packages(row["nvidia_driver"], scope(found, options), options)
+    wanted = driver_packages.wanted_packages(row["nvidia_driver"], scope(found, options), options)
     held = [
         "{0} {1}".format(name, seen["version"])
         for name, seen in sorted((state.get("packages") or {}).items())

@@ -3,7 +3,7 @@
 from ...host import gpu_models, people
 from ...rules import Rule
 from .. import nvidia_driver
-from . import driver_method
+from . import driver_method, driver_packages
 
 # Driver branches that drive a generation: first (of those from 418 on), last (None: not ended). The
 # generator's catalog (generations.yml) has the same with their sources; a test compares them.
@@ -22,12 +22,12 @@ WINDOWS = {
 
 
 def scope(found, options):
-    return nvidia_driver.resolve_scope(options, found["container"])
+    return driver_packages.resolve_scope(options, found["container"])
 
 
 def _touches_driver(one, row):
     """True of a change that puts other files in the place of the driver that a job uses."""
-    files = [*nvidia_driver.all_packages(row["nvidia_driver"]), nvidia_driver.RUNFILE_ITEM]
+    files = [*driver_packages.all_packages(row["nvidia_driver"]), nvidia_driver.RUNFILE_ITEM]
     removed = one["to"] is None and driver_method.DRIVER.match(one["item"])
     return one["component"] == "nvidia_driver" and (one["item"] in files or bool(removed))
 

@@ -12,7 +12,7 @@ import stat
 
 from ...change import change
 from ...host import package_files
-from . import venv_trust
+from . import activation, venv_trust
 
 NAME = "tensorflow"
 # Of the places of CUDA's wheels the one that the RUNPATH of every TensorFlow since 2.14 names; that
@@ -21,33 +21,6 @@ LINKS = "nvidia/cuda_runtime/lib/"
 MARKER = ".provision.json"
 # More flaws than this of one wheel are one item: a person reads the plan.
 MANY = 5
-
-# As roles/tensorflow/files/activate_cuda.py has them.
-BEGIN = "# BEGIN provision: the CUDA of this environment"
-END = "# END provision"
-FUNCTION = "deactivate () {"
-LEAVE = """\
-    if [ -n "${_PROVISION_CUDA:-}" ] ; then
-        unset LD_LIBRARY_PATH XLA_FLAGS _PROVISION_CUDA
-        if [ -n "${_OLD_LD_LIBRARY_PATH+x}" ] ; then
-            export LD_LIBRARY_PATH="$_OLD_LD_LIBRARY_PATH"
-            unset _OLD_LD_LIBRARY_PATH
-        fi
-        if [ -n "${_OLD_XLA_FLAGS+x}" ] ; then
-            export XLA_FLAGS="$_OLD_XLA_FLAGS"
-            unset _OLD_XLA_FLAGS
-        fi
-    fi
-"""
-ENTER = """\
-_PROVISION_CUDA={prefix}
-[ -z "${{LD_LIBRARY_PATH+x}}" ] || _OLD_LD_LIBRARY_PATH="$LD_LIBRARY_PATH"
-[ -z "${{XLA_FLAGS+x}}" ] || _OLD_XLA_FLAGS="$XLA_FLAGS"
-export PATH="$VIRTUAL_ENV/bin:$_PROVISION_CUDA/bin:$_OLD_VIRTUAL_PATH"
-export LD_LIBRARY_PATH="$_PROVISION_CUDA/lib64:$_PROVISION_CUDA/extras/CUPTI/lib64\
-${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-export XLA_FLAGS="--xla_gpu_cuda_data_dir=$_PROVISION_CUDA"
-"""
 
 
 def root_of(options):
@@ -208,41 +181,6 @@ def _closed(context, paths):
     return found
 
 
-def without(text):
-    """The text without our blocks."""
-    lines, inside = [], False
-    for line in text.splitlines(True):
-        inside = inside or line.strip() == BEGIN
-        if not inside:
-            lines.append(line)
-        inside = inside and line.strip() != END
-    return "".join(lines)
-
-
-def wanted(text, prefix):
-    """What the file is to say: with the blocks of this tree, or with none."""
-    plain = without(text)
-    if not prefix:
-        return plain
-    head, found, rest = plain.partition(FUNCTION + "\n")
-    leave = "    {0}\n{1}    {2}\n".format(BEGIN, LEAVE, END) if found else ""
-    enter = "{0}\n{1}{2}\n".format(
-        BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
-    )
-    return head + found + leave + rest + ("" if rest.endswith("\n") else "\n") + enter
-
-
-def activation(context, venv, cuda):
-    """What is wrong with what `bin/activate` says of CUDA; None where nothing is."""
-    prefix = (cuda.get("prefix") or "") if cuda.get("source") in ("network", "local") else ""
-    text = context.read(venv + "/bin/activate")
-    if not text or text == wanted(text, prefix):
-        return None
-    if text == without(text):
-        return "no CUDA"
-    return "another CUDA" if prefix else "a CUDA"
-
-
 def look(context):
     """What the venv is: version, current, marker, python, isolated, interpreter, wheels,
     requirements, activation, closed, flaws and untrusted. `isolated` is False where pyvenv.cfg
@@ -299,7 +237,7 @@ def _look(context, row, cuda):
         "interpreter": context.resolve(venv + "/bin/python"),
         "wheels": wheels(names),
         "requirements": package_files.digest(context, venv + "/requirements.txt", "sha256"),
-        "activation": activation(context, venv, cuda) if row else None,
+        "activation": activation.activation(context, venv, cuda) if row else None,
         "closed": _closed(context, ways),
         "links": _links(context, site, row) if site else [],
         "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
