@@ -112,7 +112,9 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
             installed, "ansible-doc", "-t", kind, "--json", *full, collections=collections
         )
         assert done.returncode == 0, done.stderr
-        assert "WARNING" not in done.stderr
+        # ansible-core 2.21 warns of a collection of its own that has no version.
+        warnings = [line for line in done.stderr.splitlines() if "WARNING" in line]
+        assert [line for line in warnings if "/ansible/_protomatter" not in line] == []
         assert set(json.loads(done.stdout)) == set(full)
     shipped_roles = {path.name for path in (ROOT / "roles").iterdir()}
     assert shipped_roles == set(asked["role"])

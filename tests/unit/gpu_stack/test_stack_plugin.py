@@ -42,7 +42,13 @@ def settings(tmp_path: Path) -> dict[str, str]:
     """The environment of an Ansible that knows the collection."""
     path = tmp_path / "collections"
     path = path if path.exists() else collections(path)
-    return {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(path), "ANSIBLE_NOCOLOR": "1"}
+    return {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(path),
+        "ANSIBLE_NOCOLOR": "1",
+        # From ansible-core 2.21 on -vvv shows a module's arguments only where that is asked for.
+        "ANSIBLE_INJECT_INVOCATION": "true",
+    }
 
 
 def run(tmp_path: Path, *arguments: str, **environment: str) -> tuple[dict[str, Any], str]:
