@@ -405,6 +405,13 @@ class Catalog(BaseModel):
     nvidia_container_toolkit: list[ContainerToolkitRow]
     engines: list[EngineRow]
 
+    # Known by identity: a program has one, and what is worked out from it is kept by it.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
 
 CATALOG_FILES = (
     "platforms",

@@ -33,9 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Some judge several words of an inventory together.
     "roles": {"errors", "models", "catalog", "inventory", "lock", "collection", "registry"},
-    "search": set(),
-    "resolve": {"errors", "models", "catalog", "inventory", "search"},
-    "matrix": {"models", "catalog", "resolve"},
+    "resolve": {"errors", "models", "catalog", "inventory"},
     # Pure, given fetched indices.
     "lock": {
         *("errors", "models", "catalog", "inventory", "resolve", "inputs", "yaml_c"),

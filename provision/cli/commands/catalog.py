@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from provision import catalog, matrix
+from provision import catalog
 from provision.catalog import gpus as known_gpus
 from provision.cli.console import out, print_json, say
 from provision.cli.options import JsonOption
+from provision.resolve import matrix
 
 
 def show_catalog(

@@ -19,7 +19,8 @@ from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import Fleet, parse_wish
 from provision.models import HostFacts, Wish
 from provision.render import render
-from provision.resolve import Stack, _side_by_side, resolve_fleet
+from provision.resolve import Stack, resolve_fleet
+from provision.resolve.beside import side_by_side
 from provision.roles import ROLES
 from tests.collection import ROOT
 from tests.unit.generator import recorded
@@ -137,23 +138,23 @@ TWO = parse_wish({"tensorflow": "2.9", "beside": [{"tensorflow": "2.17"}]}, wher
 PLATFORM = next(one for one in load().platforms if one.id == DEBIAN)
 
 
-def side_by_side(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
-    return _side_by_side(Told(answers), wish, PLATFORM, ())  # type: ignore[arg-type]
+def asked(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
+    return side_by_side(Told(answers), wish, PLATFORM, ())  # type: ignore[arg-type]
 
 
 def test_another_driver_is_taken_where_the_first_ones_own_does_not_serve() -> None:
     answers = {("2.9", ""): "535.1", ("2.9", "535"): "535.1", ("2.9", "580"): "580.1"}
-    first, beside = side_by_side(answers | {("2.17", "580"): "580.1"})
+    first, beside = asked(answers | {("2.17", "580"): "580.1"})
     assert (first.driver.branch, [one.driver.branch for one in beside]) == ("580", ["580"])
     # A branch that was wished for is not changed.
     wish = dataclasses.replace(TWO, driver_branch="535")
-    assert side_by_side(answers | {("2.17", "580"): "580.1"}, wish)[1] is None
+    assert asked(answers | {("2.17", "580"): "580.1"}, wish)[1] is None
 
 
 def test_two_drivers_of_one_branch_are_two_drivers() -> None:
     """A host has one; the branch's newer version is not the one that was chosen."""
     answers = {("2.9", ""): "535.1", ("2.17", "535"): "535.2"}
-    first, beside = side_by_side(answers)
+    first, beside = asked(answers)
     assert first.driver.version == "535.1"
     assert beside is None
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from provision import matrix
 from provision.catalog import load
 from provision.catalog.gpus import gpu
 from provision.cli import app
+from provision.resolve import matrix
 
 PAGE = Path(__file__).parents[3] / "docs" / "catalog.md"
 

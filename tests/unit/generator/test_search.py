@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision.search import Demand, Problem, Rule
+from provision.resolve.search import Demand, Problem, Rule
 
 NAMES = ("a", "b", "c")
 

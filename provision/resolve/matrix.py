@@ -13,27 +13,10 @@ from packaging.version import Version
 
 from provision.catalog import Catalog, TensorflowRow
 from provision.models import Gpu, Wish
-from provision.resolve import Solver, Stack, span
-
-# The rule that is in the way, in a word or two.
-IN_THE_WAY = {
-    "python-wheels": "Python",
-    "python-platform": "Python",
-    "python-cuda": "Python",
-    "cuda-platform": "CUDA",
-    "cuda-tensorflow": "CUDA",
-    "cuda-gpus": "GPU",
-    "cudnn-tensorflow": "cuDNN",
-    "cudnn-cuda": "cuDNN",
-    "cudnn-platform": "cuDNN",
-    "driver-platform": "driver",
-    "driver-cuda": "driver",
-    "driver-source": "driver",
-    "driver-tensorflow": "driver",
-    "driver-gpus": "GPU",
-    "gpus-platform": "GPU",
-    "code-gpus": "GPU",
-}
+from provision.resolve.refusal import in_the_way
+from provision.resolve.solver import Solver
+from provision.resolve.stack import Stack
+from provision.resolve.words import span, unique
 
 
 @dataclass(frozen=True)
@@ -75,8 +58,9 @@ def _line(row: TensorflowRow, catalog: Catalog, gpus: Sequence[Gpu], solver: Sol
     for platform in catalog.platforms:
         stack = solver.find(wish, platform, gpus)
         if stack is None:
-            way = solver.in_the_way(wish, platform, gpus)
-            words = list(dict.fromkeys(IN_THE_WAY[rule] for rule in way if rule in IN_THE_WAY))
+            words = unique(
+                rule.word for rule in in_the_way(solver, wish, platform, gpus) if rule.word
+            )
             cells.append(Cell("no", ", ".join(words)))
         else:
             cells.append(_cell(stack))

@@ -1,0 +1,123 @@
+"""Why a stack has what it has, and what its users should know: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from packaging.version import Version
+
+from provision.models import Reason, Wish
+from provision.resolve.rules.gpus import runs
+from provision.resolve.stack import DRIVER_ORIGINS, ORIGINS, ContainerToolkit
+
+
+def reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
+    """One per component, of an assignment of the search's variables."""
+    yield Reason("nvidia_driver", _of_driver(found, wish))
+    yield Reason("cuda", _of_cuda(found))
+    yield Reason("cudnn", _of_cudnn(found, wish))
+    yield Reason("gpu_env", _of_environment(found))
+    if found["container_toolkit"] is not None:
+        yield Reason("nvidia_container_toolkit", _of_toolkit(found["container_toolkit"], wish))
+    yield Reason("tensorflow", _of_tensorflow(found, wish))
+
+
+def _of_driver(found: Mapping[str, Any], wish: Wish) -> str:
+    platform, cuda, driver = found["platform"], found["cuda"], found["driver"]
+    row = found["tensorflow"].row
+    needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
+    how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
+    what = f"branch {driver.branch}"
+    if "." in (wish.driver_branch or ""):
+        what = f"version {driver.version}"
+    from_ = ""
+    if driver.origin != "distribution":
+        how = "was wished" if wish.driver_branch else "is the newest known"
+        from_ = f", from {DRIVER_ORIGINS[driver.origin]} as wished"
+    window = ""
+    for gpu in found["gpus"]:
+        last = f" to {gpu.driver_last}" if gpu.driver_last else " or newer"
+        window += f"; {gpu.name} ({gpu.generation}) is driven by branches {gpu.driver_first}{last}"
+    return f"{what} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}"
+
+
+def _of_cuda(found: Mapping[str, Any]) -> str:
+    cuda, row = found["cuda"], found["tensorflow"].row
+    tested = f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
+    if cuda.origin == "wheels":
+        tested += f", and tensorflow[and-cuda] brings {cuda.version} as wheels"
+    elif cuda.release != row.cuda:
+        tested += f"; {cuda.release} has the same libraries, and was not tested with it"
+    if cuda.prefix:
+        tested += f"; it comes from {ORIGINS[cuda.origin]} and lies in {cuda.prefix}"
+    return tested
+
+
+def _of_cudnn(found: Mapping[str, Any], wish: Wish) -> str:
+    cudnn, row = found["cudnn"], found["tensorflow"].row
+    if cudnn.origin == "own":
+        return (
+            f"an archive of {cudnn.version} with its hash was wished; "
+            f"at least {row.cudnn_minimum} is needed"
+        )
+    if wish.cudnn is not None:
+        return f"cuDNN {cudnn.version} was wished"
+    if cudnn.origin == "wheels":
+        return f"tensorflow[and-cuda] brings cuDNN {cudnn.version} as a wheel"
+    return f"TensorFlow {row.release} was built and tested with cuDNN {row.cudnn_minimum}"
+
+
+def _of_environment(found: Mapping[str, Any]) -> str:
+    cuda = found["cuda"]
+    if cuda.row is not None:
+        directory = cuda.row.xla_cuda_data_dir
+        return f"XLA looks for libdevice under {directory} on {found['platform'].title}"
+    if cuda.prefix:
+        return f"programs and libraries are found in {cuda.prefix}, and so is XLA's libdevice"
+    return "each venv finds its own libraries; nothing is set for others"
+
+
+def _of_toolkit(toolkit: ContainerToolkit, wish: Wish) -> str:
+    which = f"{toolkit.version} is the newest known"
+    if wish.container_toolkit == toolkit.version:
+        which = f"{toolkit.version} was wished"
+    elif wish.container_toolkit:
+        which = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
+    return f"{which}; NVIDIA's repository is one for all platforms"
+
+
+def _of_tensorflow(found: Mapping[str, Any], wish: Wish) -> str:
+    platform, tensorflow, python = found["platform"], found["tensorflow"], found["python"]
+    if wish.tensorflow is None:
+        why = f"no TensorFlow was wished, {tensorflow.version} is what fits best"
+    elif wish.tensorflow == tensorflow.version:
+        why = f"{tensorflow.version} was wished"
+    elif len(Version(wish.tensorflow).release) == 2:
+        why = f"{tensorflow.version} is the newest patch of {tensorflow.row.release}"
+    else:
+        why = f"{tensorflow.version} is the newest of {wish.tensorflow} that fits"
+    own = "own and has wheels" if python == platform.pythons[0] else "other one and has wheels"
+    whose = "was wished" if wish.python else f"is {platform.title}'s {own}"
+    more = f"; with {', '.join(wish.packages)} as wished" if wish.packages else ""
+    return f"{why}; Python {python} {whose}{more}"
+
+
+def warnings(found: Mapping[str, Any]) -> Iterable[str]:
+    """What an assignment of the search's variables will not do as well as one may hope."""
+    tensorflow, cuda = found["tensorflow"], found["cuda"]
+    for gpu in found["gpus"]:
+        if runs(tensorflow.row, gpu) == "translated":
+            # The libraries have machine code for what their own release compiles for.
+            strange = cuda.facts is None or gpu.capability not in cuda.facts.capabilities
+            more = f", and NVIDIA's libraries of CUDA {cuda.release} were not made for it"
+            yield (
+                f"{gpu.name} ({gpu.generation}, compute capability {gpu.capability}): TensorFlow "
+                f"{tensorflow.row.release} has no machine code for it, only PTX; the driver "
+                f"translates it at the first start, which takes many minutes{more * strange}"
+            )
+    if cuda.release != tensorflow.row.cuda:
+        yield (
+            f"TensorFlow {tensorflow.row.release} was tested with CUDA {tensorflow.row.cuda}, "
+            f"not with {cuda.release}; its libraries have the same names"
+        )

@@ -1,0 +1,140 @@
+"""Finds the best stack for a wish: the catalog's candidates under the rules."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from packaging.version import Version
+
+from provision.catalog import Catalog, PlatformRow, TensorflowRow
+from provision.models import Gpu, Wish, plain
+from provision.resolve.candidates import Candidates
+from provision.resolve.demands import demands
+from provision.resolve.preferences import (
+    DEFAULT_TENSORFLOW,
+    cuda_order,
+    cudnn_order,
+    gcc_order,
+    no_preference,
+    python_order,
+)
+from provision.resolve.reasons import reasons, warnings
+from provision.resolve.rules import RULES
+from provision.resolve.search import Problem
+from provision.resolve.stack import Cudnn, Stack, Tensorflow, sdists, wheel_versions
+from provision.resolve.words import distance, parse_version
+
+
+class Solver:
+    """The catalog as candidates and rules. Made once, asked for every kind of host."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.candidates = Candidates(catalog)
+        self._told: dict[Any, Stack | None] = {}
+        self._answers: dict[Any, Any] = {}
+
+    def find(
+        self, wish: Wish, platform: PlatformRow | None = None, gpus: Sequence[Gpu] = ()
+    ) -> Stack | None:
+        """The best stack, or None. Each kind of host is solved once."""
+        key = (json.dumps(plain(wish.literal), sort_keys=True), platform and platform.id, *gpus)
+        if key not in self._told:
+            problem = self.problem(wish, gpus)
+            found = problem.solve(demands(wish, platform, gpus))
+            self._told[key] = None if found is None else self.stack(found, wish)
+        return self._told[key]
+
+    def problem(self, wish: Wish, gpus: Sequence[Gpu]) -> Problem:
+        """The search for one wish and one host's GPUs."""
+        candidates = self.candidates
+        own = candidates.own_cudnn(wish)
+        wanted = parse_version(wish.tensorflow, "tensorflow") if wish.tensorflow else None
+
+        def tensorflow_order(value: Tensorflow, _chosen: Mapping[str, Any]) -> Any:
+            release = Version(value.row.release)
+            if wanted is None:
+                return value.row.release != DEFAULT_TENSORFLOW
+            return (distance(wanted, release), distance(wanted, Version(value.version)))
+
+        return Problem(
+            {
+                "platform": list(self.catalog.platforms),
+                "gpus": [(), tuple(gpus)] if gpus else [()],
+                "tensorflow": candidates.tensorflows,
+                "python": candidates.pythons,
+                "cuda": candidates.cudas,
+                "cudnn": [*([own] if own else []), *candidates.cudnns],
+                "driver": candidates.drivers(wish),
+                "gcc": candidates.gccs,
+                "container_toolkit": candidates.toolkits
+                if wish.container_toolkit is not None
+                else [None],
+            },
+            RULES,
+            {
+                "platform": lambda p, _: p.id not in self._own_platforms,
+                # A redraw for an alternative stays near to what was wished.
+                "tensorflow": tensorflow_order if wanted is None else no_preference,
+                "python": python_order,
+                "cuda": cuda_order,
+                "cudnn": cudnn_order,
+                "gcc": gcc_order,
+            },
+            self._answers,
+        )
+
+    @functools.cached_property
+    def _own_platforms(self) -> set[str]:
+        """Those whose own packages hold a CUDA."""
+        return {row.platform for row in self.catalog.cuda}
+
+    @functools.cached_property
+    def offered(self) -> list[TensorflowRow]:
+        """The releases that some platform can have installed."""
+        found = []
+        for row in self.catalog.tensorflow:
+            wish = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
+            stacks = (self.find(wish, platform) for platform in self.catalog.platforms)
+            if any(one is not None and not one.missing for one in stacks):
+                found.append(row)
+        return found
+
+    def stack(self, found: Mapping[str, Any], wish: Wish) -> Stack:
+        """The stack that an assignment of the search's variables means."""
+        platform, tensorflow = found["platform"], found["tensorflow"]
+        cuda, cudnn, driver = found["cuda"], found["cudnn"], found["driver"]
+        row = tensorflow.row
+        constraints = list(row.constraints)
+        if cuda.origin == "wheels":
+            constraints += [f"{name}=={v}" for name, v in wheel_versions(row).items()]
+        if cudnn.origin == "own" and not cudnn.cuda:
+            cudnn = Cudnn(cudnn.version, cuda.release, cudnn.sha256, cudnn.soname, origin="own")
+        cudnn = Cudnn(
+            cudnn.version, cudnn.cuda, cudnn.sha256, cudnn.soname, row.cudnn_minimum, cudnn.origin
+        )
+        return Stack(
+            platform=platform,
+            driver=driver,
+            cuda=cuda,
+            cudnn=cudnn,
+            python=found["python"],
+            tensorflow=tensorflow.version,
+            gcc=found["gcc"],
+            constraints=tuple(constraints),
+            sdists=sdists(row, found["python"]),
+            reasons=tuple(reasons(found, wish)),
+            warnings=tuple(warnings(found)),
+            row=row,
+            container_toolkit=found["container_toolkit"],
+            packages=wish.packages,
+        )
+
+
+@functools.lru_cache(maxsize=8)
+def solver_of(catalog: Catalog) -> Solver:
+    """The solver of a catalog, which keeps what it was asked; most programs have one."""
+    return Solver(catalog)

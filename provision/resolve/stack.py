@@ -1,0 +1,204 @@
+"""What a stack is made of, and which hosts get it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from provision.catalog import (
+    ContainerToolkitRow,
+    CudaReleaseRow,
+    CudaRow,
+    DriverRow,
+    NvidiaPackagesRow,
+    NvidiaSourceRow,
+    PlatformRow,
+    TensorflowRow,
+)
+from provision.models import Reason, Wish
+from provision.resolve.words import and_list
+
+ORIGINS = {
+    "distribution": "the distribution's own packages",
+    "wheels": "the wheels that tensorflow[and-cuda] brings",
+    "network": "NVIDIA's network repository",
+    "local": "NVIDIA's local installer",
+}
+DRIVER_ORIGINS = {
+    "distribution": "its own packages",
+    "network": "NVIDIA's network repository",
+    "runfile": "NVIDIA's .run file",
+}
+
+
+@dataclass(frozen=True)
+class Tensorflow:
+    """A patch of a release."""
+
+    version: str
+    row: TensorflowRow = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """A CUDA for hosts of one platform; `platform` is empty where wheels bring it anywhere."""
+
+    release: str
+    version: str
+    origin: str
+    platform: str
+    # Of wheels: the TensorFlow patch whose metadata names them.
+    tensorflow: str = ""
+    row: CudaRow | None = field(default=None, compare=False)
+    facts: CudaReleaseRow | None = field(default=None, compare=False)
+    # Of NVIDIA's own: where it lies, and how its packages are named (None: not known).
+    source: NvidiaSourceRow | None = field(default=None, compare=False)
+    names: NvidiaPackagesRow | None = field(default=None, compare=False)
+
+    @property
+    def installable(self) -> bool:
+        """Can `lock` and the roles install it? The others are known, and refused there."""
+        return self.origin in ("distribution", "wheels") or self.names is not None
+
+    @property
+    def prefix(self) -> str:
+        """The directory of NVIDIA's own toolkit; "" of any other."""
+        return self.names.of(self.names.prefix, self.release) if self.names else ""
+
+    @property
+    def driver_minimum(self) -> str:
+        """The oldest driver this CUDA runs on, by minor version compatibility."""
+        row = self.row or self.facts
+        return row.driver_minimum if row else "0"
+
+
+@dataclass(frozen=True)
+class Cudnn:
+    """The cuDNN that was chosen; without `sha256` it comes with the wheels."""
+
+    version: str
+    cuda: str
+    sha256: str
+    soname: str
+    minimum: str = ""
+    origin: str = "archive"
+    tensorflow: str = ""
+    architecture: str = ""
+
+
+@dataclass(frozen=True)
+class ContainerToolkit:
+    """A version of NVIDIA's container toolkit, and where it lies."""
+
+    version: str
+    row: ContainerToolkitRow = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One consistent choice for one platform. Exact packages and wheels come with the lock."""
+
+    platform: PlatformRow
+    driver: DriverRow
+    cuda: Cuda
+    cudnn: Cudnn
+    python: str
+    tensorflow: str
+    gcc: str
+    constraints: tuple[str, ...]
+    sdists: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...] = ()
+    row: TensorflowRow | None = field(default=None, compare=False)
+    container_toolkit: ContainerToolkit | None = None
+    packages: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name of the stack in lock, tree and receipt; says everything but the packages.
+
+        Of those wished beside TensorFlow it has a hash, for two lists are two environments.
+        """
+        cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
+        driver = self.driver.origin if self.driver.origin != "distribution" else ""
+        toolkit = f"-toolkit{self.container_toolkit.version}" if self.container_toolkit else ""
+        more = ""
+        if self.packages:
+            text = "\n".join(self.packages)
+            more = f"-packages{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return (
+            f"{self.platform.id}-tensorflow{self.tensorflow}{more}-cuda{cuda}{self.cuda.version}"
+            f"-cudnn{self.cudnn.version}{toolkit}-driver{driver}{self.driver.version}"
+        )
+
+    @property
+    def begins(self) -> str:
+        """What the id in a lock begins with: of some drivers the index alone has the version."""
+        driver = self.driver
+        ubuntus = driver.origin == "distribution" and self.platform.distribution == "ubuntu"
+        if driver.origin != "network" and not ubuntus:
+            return self.id
+        return f"{self.id.removesuffix(driver.version)}{driver.branch}."
+
+    @property
+    def native(self) -> bool:
+        """Is all of it of Debian's own archive, or of wheels?"""
+        own = self.driver.origin == "distribution" and self.cuda.origin in (
+            "distribution",
+            "wheels",
+        )
+        return own and self.platform.distribution == "debian"
+
+    @property
+    def missing(self) -> str:
+        """What of it this version of the program knows but can't install yet; "" for nothing."""
+        if not self.cuda.installable:
+            return f"CUDA {self.cuda.release} from {ORIGINS[self.cuda.origin]}"
+        if self.sdists:
+            return f"{and_list(self.sdists)} from source, and TensorFlow {self.tensorflow} needs it"
+        return ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row of the lock to be: hosts of this platform with this wish get this stack.
+
+    With `generations` only those whose GPUs are of just these, for others of the same platform and
+    wish get another stack. `models`: the GPUs that the inventory names for such hosts, each with
+    the PCI device ids that it can mean.
+    """
+
+    platform: PlatformRow
+    wish: Wish
+    stack: Stack
+    # Of these only TensorFlow's environments are made: the driver is the stack's.
+    beside: tuple[Stack, ...] = ()
+    generations: tuple[str, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+
+def wheel_versions(row: TensorflowRow) -> dict[str, str]:
+    """The versions of the wheels that bring CUDA: what is asked for, of a range its lowest.
+
+    From 2.20 on TensorFlow asks for ranges that reach into CUDA releases it was not tested with.
+    """
+    found = {}
+    for name, asked in row.cuda_wheels.items():
+        lowest = re.match(r"(?:==|>=)?([\d.]+)", asked)
+        found[name] = lowest.group(1) if lowest else asked
+    return found
+
+
+def sdists(row: TensorflowRow, python: str) -> tuple[str, ...]:
+    """What has no wheel for this Python."""
+    return tuple(name for name, pythons in row.sdists.items() if not pythons or python in pythons)
+
+
+def same(one: Stack, other: Stack) -> bool:
+    """Do both install the same? Why, and what to compile with, is not part of a lock's stack."""
+    blank: dict[str, Any] = {"reasons": (), "warnings": (), "gcc": ""}
+    return dataclasses.replace(one, **blank) == dataclasses.replace(other, **blank)
