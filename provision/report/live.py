@@ -133,21 +133,23 @@ class LiveView:
             for host, status in (event.get("statuses") or {}).items():
                 self._host(str(host)).status = str(status)
         name = event.get("host")
-        if not name:
-            return None
-        host = self._host(str(name))
+        return self._take_of_host(str(name), event) if name else None
+
+    def _take_of_host(self, name: str, event: dict[str, Any]) -> Text | None:
+        kind = event.get("event")
+        host = self._host(name)
         if kind == "progress":
-            return self._progress(str(name), host, event)
+            return self._progress(name, host, event)
         if event.get("phase"):
             host.phase = str(event["phase"])
         if kind == "plan":
-            return self._planned(str(name), host, event)
+            return self._planned(name, host, event)
         if kind == "host_start":
-            return self._begins(str(name), host, event)
+            return self._begins(name, host, event)
         if kind == "host_result":
             host.busy = False
             if event.get("status") in ("failed", "unreachable") and not event.get("rescued"):
-                return self._failed(str(name), host, event)
+                return self._failed(name, host, event)
         return None
 
     def _interrupt(self) -> Text:

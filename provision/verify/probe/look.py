@@ -21,7 +21,7 @@ from .workspaces import front_door, workspaces
 def look(parameters: dict[str, Any]) -> dict[str, Any]:
     """Everything the checks judge, as one JSON-able dict."""
     row, options = parameters["row"], parameters["options"]
-    cuda, cudnn = row.get("cuda") or {}, row.get("cudnn") or {}
+    cuda = row.get("cuda") or {}
     release, cache, places = os_release(), loader_cache(), environments()
     # Only what the environment is judged by: the rest is nobody's business.
     names = ["PATH", "XLA_FLAGS", *(options.get("gpu_env_variables") or {})]
@@ -65,6 +65,16 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         },
         "receipt": receipt(),
     }
+    found.update(components(row, options, cache))
+    return found
+
+
+def components(
+    row: dict[str, Any], options: dict[str, Any], cache: dict[str, str]
+) -> dict[str, Any]:
+    """What is asked only where the lock or the inventory has the component."""
+    found: dict[str, Any] = {}
+    cudnn = row.get("cudnn") or {}
     if cudnn:
         found["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
         found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
