@@ -16,6 +16,7 @@ import fcntl
 import itertools
 import json
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -223,7 +224,9 @@ def reason(home: Path, error: OSError) -> str:
     except OSError:
         return str(error.strerror)
     if isinstance(error, PermissionError) and owner.st_uid != os.getuid():
-        return (
-            f"{error.strerror}, it is of the user {owner.st_uid} ({stat.filemode(owner.st_mode)})"
-        )
+        try:
+            name = pwd.getpwuid(owner.st_uid).pw_name
+        except KeyError:
+            name = f"user {owner.st_uid}"
+        return f"{error.strerror}, it belongs to {name} ({stat.filemode(owner.st_mode)})"
     return str(error.strerror)

@@ -58,7 +58,10 @@ def write_report(
         try:
             tree.write_file(target, data)
         except OSError as error:
-            raise MachineError("it cannot be written", where=str(target), got=str(error)) from None
+            hint = "--html and --junit name other places"
+            raise MachineError(
+                "it cannot be written", where=str(target), got=str(error), hint=hint
+            ) from None
     if as_json:
         print_json({"html": str(page), "junit": str(xml)})
         return
