@@ -104,7 +104,7 @@ class Ground:
     def _host(self, name: str, archive: Mapping[str, object]) -> locallab.Lab:
         lab = locallab.up(
             f"bench-{name}-{os.getpid()}",
-            platform="ubuntu2004",
+            locallab.Shape(platform="ubuntu2004"),
             state_dir=self.folder / f"lab-{name}",
             hosts=["focal1"],
         )

@@ -116,12 +116,19 @@ def make(
     project.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(project / "ground", ignore_errors=True)
     lab = locallab.up(
-        name, state_dir=project / ".lab", hosts=hosts, platform="debian12",
-        privileged=True, arguments=["--cgroupns=host"],
+        name,
+        locallab.Shape(
+            platform="debian12",
+            privileged=True,
+            arguments=["--cgroupns=host"],
+            volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
+        ),
+        state_dir=project / ".lab",
+        hosts=hosts,
         # Under podman's own overlay docker has no overlay2, so its state lies on a volume.
-        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
-        keep=not owner, owner_pid=int(owner) if owner else None,
-    )  # fmt: skip
+        keep=not owner,
+        owner_pid=int(owner) if owner else None,
+    )
     with toolkit.serve(project / "ground", versions=["1.20.1"]) as site:
         write(project, lab, more, people=people)
         key, trusted = project / "ground" / "toolkit.asc", project / "ground" / "trusted.pem"

@@ -374,9 +374,9 @@ class Bench:
         self.disk.make()
         self.lab = locallab.up(
             f"faults-{os.getpid()}-{self.name}",
+            locallab.Shape(volumes=self.disk.volumes),
             state_dir=self.project / ".lab",
             hosts=[self.name],
-            volumes=self.disk.volumes,
             keep=self.options.keep_failed,
         )
         demo.write_inventory(

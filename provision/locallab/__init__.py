@@ -7,7 +7,7 @@ use. Everything on such a host is real but its GPU, which is simulated and says 
 
 from __future__ import annotations
 
-from provision.locallab.host import LabHost
+from provision.locallab.host import LabHost, Shape
 from provision.locallab.lab import Lab, LabStatus, down, status, sweep, up
 
-__all__ = ["Lab", "LabHost", "LabStatus", "down", "status", "sweep", "up"]
+__all__ = ["Lab", "LabHost", "LabStatus", "Shape", "down", "status", "sweep", "up"]

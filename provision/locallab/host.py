@@ -8,34 +8,66 @@ import subprocess
 import tarfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from provision.errors import MachineError
-from provision.locallab import gpu
-from provision.locallab.machine import Podman
+from provision.locallab import gpu, image
+from provision.locallab.machine import Podman, Progress
 
 USER = "lab"
 BOOT_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What every host of a lab is like.
+
+    `driver_version` is what the simulated driver says; without it, the platform's own. `volumes`
+    are further `podman --volume` values, `arguments` further arguments of `podman create`.
+    """
+
+    platform: str = "debian11"
+    gpus: int = 2
+    gpu_name: str = "Tesla T4"
+    gpu_memory_mib: int | None = None
+    driver_version: str | None = None
+    with_gpu: bool = True
+    with_python: bool = True
+    privileged: bool = False
+    volumes: Sequence[str] = ()
+    arguments: Sequence[str] = ()
+
+    def simulated(self, seed: str) -> gpu.Simulated | None:
+        """The GPUs of one host; their keys are made from its seed."""
+        if not self.with_gpu:
+            return None
+        row = gpu.model(self.gpu_name)
+        return gpu.Simulated(
+            count=self.gpus,
+            name=gpu.product(self.gpu_name),
+            memory_mib=self.gpu_memory_mib or row.memory_mib,
+            driver_version=self.driver_version or image.platform(self.platform).driver_version,
+            compute_capability=row.compute_capability,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True)
 class Recipe:
-    """What all hosts of one lab are made of; `simulated` is the GPU of a host by its name."""
+    """What the hosts of one lab are made of."""
 
     lab: str
     run: str
     state: Path
     cached: Path
     base: str
-    init: Sequence[str]
     public: str
-    simulated: Callable[[str], gpu.Simulated | None]
     libraries: Mapping[str, bytes]
-    proxy: str | None
     labels: Mapping[str, str]
-    arguments: Sequence[str]
+    shape: Shape
+    proxy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,9 +120,11 @@ def _host_files(
     return files
 
 
-def create(podman: Podman, recipe: Recipe, host: str, started: list[str]) -> None:
-    """Makes and starts a host's container; its name is added to `started` as soon as it exists."""
-    simulated = recipe.simulated(host)
+def create(podman: Podman, recipe: Recipe, host: str, progress: Progress) -> str:
+    """Makes and starts a host's container; its name."""
+    progress(f"Starting {host}")
+    shape = recipe.shape
+    simulated = shape.simulated(f"{recipe.run}-{host}")
     place = recipe.state / "hosts" / host
     gpu.write_tree(place / "pci", gpu.pci_tree(simulated))
     files = _host_files(place, recipe.public, simulated, recipe.libraries, recipe.proxy)
@@ -103,17 +137,19 @@ def create(podman: Podman, recipe: Recipe, host: str, started: list[str]) -> Non
         f"--name={container}",
         f"--hostname={host}",
         "--systemd=always",
+        *(["--privileged"] if shape.privileged else []),
         *(f"--label=provision.{key}={value}" for key, value in labels.items()),
         f"--volume={place / 'pci'}:/sys/bus/pci/devices:ro",
         f"--volume={pip}:/var/cache/lab/pip",
-        *recipe.arguments,
+        *(f"--volume={volume}" for volume in shape.volumes),
+        *shape.arguments,
         recipe.base,
-        *recipe.init,
+        *image.platform(shape.platform).init,
     )
-    started.append(container)
     # Without --archive=false podman gives every file to root.
     podman.call("cp", "--archive=false", "-", f"{container}:/", stdin=archive(files))
     podman.call("start", container)
+    return container
 
 
 def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
@@ -133,7 +169,7 @@ def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
     return buffer.getvalue()
 
 
-def finish(podman: Podman, container: str, *, with_gpu: bool, with_python: bool) -> None:
+def finish(podman: Podman, container: str, shape: Shape) -> None:
     """Wait for systemd, then do what only a running host can."""
     deadline = time.monotonic() + BOOT_TIMEOUT
     while True:
@@ -148,9 +184,9 @@ def finish(podman: Podman, container: str, *, with_gpu: bool, with_python: bool)
                 f"{container} did not boot", got=state or log.stderr.decode("utf-8", "replace")
             )
         time.sleep(0.2)
-    if with_gpu:
+    if shape.with_gpu:
         podman.call("exec", container, "ldconfig")
-    if not with_python:
+    if not shape.with_python:
         podman.call(
             "exec", "--env=DEBIAN_FRONTEND=noninteractive", container,
             "apt-get", "purge", "--yes", "--quiet", "--autoremove",

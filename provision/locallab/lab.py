@@ -11,7 +11,7 @@ import shlex
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from provision.locallab.host import (
     USER,
     LabHost,
     Recipe,
+    Shape,
     address_of,
     create,
     finish,
@@ -99,96 +100,51 @@ class LabStatus:
 
 def up(
     name: str,
+    shape: Shape | None = None,
     *,
     state_dir: Path,
     count: int = 2,
     hosts: Sequence[str] | None = None,
-    gpus: int = 2,
-    gpu_name: str = "Tesla T4",
-    gpu_memory_mib: int | None = None,
-    driver_version: str | None = None,
-    platform: str = "debian11",
-    with_gpu: bool = True,
-    with_python: bool = True,
     with_cache: bool = True,
-    privileged: bool = False,
     keep: bool = False,
     owner_pid: int | None = None,
-    volumes: Sequence[str] = (),
-    arguments: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Lab:
     """Start a lab and return it when every host answers on SSH.
 
-    `hosts` names the hosts; without it they are gpu01 to gpu<count>. `driver_version` is what the
-    simulated driver says; without it, the platform's own. `volumes` are further
-    `podman --volume` values, `arguments` further arguments of `podman create`. With `keep` the lab
-    outlives its owner (`provision lab up`); without, `sweep` removes it once its owner, this
-    process or `owner_pid`, is gone. On any failure nothing is left.
-
-    Raises InputError for a name in use, an unknown platform or GPU; MachineError otherwise.
+    `hosts` names the hosts; without it they are gpu01 to gpu<count>. With `keep` the lab outlives
+    its owner (`provision lab up`); without, `sweep` removes it once its owner, this process or
+    `owner_pid`, is gone. On any failure nothing is left. Raises InputError for a
+    name in use, an unknown platform or GPU; MachineError otherwise.
     """
-    names = list(hosts) if hosts is not None else [f"gpu{n:02}" for n in range(1, count + 1)]
-    system = image.platform(platform)
-    row = gpu.model(gpu_name)
-    if not names or len(set(names)) != len(names):
-        raise InputError("a lab needs hosts with different names", got=", ".join(names))
+    shape = shape or Shape()
+    names = _names(hosts, count)
+    system = image.platform(shape.platform)
+    gpu.model(shape.gpu_name)
     limits = measure()
     require(limits)
     podman = connect(limits)
     state = state_dir.resolve()
     _refuse_if_up(podman, name, state)
-    run = uuid.uuid4().hex[:10]
     cached = cache_directory()
-    base = image.ensure(podman, platform, cached, progress)
+    base = image.ensure(podman, shape.platform, cached, progress)
     # The download cache is a program, not a host: it has no use for an identity.
-    plain = system.over or platform
+    plain = system.over or shape.platform
     cache_base = image.ensure(podman, plain, cached, progress) if system.over else base
-    libraries = gpu.compile_libraries(cached) if with_gpu else {}
+    libraries = gpu.compile_libraries(cached) if shape.with_gpu else {}
     key, public = _make_state(state, name)
-    labels = {
-        "state": str(state),
-        "keep": "true" if keep else "false",
-        "owner": owner(owner_pid),
-        "cache-user": cache.identity(cached),
-    }
-
-    def simulated(host: str) -> gpu.Simulated | None:
-        if not with_gpu:
-            return None
-        return gpu.Simulated(
-            count=gpus,
-            name=gpu.product(gpu_name),
-            memory_mib=gpu_memory_mib or row.memory_mib,
-            driver_version=driver_version or system.driver_version,
-            compute_capability=row.compute_capability,
-            seed=f"{run}-{host}",
-        )
-
-    options = [
-        *(["--privileged"] if privileged else []),
-        *(f"--volume={volume}" for volume in volumes),
-        *arguments,
-    ]
-
-    def recipe(proxy: str | None) -> Recipe:
-        return Recipe(
-            name, run, state, cached, base, system.init, public,
-            simulated, libraries, proxy, labels, options,
-        )  # fmt: skip
-
-    started: list[str] = []
+    run = uuid.uuid4().hex[:10]
+    labels = _labels(state, cached, keep=keep, owner_pid=owner_pid)
+    recipe = Recipe(name, run, state, cached, base, public, libraries, labels, shape)
     try:
         with locked(cached / "labs.lock"):
-            proxy = (
-                cache.ensure(podman, cached, cache_base, plain, progress) if with_cache else None
-            )
-            for host in names:
-                progress(f"Starting {host}")
-                create(podman, recipe(proxy), host, started)
+            if with_cache:
+                proxy = cache.ensure(podman, cached, cache_base, plain, progress)
+                recipe = replace(recipe, proxy=proxy)
+            containers = [create(podman, recipe, host, progress) for host in names]
         lab_hosts = []
-        for host, container in zip(names, started, strict=True):
-            finish(podman, container, with_gpu=with_gpu, with_python=with_python)
+        for host, container in zip(names, containers, strict=True):
+            finish(podman, container, shape)
             where = address_of(podman, container)
             lab_hosts.append(LabHost(host, where, 22, USER, key, container))
         lab = Lab(name, run, state, lab_hosts, podman)
@@ -201,6 +157,23 @@ def up(
         shutil.rmtree(state, ignore_errors=True)
         raise
     return lab
+
+
+def _names(hosts: Sequence[str] | None, count: int) -> list[str]:
+    names = list(hosts) if hosts is not None else [f"gpu{n:02}" for n in range(1, count + 1)]
+    if not names or len(set(names)) != len(names):
+        raise InputError("a lab needs hosts with different names", got=", ".join(names))
+    return names
+
+
+def _labels(state: Path, cached: Path, *, keep: bool, owner_pid: int | None) -> dict[str, str]:
+    """What all containers of a lab carry, so that it is found again and removed."""
+    return {
+        "state": str(state),
+        "keep": "true" if keep else "false",
+        "owner": owner(owner_pid),
+        "cache-user": cache.identity(cached),
+    }
 
 
 def _refuse_if_up(podman: Podman, name: str, state: Path) -> None:

@@ -2,7 +2,7 @@
 
     from tests.ground import serve
 
-    lab = locallab.up("x", platform="ubuntu2004", driver_version="470.256.02", state_dir=...)
+    lab = locallab.up("x", locallab.Shape("ubuntu2004", driver_version="470.256.02"), state_dir=...)
     with serve(tmp_path, releases=("11.2", "11.8")) as site:
         site.ca                     # the CA's bundle, to be copied to a host (*_ca_bundle)
         site.cuda_repository()      # {url, suite, key, fingerprints}: CUDA and drivers 470, 535

@@ -113,10 +113,15 @@ Made = TypeVar("Made", bound=Docked)
 def docked(directory: Path, name: str, kind: type[Made]) -> Iterator[Made]:
     """A bare host with docker and a foreign configuration, locked and rendered, never run."""
     lab = locallab.up(
-        f"{name}-{os.getpid()}", state_dir=directory / ".lab", hosts=[HOST],
-        privileged=True, arguments=["--cgroupns=host"],
-        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
-    )  # fmt: skip
+        f"{name}-{os.getpid()}",
+        locallab.Shape(
+            privileged=True,
+            arguments=["--cgroupns=host"],
+            volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
+        ),
+        state_dir=directory / ".lab",
+        hosts=[HOST],
+    )
     try:
         with toolkit.serve(directory) as site:
             made = kind(directory / "project", lab)

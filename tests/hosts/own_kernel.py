@@ -170,9 +170,11 @@ def machine(work: Path, name: str, host: str, address: str) -> Iterator[Machine]
     (work / "module").mkdir(parents=True, exist_ok=True)
     locallab.sweep()
     lab = locallab.up(
-        name, state_dir=work / ".lab", hosts=[host], arguments=[f"--ip={address}"],
-        volumes=[f"{work / 'module'}:/sys/module"],
-    )  # fmt: skip
+        name,
+        locallab.Shape(arguments=[f"--ip={address}"], volumes=[f"{work / 'module'}:/sys/module"]),
+        state_dir=work / ".lab",
+        hosts=[host],
+    )
     try:
         found = Machine(lab)
         try:

@@ -32,7 +32,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip("needs podman")
     directory = tmp_path_factory.mktemp("dkms")
     lab = locallab.up(
-        f"dkms-{os.getpid()}", state_dir=directory / ".lab", hosts=["dkms01"], with_gpu=False
+        f"dkms-{os.getpid()}",
+        locallab.Shape(with_gpu=False),
+        state_dir=directory / ".lab",
+        hosts=["dkms01"],
     )
     try:
         (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))

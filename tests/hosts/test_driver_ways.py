@@ -135,9 +135,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A bare host that trusts the proving ground's certificate, and has Canonical's archive."""
     directory = tmp_path_factory.mktemp("ways")
     lab = locallab.up(
-        f"ways-{os.getpid()}", state_dir=directory / ".lab", hosts=["ways01"],
-        platform="ubuntu2004", with_gpu=False,
-    )  # fmt: skip
+        f"ways-{os.getpid()}",
+        locallab.Shape(platform="ubuntu2004", with_gpu=False),
+        state_dir=directory / ".lab",
+        hosts=["ways01"],
+    )
     try:
         with serve(directory, releases=()) as site:
             (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))

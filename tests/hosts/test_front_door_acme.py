@@ -169,7 +169,10 @@ class Host:
 def started(directory: Path) -> Iterator[Host]:
     """A bare host on which pebble is at work, and nothing of the door."""
     lab = locallab.up(
-        f"acme-{os.getpid()}", state_dir=directory / ".lab", hosts=["door01"], platform="debian12"
+        f"acme-{os.getpid()}",
+        locallab.Shape(platform="debian12"),
+        state_dir=directory / ".lab",
+        hosts=["door01"],
     )
     try:
         (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))

@@ -69,9 +69,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def host(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Host]:
     """A bare host with Ubuntu's identity that knows the site's repository, by hand."""
     lab = locallab.up(
-        f"ground-{os.getpid()}", platform="ubuntu2004", driver_version="470.256.02",
-        state_dir=tmp_path_factory.mktemp("ground") / ".lab", hosts=["ground1"],
-    )  # fmt: skip
+        f"ground-{os.getpid()}",
+        locallab.Shape(platform="ubuntu2004", driver_version="470.256.02"),
+        state_dir=tmp_path_factory.mktemp("ground") / ".lab",
+        hosts=["ground1"],
+    )
     try:
         one = Host(lab)
         one.write("/etc/ssl/ground.pem", site.ca.read_text())

@@ -62,7 +62,7 @@ def answer(lab: Lab, host: LabHost, command: str) -> str:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     state = tmp_path_factory.mktemp("lab with spaces") / ".lab"
-    made = locallab.up("test-lab", state_dir=state, hosts=["one", "two"], gpus=2)
+    made = locallab.up("test-lab", locallab.Shape(gpus=2), state_dir=state, hosts=["one", "two"])
     yield made
     made.down()
 
@@ -133,7 +133,11 @@ def test_a_second_lab_of_the_same_place_is_refused(lab: Lab) -> None:
 def test_down_leaves_nothing(tmp_path: Path) -> None:
     state = tmp_path / ".lab"
     made = locallab.up(
-        "test-down", state_dir=state, count=1, with_gpu=False, with_python=False, with_cache=False
+        "test-down",
+        locallab.Shape(with_gpu=False, with_python=False),
+        state_dir=state,
+        count=1,
+        with_cache=False,
     )
     (host,) = made.hosts
     assert answer(made, host, "command -v python3 || echo none") == "none"
@@ -152,9 +156,12 @@ def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     state = tmp_path / ".lab"
     with pytest.raises(locallab.machine.MachineError):
         locallab.up(
-            "test-failed", state_dir=state, count=2, with_cache=False,
-            volumes=["/nonexistent-directory:/mnt"],
-        )  # fmt: skip
+            "test-failed",
+            locallab.Shape(volumes=["/nonexistent-directory:/mnt"]),
+            state_dir=state,
+            count=2,
+            with_cache=False,
+        )
     assert not state.exists()
     assert locallab.status("test-failed") == []
 

@@ -57,7 +57,10 @@ def project(
     locallab.sweep()
     directory.mkdir(parents=True)
     lab = locallab.up(
-        f"test-{case}", platform=platform, state_dir=directory / ".lab", hosts=[f"{case}1"]
+        f"test-{case}",
+        locallab.Shape(platform=platform),
+        state_dir=directory / ".lab",
+        hosts=[f"{case}1"],
     )
     try:
         values: dict[str, Any] = {"gpu_stack": dict(wish)}

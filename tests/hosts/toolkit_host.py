@@ -175,10 +175,16 @@ def started(
     to be there. Without an `engine` docker does not come.
     """
     lab = locallab.up(
-        f"toolkit-{platform}-{os.getpid()}", state_dir=directory / ".lab", hosts=["toolkit01"],
-        platform=platform, privileged=True, arguments=["--cgroupns=host"],
-        volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
-    )  # fmt: skip
+        f"toolkit-{platform}-{os.getpid()}",
+        locallab.Shape(
+            platform=platform,
+            privileged=True,
+            arguments=["--cgroupns=host"],
+            volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw"],
+        ),
+        state_dir=directory / ".lab",
+        hosts=["toolkit01"],
+    )
     try:
         with toolkit.serve(directory) as site:
             (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))

@@ -106,7 +106,10 @@ def bare_ubuntu(
     `trusts`: the setting of apt's that names the CA.
     """
     lab = locallab.up(
-        f"{name}-{os.getpid()}", platform="ubuntu2004", state_dir=directory / ".lab", hosts=[host]
+        f"{name}-{os.getpid()}",
+        locallab.Shape(platform="ubuntu2004"),
+        state_dir=directory / ".lab",
+        hosts=[host],
     )
     try:
         project = kind(directory, lab)

@@ -68,14 +68,16 @@ def lab_up(
     """Start a lab and print its inventory."""
     lab = locallab.up(
         name,
+        locallab.Shape(
+            gpus=gpus,
+            gpu_name=gpu_name,
+            gpu_memory_mib=gpu_memory,
+            driver_version=driver_version,
+            platform=platform,
+            with_gpu=not no_gpu,
+        ),
         state_dir=_labs_directory() / name,
         count=hosts,
-        gpus=gpus,
-        gpu_name=gpu_name,
-        gpu_memory_mib=gpu_memory,
-        driver_version=driver_version,
-        platform=platform,
-        with_gpu=not no_gpu,
         keep=True,
         progress=lambda text: err.print(text, markup=False),
     )

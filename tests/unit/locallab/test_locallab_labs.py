@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from provision.errors import InputError, MachineError
 from provision.locallab import gpu, image, lab, machine, owner
-from provision.locallab.host import LabHost, archive
+from provision.locallab.host import LabHost, Shape, archive
 
 
 class Recorder(machine.Podman):
@@ -180,7 +180,7 @@ def test_podman_failure_carries_podmans_words(monkeypatch: pytest.MonkeyPatch) -
 
 def test_unknown_platform_is_refused_with_the_list() -> None:
     with pytest.raises(InputError) as caught:
-        lab.up("x", state_dir=Path("/nonexistent/x"), platform="windows95")
+        lab.up("x", Shape(platform="windows95"), state_dir=Path("/nonexistent/x"))
     assert "debian11" in caught.value.expected
 
 
@@ -262,10 +262,9 @@ def test_a_host_is_of_its_platform(
     cached.mkdir(parents=True, exist_ok=True)
     made = lab.up(
         "demo",
+        Shape(platform=platform, driver_version=given),
         state_dir=tmp_path / "demo",
         count=1,
-        platform=platform,
-        driver_version=given,
         with_cache=False,
     )
     (create,) = [arguments for arguments in podman.calls if arguments[0] == "create"]
