@@ -15,7 +15,7 @@ sys.path[:0] = [str(UNIT / "gpu_stack"), str(UNIT)]
 import converged_host  # noqa: E402
 from driver.test_nvidia_driver import ALL, converged  # noqa: E402
 from driver.trees import DRIVER, KERNEL, age, context, status, tree  # noqa: E402
-from gpu_stack import nvidia_driver  # noqa: E402
+from gpu_stack.components import nvidia_driver  # noqa: E402
 from test_stack_damage import DAMAGES  # noqa: E402
 
 OPTIONS: list[dict[str, Any]] = [
