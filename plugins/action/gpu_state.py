@@ -80,8 +80,8 @@ class Sources:
         exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
 sys.meta_path.insert(0, Sources())
 try:
-    import gpu_stack
-    answer = gpu_stack.answer(json.loads({parameters!r}), check_mode={check_mode!r})
+    from gpu_stack.look import answer as look
+    answer = look(json.loads({parameters!r}), check_mode={check_mode!r})
 except Exception as error:
     import traceback
     answer = {{"failed": True, "msg": "the look failed: %s: %s" % (type(error).__name__, error),

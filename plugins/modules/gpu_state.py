@@ -162,7 +162,7 @@ differences:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack import (  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.look import (  # noqa: E402
     answer,
 )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gpu_stack
+import gpu_stack.plan
 from check_states import fresh, mutated
 from gpu_stack import preflight
 from gpu_stack.components import gpu_env
@@ -160,7 +160,7 @@ class State:
 
 
 def plan_of(data: dict[str, Any], only: tuple[str, ...] | None) -> list[dict[str, Any]]:
-    changes = gpu_stack.differences(data["row"], data["found"], data["options"])
+    changes = gpu_stack.plan.differences(data["row"], data["found"], data["options"])
     return [one for one in changes if only is None or one["component"] in only]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gpu_stack
+import gpu_stack.plan
 import pytest
 from gpu_stack.components import COMPONENTS, NAMES, Component, planned_steps, run_steps
 
@@ -71,6 +71,6 @@ def test_who_may_reboot_has_an_option_for_it() -> None:
 
 
 def test_the_look_and_the_generator_know_the_same_ones() -> None:
-    assert [component.NAME for component in gpu_stack.COMPONENTS] == list(NAMES)
+    assert [component.NAME for component in gpu_stack.plan.COMPONENTS] == list(NAMES)
     assert [role.name for role in ROLES] == list(NAMES)
     assert [component.name for component in registry.COMPONENTS] == list(NAMES)

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-import gpu_stack
+import gpu_stack.look
 import pytest
 from gpu_stack.host import platform
 from report_samples import host, report

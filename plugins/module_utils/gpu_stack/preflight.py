@@ -7,13 +7,20 @@ and told what they judge. The cases come from public threads of people with GPU 
 
 import re
 
-from . import host_rules, receipt, room, transaction
+from . import host_rules, receipt, removal, room, transaction
 from .change import blocker
-from .components import nvidia_container_toolkit, nvidia_driver
+from .components import (
+    gpu_front_door,
+    gpu_workspace,
+    nvidia_container_toolkit,
+    nvidia_driver,
+    tensorflow,
+)
 from .components.cuda import rules as cuda_rules
 from .components.cudnn import rules as cudnn_rules
 from .components.gpu_env import rules as env_rules
 from .components.gpu_front_door import rules as front_door_rules
+from .components.gpu_workspace import obstacles
 from .components.gpu_workspace import rules as workspace_rules
 from .components.nvidia_container_toolkit import rules as toolkit_rules
 from .components.nvidia_driver import kernel_rules, method_rules
@@ -142,6 +149,22 @@ def look(context, run=None):
     return found
 
 
+def survey(context, found, result, run=None):
+    """Looks at what could forbid a plan's changes: into `found` under preflight and ledger."""
+    changes, options = result["changes"], context.options
+    gone = result["absent"]
+    seen = found["preflight"] = look(context, run)
+    seen["transaction"] = transaction.look(context, changes, gone)
+    seen["removal"] = removal.preflight_look(context, changes, gone)
+    if tensorflow.NAME in result["components"]:
+        seen["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])
+    if gpu_workspace.NAME in result["components"]:
+        seen["workspaces"] = obstacles.stands_in_the_way(context, changes)
+    if gpu_front_door.NAME in result["components"] and options.get("gpu_front_door_name"):
+        seen["front_door"] = gpu_front_door.stands_in_the_way(context)
+    found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
+
+
 def _reasons(found, changes, options, row, stops):
     # Nothing is installed for a proof that is owed.
     touching = [one for one in changes if one["component"] != receipt.NAME]
@@ -171,3 +194,13 @@ def blockers(found, changes, options, row):
 def warnings(found, changes, options, row):
     """What a person should know beforehand, and what does not stop the run. Pure."""
     return _reasons(found, changes, options, row, False)
+
+
+def judge(found, selected, options, row, gone):
+    """(blockers, notices) of selected changes; `gone` are the components wished away. Pure."""
+    # What is taken away needs no room, no headers and no key.
+    building = removal.without(selected, gone)
+    forbidden = blockers(found, building, options, row)
+    forbidden += removal.blockers(found, selected, options, row, gone)
+    notices = warnings(found, building, options, row)
+    return forbidden, notices + removal.notices(found, found.get("ledger") or {}, gone)

@@ -12,8 +12,6 @@ import re
 from . import receipt
 from .change import blocker, change
 from .components import (
-    NAMES,
-    NEEDS,
     SPOKEN,
     cuda,
     cudnn,
@@ -227,25 +225,6 @@ def differ(name, remains):
 
 
 # what forbids it
-
-
-def contradictions(row, options):
-    """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
-    found = []
-    gone = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
-    for name in NAMES:
-        if name in gone or name not in row:
-            continue
-        lacking = [one for one in NEEDS.get(name, ()) if one in gone]
-        if lacking:
-            message = "{0} is wished for, and does not work without {1}, wished away".format(
-                SPOKEN[name], " and ".join(SPOKEN[one] for one in lacking)
-            )
-            hint = "set {0}_state to absent as well, or {1} to present".format(
-                name, " and ".join(one + "_state" for one in lacking)
-            )
-            found.append(blocker("needed-by-another", name, message, hint))
-    return found
 
 
 def preflight_look(context, changes, gone):

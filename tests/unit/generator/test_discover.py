@@ -66,7 +66,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def test_a_simulated_host_answers_as_the_look_sees_it(host: Path) -> None:
-    import gpu_stack
+    import gpu_stack.look
 
     seen = discover.parse_answer(script(host), CATALOG)
     assert seen is not None

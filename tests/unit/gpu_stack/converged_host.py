@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gpu_stack
+import gpu_stack.look
 from gpu_stack.components import gpu_env
 from gpu_stack.host.context import Result
 
@@ -183,7 +183,7 @@ class Host:
         return Result(127, "", "no such program")
 
     def plan(self, **changed: Any) -> dict[str, Any]:
-        """The plan for this host; any argument of `gpu_stack.examine` may be given."""
+        """The plan for this host; any argument of `gpu_stack.look.examine` may be given."""
         arguments: dict[str, Any] = {
             "lock": copy.deepcopy(LOCK),
             "wish": WISH,
@@ -192,7 +192,7 @@ class Host:
             "skip": [],
             **changed,
         }
-        result: dict[str, Any] = gpu_stack.examine(
+        result: dict[str, Any] = gpu_stack.look.examine(
             root=str(self.root), runner=self.run, **arguments
         )
         return result

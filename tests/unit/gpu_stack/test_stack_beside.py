@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import converged_host as made
-import gpu_stack
+import gpu_stack.look
 
 
 def lock() -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_only_the_first_is_current(tmp_path: Path) -> None:
 
 def test_a_lock_without_them_looks_at_one(tmp_path: Path) -> None:
     host = both(tmp_path)
-    found = gpu_stack.look(made.LOCK, made.WISH, root=str(tmp_path), runner=host.run)
+    found = gpu_stack.look.look(made.LOCK, made.WISH, root=str(tmp_path), runner=host.run)
     assert "beside" not in found["state"]["tensorflow"]
     assert host.plan()["beside"] == []
 

@@ -12,12 +12,13 @@ import converged_host as made
 import jinja2
 import pytest
 from converged_host import ELF, Host
-from gpu_stack import receipt, removal
+from gpu_stack import receipt
 from gpu_stack.change import change
 from gpu_stack.components import nvidia_container_toolkit as toolkit
 from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.host.context import Result
+from gpu_stack.plan import contradictions
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
 URL = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
@@ -554,6 +555,6 @@ def test_a_configuration_that_cannot_be_read_keeps_it(host: Host) -> None:
 
 def test_it_needs_the_driver() -> None:
     row = {"nvidia_driver": {}, toolkit.NAME: {}}
-    (found,) = removal.contradictions(row, {"nvidia_driver_state": "absent"})
+    (found,) = contradictions(row, {"nvidia_driver_state": "absent"})
     assert (found["id"], found["component"]) == ("needed-by-another", toolkit.NAME)
-    assert removal.contradictions(row, {"nvidia_driver_state": "absent", **GONE}) == []
+    assert contradictions(row, {"nvidia_driver_state": "absent", **GONE}) == []

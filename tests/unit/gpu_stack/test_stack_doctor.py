@@ -12,7 +12,7 @@ from typing import Any
 
 import converged_host as made
 import doctor_logs
-import gpu_stack
+import gpu_stack.look
 import pytest
 from gpu_stack import doctor, doctor_cases, doctor_keys, doctor_look
 from gpu_stack.host.context import Context, Result
@@ -57,7 +57,7 @@ class Patient(made.Host):
         return self.answers.get(argv[0]) or super().run(argv)
 
     def ask(self, **parameters: Any) -> dict[str, Any]:
-        result: dict[str, Any] = gpu_stack.ask_doctor(
+        result: dict[str, Any] = gpu_stack.look.ask_doctor(
             {"lock": LOCK, "wish": made.WISH, "host": "gpu01", **parameters},
             root=str(self.root),
             runner=self.run,

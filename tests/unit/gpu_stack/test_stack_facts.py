@@ -6,7 +6,8 @@ import copy
 from typing import Any
 
 import converged_host as made
-import gpu_stack
+import gpu_stack.look
+import gpu_stack.plan
 import pytest
 from gpu_stack.host import gpu_models, platform
 
@@ -18,7 +19,7 @@ WISH = {"python": "3.11"}
 
 def found(*devices: str, **system: str) -> dict[str, Any]:
     """A host with nothing installed and these GPUs."""
-    one: dict[str, Any] = gpu_stack.look(
+    one: dict[str, Any] = gpu_stack.look.look(
         made.LOCK, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
     )
     one["platform"].update(distribution="debian", release="12", architecture="x86_64", **system)
@@ -49,7 +50,7 @@ def lock(*generations: list[str] | None, models: dict[str, list[str]] | None = N
 
 def chosen(lock: Any, *devices: str) -> Any:
     host = found(*devices)
-    return gpu_stack.choose(lock, WISH, host["platform"], host["gpus"])[0]
+    return gpu_stack.plan.choose(lock, WISH, host["platform"], host["gpus"])[0]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_row_for_all_comes_after_that_of_its_generations(rows: list[Any]) -> N
 
 
 def test_a_host_without_a_row_for_its_gpus_is_told_both() -> None:
-    plan = gpu_stack.plan(lock(["Maxwell"], ["Maxwell", "Turing"]), WISH, {}, found(K80))
+    plan = gpu_stack.plan.plan(lock(["Maxwell"], ["Maxwell", "Turing"]), WISH, {}, found(K80))
     assert plan["stack"] is None
     [blocker] = plan["blockers"]
     assert blocker["id"] == "no-row"
@@ -90,7 +91,7 @@ def test_a_host_without_a_row_for_its_gpus_is_told_both() -> None:
         "debian 12 x86_64 with python 3.11 on Maxwell GPUs; "
         "debian 12 x86_64 with python 3.11 on Maxwell and Turing GPUs"
     )
-    plan = gpu_stack.plan(lock(["Maxwell"]), WISH, {}, found())
+    plan = gpu_stack.plan.plan(lock(["Maxwell"]), WISH, {}, found())
     assert "on no GPU that is known; it has" in plan["blockers"][0]["message"]
 
 
@@ -104,10 +105,10 @@ def test_the_look_and_the_plan_choose_the_same_row(monkeypatch: pytest.MonkeyPat
         gpu_stack.components.cuda, "look", lambda context: seen.append(context.row) or {}
     )
     rows = lock(["Maxwell"], ["Turing"])
-    result = gpu_stack.look(rows, WISH, runner=gpu_stack.host.context.run_nothing)
+    result = gpu_stack.look.look(rows, WISH, runner=gpu_stack.host.context.run_nothing)
     assert seen == [{"name": "stack1"}]
     assert result["gpus"] == host["gpus"]
-    assert gpu_stack.plan(rows, WISH, {}, host)["stack"] == "stack1"
+    assert gpu_stack.plan.plan(rows, WISH, {}, host)["stack"] == "stack1"
 
 
 def test_what_stands_beside_is_that_of_the_row() -> None:
@@ -116,9 +117,9 @@ def test_what_stands_beside_is_that_of_the_row() -> None:
     rows["stacks"]["other"] = {"tensorflow": part}
     rows["rows"][1]["beside"] = ["other"]
     host = found(T4)
-    assert gpu_stack.choose(rows, WISH, host["platform"], host["gpus"])[1]["beside"] == [part]
-    assert [one["stack"] for one in gpu_stack._beside(rows, WISH, host)] == ["other"]
-    assert gpu_stack._beside(rows, WISH, found(M40)) == []
+    assert gpu_stack.plan.choose(rows, WISH, host["platform"], host["gpus"])[1]["beside"] == [part]
+    assert [one["stack"] for one in gpu_stack.plan._beside(rows, WISH, host)] == ["other"]
+    assert gpu_stack.plan._beside(rows, WISH, found(M40)) == []
 
 
 def test_the_table_of_generations_is_the_catalogs() -> None:
@@ -140,7 +141,7 @@ def test_the_platforms_names_are_the_catalogs() -> None:
 
 def blockers(options: dict[str, Any], *devices: str, one: Any = None) -> list[dict[str, Any]]:
     models = {"Tesla T4": ["1eb8"], "A100": ["20b0", "20f1"], "10de:17fd": ["17fd"]}
-    plan = gpu_stack.plan(
+    plan = gpu_stack.plan.plan(
         one or lock(None, models=models), WISH, options, found(*devices), only=["none"]
     )
     result: list[dict[str, Any]] = plan["blockers"]

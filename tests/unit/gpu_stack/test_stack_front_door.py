@@ -12,9 +12,9 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import Host
-from gpu_stack import typed
 from gpu_stack.components import gpu_front_door as door
 from gpu_stack.host.context import Context
+from gpu_stack.look import typed
 
 ROLE = Path(__file__).parents[3] / "roles" / "gpu_front_door" / "files"
 SHIPPED = {

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import converged_host as made
-import gpu_stack
+import gpu_stack.look
+import gpu_stack.plan
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ COMPONENTS = ["cuda", "cudnn", "gpu_env", "tensorflow"]
 
 def bare() -> dict[str, Any]:
     """What is found on a host that has nothing."""
-    found: dict[str, Any] = gpu_stack.look(
+    found: dict[str, Any] = gpu_stack.look.look(
         made.LOCK,
         made.WISH,
         root="/nonexistent",
@@ -44,13 +45,13 @@ def shuffled(value: Any, random_order: random.Random) -> Any:
 def plan(
     found: dict[str, Any], only: list[str] | None = None, skip: list[str] | None = None
 ) -> Any:
-    return gpu_stack.plan(made.LOCK, made.WISH, {}, found, only, skip)
+    return gpu_stack.plan.plan(made.LOCK, made.WISH, {}, found, only, skip)
 
 
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_keys_does_not_matter(random_order: random.Random) -> None:
     found = bare()
-    other = gpu_stack.plan(
+    other = gpu_stack.plan.plan(
         shuffled(made.LOCK, random_order), made.WISH, {}, shuffled(found, random_order), ["all"], []
     )
     assert other == plan(found)
@@ -60,7 +61,7 @@ def test_the_plan_changes_none_of_its_arguments() -> None:
     found = bare()
     before = copy.deepcopy(found)
     lock = copy.deepcopy(made.LOCK)
-    gpu_stack.plan(lock, made.WISH, {}, found, ["cuda"], [])
+    gpu_stack.plan.plan(lock, made.WISH, {}, found, ["cuda"], [])
     assert (found, lock) == (before, made.LOCK)
 
 
@@ -117,7 +118,7 @@ def test_a_host_without_a_row_is_told_what_the_lock_has() -> None:
 
 def test_another_wish_is_another_row() -> None:
     wish = {"tensorflow": "2.9", "cudnn": {"version": "8.5.0.96", "cuda": "11.2"}}
-    [blocker] = gpu_stack.plan(made.LOCK, wish, {}, bare())["blockers"]
+    [blocker] = gpu_stack.plan.plan(made.LOCK, wish, {}, bare())["blockers"]
     assert blocker["id"] == "no-row"
     assert "with cudnn (cuda 11.2, version 8.5.0.96), tensorflow 2.9;" in blocker["message"]
 
@@ -126,7 +127,7 @@ def test_repairs_join_lists_and_keep_other_values() -> None:
     def one(component: str, repair: dict[str, Any]) -> dict[str, Any]:
         return {"component": component, "repair": repair}
 
-    assert gpu_stack.merge_repairs(
+    assert gpu_stack.plan.merge_repairs(
         [
             one("cuda", {"cuda_reinstall": ["b"]}),
             one("cuda", {"cuda_reinstall": ["a", "b"]}),
@@ -137,21 +138,21 @@ def test_repairs_join_lists_and_keep_other_values() -> None:
 
 
 def test_text_from_the_command_line_means_what_it_says() -> None:
-    options = gpu_stack.typed({"cuda_hold": "no", "nvidia_driver_reboot": "True", "x": "no"})
+    options = gpu_stack.look.typed({"cuda_hold": "no", "nvidia_driver_reboot": "True", "x": "no"})
     assert options == {"cuda_hold": False, "nvidia_driver_reboot": True, "x": "no"}
 
 
 def test_check_mode_reports_a_change_and_its_diff(tmp_path: Path, monkeypatch: Any) -> None:
     host = made.make(tmp_path)
-    result = gpu_stack.finish(host.plan(), check_mode=True)
+    result = gpu_stack.plan.finish(host.plan(), check_mode=True)
     assert result["changed"] is False
     assert result["diff"] == {"before": "", "after": ""}
     host.remove("/usr/bin/ptxas")
-    result = gpu_stack.finish(host.plan(), check_mode=True)
+    result = gpu_stack.plan.finish(host.plan(), check_mode=True)
     assert result["changed"] is True
     assert result["diff"]["before"] == "cuda ptxas: missing\n"
     assert result["diff"]["after"].startswith("cuda ptxas: nvidia-cuda-toolkit 11.2.2-3+deb11u3 (")
-    assert gpu_stack.finish(host.plan(), check_mode=False)["changed"] is False
+    assert gpu_stack.plan.finish(host.plan(), check_mode=False)["changed"] is False
 
 
 def test_a_run_that_did_not_finish_is_proven_by_the_next(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_program_gets_the_signals_that_we_had() -> None:
 def test_a_converged_host_reads_no_preflight() -> None:
     """Its rules are a quarter of the look's source, and are for hosts where work is to be done."""
     script = (
-        "import sys, gpu_stack; print('subprocess' in sys.modules, "
+        "import sys, gpu_stack.look; print('subprocess' in sys.modules, "
         "'gpu_stack.preflight' in sys.modules)"
     )
     done = subprocess.run(

@@ -13,9 +13,9 @@ from typing import Any
 
 import converged_host as made
 import pytest
-from gpu_stack import finish
 from gpu_stack.host import running
 from gpu_stack.host.context import Context
+from gpu_stack.plan import finish
 
 ADA = {"who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC", "run": "a1"}
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import converged_host as made
-import gpu_stack
+import gpu_stack.look
+import gpu_stack.plan
 import pytest
 import yaml
 from gpu_stack import room
@@ -31,7 +32,7 @@ def lock() -> dict[str, Any]:
 
 def found(lock_: dict[str, Any]) -> dict[str, Any]:
     """What is found on a host that has nothing."""
-    seen: dict[str, Any] = gpu_stack.look(
+    seen: dict[str, Any] = gpu_stack.look.look(
         lock_, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
     )
     seen["platform"].update(distribution="debian", release="11", architecture="x86_64")
@@ -39,7 +40,7 @@ def found(lock_: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_bare_host_is_planned_without_them() -> None:
-    result = gpu_stack.plan(lock(), made.WISH, {}, found(lock()))
+    result = gpu_stack.plan.plan(lock(), made.WISH, {}, found(lock()))
     assert result["components"] == ["gpu_env", "tensorflow", "receipt"]
     assert result["blockers"] == []
 
@@ -79,7 +80,7 @@ def test_the_users_own_directory_and_variables_are_still_set() -> None:
 def test_the_receipt_tells_versions_of_what_is_there(tmp_path: Path) -> None:
     """The state has all components, so that a receipt can be compared with an older one."""
     state = made.make(tmp_path).plan(lock=lock())["state"]
-    assert list(state) == [component.NAME for component in gpu_stack.COMPONENTS]
+    assert list(state) == [component.NAME for component in gpu_stack.plan.COMPONENTS]
 
 
 @pytest.mark.parametrize(("source", "free", "fits"), [

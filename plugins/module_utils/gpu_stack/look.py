@@ -1,0 +1,110 @@
+"""One look at a host in one round trip, and the answer to it: a plan, or the doctor's findings."""
+
+from . import receipt
+from .host import platform
+from .host.context import Context
+from .plan import COMPONENTS, choose, differences, finish, plan, receipt_changes, wished_away
+
+# Options that templating may hand over as text ("no" from -e), by what they are.
+SWITCHES = (
+    *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
+    *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
+    *("nvidia_container_toolkit_hold", "tensorflow_keep_old"),
+    *("gpu_front_door_redirect", "gpu_front_door_hsts", "gpu_front_door_acme_agree"),
+)
+
+NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
+
+
+def typed(options):
+    """The options with switches as bool and numbers as int."""
+    found = dict(options or {})
+    for name in SWITCHES:
+        if isinstance(found.get(name), str):
+            found[name] = found[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
+    for name in NUMBERS:
+        if isinstance(found.get(name), str):
+            found[name] = int(found[name])
+    return found
+
+
+def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
+    """Everything the plan needs to know about the host; reads, and changes nothing."""
+    context = Context(root=root, options=options, deep=deep, runner=runner)
+    return _look(context, lock, wish)
+
+
+def _look(context, lock, wish):
+    context.platform = platform.look(context)
+    context.container = platform.container(context)
+    gpus = platform.gpus(context)
+    _stack, context.row = choose(lock, wish, context.platform, gpus)
+    states = {component.NAME: component.look(context) for component in COMPONENTS}
+    gone = wished_away(context.row, context.options)
+    if gone:
+        from . import removal
+
+        ledger = removal.ledger(context, context.row, removal.noted(context))
+        for name in gone:
+            states[name]["remains"] = removal.look(context, name, ledger.get(name))
+    return {
+        "platform": context.platform,
+        "container": context.container,
+        "simulated_gpu": platform.simulated_gpu(context),
+        "gpus": gpus,
+        "receipt": receipt.look(context),
+        "receipt_fault": receipt.fault(context),
+        "unfinished": receipt.unfinished(context),
+        "state": states,
+        "preflight": {},
+    }
+
+
+def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, run=None):
+    """Look and plan; where something is to be done, look at what could forbid it as well.
+
+    `run`: the id of the run that looks, whose own lock on the host is none in its way.
+    """
+    context = Context(root=root, options=options, deep=deep, runner=runner)
+    found = _look(context, lock, wish)
+    result = plan(lock, wish, options, found, only, skip)
+    if result["components"]:
+        from . import preflight
+
+        preflight.survey(context, found, result, run)
+        result = plan(lock, wish, options, found, only, skip)
+    return result
+
+
+def ask_doctor(parameters, root="/", runner=None):
+    """What is wrong with the host, by the cases that are known; changes nothing.
+
+    The doctor's files come with such a question alone: the ordinary look doesn't pay for them.
+    """
+    from . import doctor, preflight
+
+    options = typed(parameters.get("options"))
+    context = Context(root=root, options=options, runner=runner)
+    found = _look(context, parameters.get("lock"), parameters.get("wish"))
+    found["preflight"] = preflight.look(context)
+    changes = []
+    if context.row is not None:
+        changes = differences(context.row, found, options)
+        changes += receipt_changes(parameters.get("lock"), context.row, options, found)
+    return doctor.answer(parameters, found, context, changes)
+
+
+def answer(parameters, check_mode=False):
+    """What the task returns for its parameters, on the host that this runs on."""
+    if parameters.get("doctor"):
+        return ask_doctor(parameters)
+    result = examine(
+        parameters.get("lock"),
+        parameters.get("wish"),
+        typed(parameters.get("options")),
+        parameters.get("only"),
+        parameters.get("skip"),
+        deep=bool(parameters.get("deep")),
+        run=parameters.get("run"),
+    )
+    return finish(result, check_mode)
