@@ -83,7 +83,9 @@ def test_a_key_that_is_bound_with_sha1(project: Project, tmp_path: Path) -> None
     root(project, f"sed -i 's/^/# /' {LIST}")
     assert "failed" not in update(project)
     code, found, said = doctor(project)
-    assert (code, found) == (0, {}), said
+    # No finding is left; the bare host still differs from its lock.
+    assert (code, found) == (5, {}), said
+    assert "no known trouble, and not as locked" in said
 
 
 def test_a_key_that_was_given_to_apt_key(project: Project, tmp_path: Path) -> None:
@@ -109,4 +111,6 @@ def test_a_key_that_was_given_to_apt_key(project: Project, tmp_path: Path) -> No
     root(project, f"sed -i 's,^deb ,deb [signed-by=/etc/apt/keyrings/KEY.asc] ,' {LIST}")
     assert "failed" not in update(project)
     code, found, said = doctor(project)
-    assert (code, found) == (0, {}), said
+    # No finding is left; the bare host still differs from its lock.
+    assert (code, found) == (5, {}), said
+    assert "no known trouble, and not as locked" in said
