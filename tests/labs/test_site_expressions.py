@@ -184,7 +184,7 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     """The variables of the loop, the row for the checks, and which environments may be removed."""
     tensorflow = {"version": "2.14.1", "python": "3.9", "requirements_sha256": "e" * 64}
     other = {"stack": "o", "directory": "2.14.1-eeeeeeee"}
-    loop = yaml.safe_load((ROOT / "roles/tensorflow/tasks/main.yml").read_text("utf-8"))[1]
+    (loop,) = yaml.safe_load((ROOT / "roles/gpu_state/tasks/beside.yml").read_text("utf-8"))
     defaults = yaml.safe_load((ROOT / "roles/tensorflow/defaults/main.yml").read_text("utf-8"))
     prove = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
     (row,) = {task["vars"]["__verify_row"] for task in prove if "__verify_row" in str(task)}
@@ -209,7 +209,7 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
                 },
                 "vars": {
                     "content": content,
-                    "__tensorflow_beside": other,
+                    "__gpu_state_beside": other,
                     "gpu_plan": {"stack": "s", "beside": beside, "repairs": repaired},
                     "gpu_lock": {"stacks": {"s": {"a": 1}, "o": {"tensorflow": tensorflow}}},
                     "tensorflow_root": "/opt/tensorflow",

@@ -14,7 +14,8 @@ import yaml
 from tests.collection import GPU_STACK
 
 ROLES = Path(__file__).parents[2] / "roles"
-TASKS = sorted(ROLES.glob("*/tasks/*.yml"))
+# Nothing of the role verify runs as root but one command without Python.
+TASKS = sorted(path for path in ROLES.glob("*/tasks/*.yml") if path.parts[-3] != "verify")
 # python ... - / -c / -m, in a list that is YAML or Jinja
 PYTHON = re.compile(
     r"python[\w.]*(?:\s*\}\})?['\"]?\)?\s*,\s*(?P<first>['\"]?-[^,\]\s]*)|"

@@ -25,7 +25,7 @@ SILENT = (
     "Read timed out.\n"
 )
 CASES = {
-    "space": ("OSError: [Errno 28] No space left on device\n", "No space is left on the filesystem"),
+    "space": ("OSError: [Errno 28] No space left on device\n", "No space is left on the"),
     "refused": (BROKEN, "this host does not reach the package index (NewConnectionError("),
     "silent": (SILENT, "the package index stopped sending in the middle of a download"),
     "hash": ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES\n", "DO NOT MATCH THE HASHES"),

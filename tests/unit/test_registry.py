@@ -19,7 +19,7 @@ def test_a_run_takes_these_steps_in_this_order() -> None:
         *("cuda:begin", "cudnn:begin", "nvidia_driver:bring", "nvidia_driver:hold"),
         # The driver may reboot, and puts apt in order.
         *("tensorflow:begin", "cuda:bring", "cudnn:bring", "gpu_env:bring"),
-        *("nvidia_container_toolkit:bring", "tensorflow:bring"),
+        *("nvidia_container_toolkit:bring", "tensorflow:bring", "tensorflow:beside"),
         *("gpu_workspace:bring", "gpu_front_door:bring"),
     ]
 
@@ -50,6 +50,7 @@ def test_each_step_is_tasks_that_a_role_has(step: dict[str, str]) -> None:
         (["nvidia_driver"], ["nvidia_driver"], {"nvidia_driver_reboot": True},
          ["nvidia_driver:remove"]),
         (["gpu_env"], ["cuda"], {}, ["gpu_env:bring"]),
+        (["tensorflow"], [], {}, ["tensorflow:bring", "tensorflow:beside"]),
     ],
 )  # fmt: skip
 def test_a_plan_names_the_steps_that_it_needs(

@@ -20,6 +20,7 @@ class Component:
         behind: tuple = (),
         locked: bool = True,
         reboots: bool = False,
+        beside: bool = False,
     ) -> None:
         self.name = name
         # As a heading, where a column is narrow, and within a sentence.
@@ -34,6 +35,8 @@ class Component:
         self.locked = locked
         # Its role may reboot the host, which drops the hold that a run has on it.
         self.reboots = reboots
+        # A host can have several of it, one of them current.
+        self.beside = beside
 
 
 # In the order in which they are applied: each one may need what stands before it.
@@ -56,6 +59,7 @@ COMPONENTS = (
         "TF",
         needs=("nvidia_driver", "cuda", "cudnn"),
         behind=("cuda", "cudnn"),
+        beside=True,
     ),
     Component("gpu_workspace", "Workspaces", "people", spoken="the workspaces", locked=False),
     Component("gpu_front_door", "Front door", "door", spoken="the front door", locked=False),
@@ -71,7 +75,8 @@ class Step(dict):
     """One step of a run: the tasks of a role, done for a component. Plain data for Ansible.
 
     kind: "remove" takes the component away; "begin" starts its long work beside what follows;
-          "bring" brings it to its lock; "hold" takes hold of the host again after a reboot.
+          "bring" brings it to its lock, "beside" those beside the current one; "hold" takes hold
+          of the host again after a reboot.
     """
 
     def __init__(self, component: str, kind: str, title: str, role: str, tasks_from: str) -> None:
@@ -103,6 +108,8 @@ def run_steps(components: tuple = COMPONENTS) -> list:
             if name in one.behind[:1]
         ]
         steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main"))
+        if component.beside:
+            steps.append(Step(name, "beside", f"Bring {name} beside it", "gpu_state", "beside"))
         if component.reboots:
             title = "Hold the host again after a reboot"
             steps.append(Step(name, "hold", title, "gpu_state", "hold"))
