@@ -76,7 +76,7 @@ After that:
     provision apply       # the same run as ansible-playbook, with a better screen
     provision verify      # prove again that everything works
 
-Keep all of it in git but `report/`, which every run writes anew. A colleague then needs nothing
+Keep all of it in git but `report/`, to which every run adds. A colleague then needs nothing
 but ansible-core, and `pip install -r requirements.txt` for the proof at the end.
 """
 
