@@ -145,11 +145,11 @@ def test_without_links_latest_is_a_folder_of_copies(
 
 
 def test_a_run_that_is_killed_leaves_what_it_had(tree: Tree) -> None:
-    """kill -9: no hook of the process comes to its end."""
+    """kill -9: no hook of the process comes to its end. Its worker ends with its task."""
     tree.hosts("gpu01", gpu_verify="never")
     tree.answers("gpu01", plan(change("cuda")))
     process = subprocess.Popen(
-        [find_program(), "site.yml", "-i", "lab", "-e", "cuda_command='sleep 600'"],
+        [find_program(), "site.yml", "-i", "lab", "-e", "cuda_command='sleep 30'"],
         cwd=tree.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
