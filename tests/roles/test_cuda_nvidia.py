@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_stack import tables
 from gpu_stack.components.cuda import nvidia_cuda
 
 from tests.roles.test_platforms import templated
@@ -76,9 +77,7 @@ def test_files_that_a_package_must_hold_are_looked_for_where_the_package_is_wish
     assert value("__cuda_files", __cuda_locked={}) == {}
 
 
-@pytest.mark.parametrize(
-    "release", ["11.0", "11.1", "11.2", "11.5", "11.8", "12.2", "12.9", "13.0"]
-)
+@pytest.mark.parametrize("release", [*tables.NEWEST_GCC, "13.9"])
 def test_the_newest_gcc_is_the_looks(release: str) -> None:
     found = value("__cuda_newest_gcc", cuda_release=release)
     assert int(found) == nvidia_cuda.newest_gcc(release)

@@ -146,8 +146,6 @@ def test_the_roles_tables_are_the_looks() -> None:
     assert script.NVIDIA == nvidia_cuda.NVIDIA
     assert (script.NAMES, script.PIN) == (nvidia_cuda.NAMES, nvidia_cuda.PIN)
     assert names["__cuda_driver_names"].strip() == nvidia_cuda.DRIVERS
-    compilers = {".".join(map(str, last)): gcc for last, gcc in nvidia_cuda.COMPILERS}
-    assert names["__cuda_compilers"] == compilers
     assert names["__cuda_key_path"] == nvidia_cuda.KEY
     assert names["__cuda_nvidia_sources_path"] == nvidia_cuda.SOURCES
     assert names["__cuda_low_path"] == nvidia_cuda.LOW

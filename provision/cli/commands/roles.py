@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from provision import collection, tree
+from provision import catalog, collection, tree
 from provision.cli.console import say
-from provision.render import example, spec
+from provision.render import example, host_tables, spec
 from provision.render.collection import generated as collection_files
 from provision.roles import ROLES
 
@@ -21,7 +21,7 @@ def roles_sync(
 ) -> None:
     """Write what is rendered of the collection, and inventories/lab."""
     base = collection.root()
-    generated = collection_files()
+    generated = collection_files() | host_tables.render(catalog.load())
     generated |= {
         f"inventories/{path}": data
         for path, data in example.render("lab").items()

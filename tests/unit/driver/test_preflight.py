@@ -665,7 +665,7 @@ def test_generation_of_a_known_card(device: str, name: str | None) -> None:
 def test_generations_do_not_overlap() -> None:
     ranges = sorted(gpu_models.GENERATIONS)
     assert all(ranges[i][1] < ranges[i + 1][0] for i in range(len(ranges) - 1))
-    assert {name for _f, _l, name in ranges} == set(driver_rules.WINDOWS)
+    assert {name for _f, _l, name in ranges} == set(driver_rules.DRIVER_BRANCHES)
 
 
 @pytest.mark.parametrize(("branch", "blocked"), [("470", False), ("535", True)])

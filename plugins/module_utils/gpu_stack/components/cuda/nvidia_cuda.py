@@ -10,6 +10,7 @@ import re
 
 from ...change import change
 from ...host import apt, file_state
+from ...tables import NEWEST_GCC
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
 
@@ -40,16 +41,6 @@ DRIVERS = (
     "cuda cuda-drivers* cuda-runtime-* cuda-demo-suite-* libcuda* libnvidia-* libxnvctrl* "
     "nvidia-* xserver-xorg-video-nvidia*"
 )
-# The newest gcc that nvcc of a release takes (host_config.h of each release).
-COMPILERS = (
-    ((11, 0), 9),
-    ((11, 4), 10),
-    ((11, 8), 11),
-    ((12, 3), 12),
-    ((12, 6), 13),
-    ((12, 9), 14),
-)
-NEWEST = 15
 
 
 def mine(row):
@@ -63,9 +54,14 @@ def prefix(row):
 
 
 def newest_gcc(release):
-    """The newest gcc for nvcc of "11.2"."""
-    number = tuple(int(part) for part in release.split(".")[:2])
-    return next((gcc for last, gcc in COMPILERS if number <= last), NEWEST)
+    """The newest gcc for nvcc of "11.2"; of a release that is not in the table, its neighbour's."""
+    known = {_number(name): gcc for name, gcc in NEWEST_GCC.items()}
+    earlier = [number for number in known if number <= _number(release)]
+    return known[max(earlier, default=min(known))]
+
+
+def _number(release):
+    return tuple(int(part) for part in release.split(".")[:2])
 
 
 def url(row, options):

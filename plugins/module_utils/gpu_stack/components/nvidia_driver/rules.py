@@ -2,23 +2,9 @@
 
 from ...host import gpu_models, people
 from ...rules import Rule
+from ...tables import DRIVER_BRANCHES
 from .. import nvidia_driver
 from . import driver_method, driver_packages
-
-# Driver branches that drive a generation: first (of those from 418 on), last (None: not ended). The
-# generator's catalog (generations.yml) has the same with their sources; a test compares them.
-WINDOWS = {
-    "Fermi": (390, 390),
-    "Kepler": (418, 470),
-    "Maxwell": (418, 580),
-    "Pascal": (418, 580),
-    "Volta": (418, 580),
-    "Turing": (418, None),
-    "Ampere": (450, None),
-    "Ada": (525, None),
-    "Hopper": (525, None),
-    "Blackwell": (570, None),
-}
 
 
 def scope(found, options):
@@ -129,7 +115,7 @@ def gpu_driver_window(found, _changes, _options, row):
     branch = int(str(row["nvidia_driver"]["branch"]).split(".")[0])
     reasons = []
     for name in gpu_models.generations(found["gpus"]):
-        first, last = WINDOWS[name]
+        first, last = DRIVER_BRANCHES[name]
         if branch < first:
             reasons.append(
                 (

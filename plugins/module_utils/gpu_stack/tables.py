@@ -1,0 +1,41 @@
+"""Which drivers and compilers fit what. Rendered from provision/catalog by `provision roles sync`;
+edit the catalog, where each fact has its source.
+"""
+
+# GPU generation: its first driver branch, of those from 418 on, and the last (or None).
+DRIVER_BRANCHES = {
+    "Fermi": (390, 390),
+    "Kepler": (418, 470),
+    "Maxwell": (418, 580),
+    "Pascal": (418, 580),
+    "Volta": (418, 580),
+    "Turing": (418, None),
+    "Ampere": (450, None),
+    "Ada": (525, None),
+    "Hopper": (525, None),
+    "Blackwell": (570, None),
+}
+
+# CUDA release: the newest gcc that its nvcc takes.
+NEWEST_GCC = {
+    "11.0": 9,
+    "11.1": 10,
+    "11.2": 10,
+    "11.3": 10,
+    "11.4": 10,
+    "11.5": 11,
+    "11.6": 11,
+    "11.7": 11,
+    "11.8": 11,
+    "12.0": 12,
+    "12.1": 12,
+    "12.2": 12,
+    "12.3": 12,
+    "12.4": 13,
+    "12.5": 13,
+    "12.6": 13,
+    "12.8": 14,
+    "12.9": 14,
+    "13.0": 15,
+    "13.1": 15,
+}
