@@ -29,7 +29,7 @@ def render(catalog: Catalog) -> dict[str, bytes]:
     compilers = ((one.release, int(one.gcc_maximum)) for one in catalog.cuda_releases)
     text = (
         _HEADER
-        + "# GPU generation: its first driver branch, of those from 418 on, and the last (or None).\n"
+        + "# GPU generation: first (of those from 418 on) and last driver branch, or None.\n"
         + _mapping("DRIVER_BRANCHES", windows)
         + "\n# CUDA release: the newest gcc that its nvcc takes.\n"
         + _mapping("NEWEST_GCC", compilers)

@@ -2,7 +2,7 @@
 edit the catalog, where each fact has its source.
 """
 
-# GPU generation: its first driver branch, of those from 418 on, and the last (or None).
+# GPU generation: first (of those from 418 on) and last driver branch, or None.
 DRIVER_BRANCHES = {
     "Fermi": (390, 390),
     "Kepler": (418, 470),
