@@ -160,15 +160,21 @@ def link_to(path: Path, target: str) -> None:
 def finish(home: Path, folder: Path, keep: int) -> None:
     """Ends a run: copies it where there are no links, and removes what is over the limit.
 
-    `keep` 0 removes nothing. Raises OSError.
+    `keep` 0 removes nothing. Raises OSError, after all that can be removed has been.
     """
     latest = home / LATEST
     if latest.is_dir() and not latest.is_symlink() and only_ours(latest):
         copy(folder, latest)
     kept = runs(home)
+    failure: OSError | None = None
     for old in kept[: len(kept) - keep] if keep > 0 else ():
-        if old.name != folder.name and only_ours(old) and not at_work(old):
-            shutil.rmtree(old)
+        try:
+            if old.name != folder.name and only_ours(old) and not at_work(old):
+                shutil.rmtree(old)
+        except OSError as error:  # of another user, who ran this project too
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def copy(folder: Path, latest: Path) -> None:

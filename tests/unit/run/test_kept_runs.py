@@ -93,6 +93,24 @@ def test_the_oldest_are_removed_and_nothing_that_is_not_a_report(tmp_path: Path)
     )
 
 
+def test_a_run_that_cannot_be_removed_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root's in a project of somebody who once ran it with sudo."""
+    folders = [a_run(tmp_path, NOON + number) for number in range(4)]
+    remove = runs.shutil.rmtree
+
+    def refuse(folder: Path) -> None:
+        if folder == folders[0]:
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        remove(folder)
+
+    monkeypatch.setattr(runs.shutil, "rmtree", refuse)
+    with pytest.raises(PermissionError, match=folders[0].name):
+        runs.finish(tmp_path, folders[-1], keep=1)
+    assert runs.runs(tmp_path) == [folders[0], folders[3]]
+
+
 def test_no_limit_and_a_limit_of_one(tmp_path: Path) -> None:
     folders = [a_run(tmp_path, NOON + number) for number in range(3)]
     runs.finish(tmp_path, folders[-1], keep=0)
