@@ -11,8 +11,8 @@ from provision import tree
 from provision.cli.console import print_json, say
 from provision.cli.options import JsonOption, ProjectOption
 from provision.errors import InputError, MachineError
-from provision.report import html, junit, runs
 from provision.report import load as load_report
+from provision.report import runs
 
 
 def write_report(
@@ -54,6 +54,9 @@ def write_report(
         raise InputError(
             "one file can't hold two of the report, the page and the XML", where=str(path)
         )
+    # Jinja and XML take long to import, and every other command does without.
+    from provision.report import html, junit
+
     for target, data in ((page, html.render(loaded)), (xml, junit.render(loaded))):
         try:
             tree.write_file(target, data)
