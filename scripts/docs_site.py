@@ -9,6 +9,7 @@ leads nowhere fails the build.
 from __future__ import annotations
 
 import ast
+import fnmatch
 import os
 import posixpath
 import re
@@ -203,6 +204,24 @@ REFERENCE = {
     "reference/roles.md": roles,
     "reference/modules.md": modules,
 }
+
+
+def spelt_out(nav: Any) -> Any:
+    """The navigation with the pages that a pattern means (`decisions/*.md`) in its place."""
+    if isinstance(nav, list):
+        return [spelt_out(entry) for entry in nav]
+    if isinstance(nav, dict):
+        return {title: spelt_out(entry) for title, entry in nav.items()}
+    if "*" not in nav:
+        return nav
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    return sorted(page for page in [*pages, *taken()] if fnmatch.fnmatch(page, nav))
+
+
+def on_config(config: Any) -> Any:
+    """mkdocs has read mkdocs.yml."""
+    config.nav = spelt_out(config.nav)
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from provision.roles import ROLES, all_options
 from scripts import docs_site
@@ -45,3 +46,13 @@ def test_the_reference_has_every_command_option_role_and_module() -> None:
         assert f"## provision.gpu.{role.name}\n" in pages["reference/roles.md"]
     assert "## provision.gpu.gpu_state\n" in pages["reference/modules.md"]
     assert "| `blockers` |" in pages["reference/modules.md"]
+
+
+def test_the_navigation_has_every_page_of_docs() -> None:
+    """mkdocs would refuse one that it lacks, and `make test` builds no site."""
+    text = (docs_site.ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = str(docs_site.spelt_out(yaml.safe_load(text)["nav"]))
+    docs = docs_site.ROOT / "docs"
+    pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    pages += [*docs_site.taken(), *docs_site.REFERENCE]
+    assert [page for page in pages if f"'{page}'" not in nav] == []
