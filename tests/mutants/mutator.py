@@ -259,6 +259,9 @@ class _Walk:
             yield "not removed", node.operand
         elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
             yield "arithmetic", ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right)
+        elif isinstance(node, ast.AugAssign):
+            made_plain = ast.Assign([node.target], node.value)
+            yield "assignment", ast.copy_location(made_plain, node)
         elif isinstance(node, ast.IfExp):
             yield "branch", node.body
             yield "branch", node.orelse

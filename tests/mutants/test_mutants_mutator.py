@@ -42,6 +42,7 @@ def of(operator: str, source: str) -> list[str]:
         ("text", "x = ''", ["'mutant'"]),
         ("text", "x = f'a{b}c'", ["''"]),
         ("arithmetic", "x = a + b", ["a - b"]),
+        ("assignment", "x += a", ["x = a"]),
         ("branch", "x = a if b else c", ["a", "c"]),
         ("element removed", "x = [a, b]", ["[b]", "[a]"]),
         ("element removed", "x = {a: b, c: d}", ["{c: d}", "{a: b}"]),

@@ -363,11 +363,15 @@ def test_what_belongs_to_an_environment_is_nobodys(host: Host) -> None:
     lines = '"quoted/a,b.py",,\n../../../bin/saved_model_cli,,\n'
     record.write_text(record.read_text() + lines)
     (site / "quoted").mkdir()
+    # Another wheel's program, and a module that is one file.
+    other = site / "absl_py-2.3.1.dist-info" / "RECORD"
+    other.write_text(other.read_text() + "six.py,sha256=x,1\n../../../bin/absl_tool,,\n")
+    (site / "six.py").write_text("")
     names = ("__pycache__", "~umpy", "old-1.egg-info", "mine.egg-link", "bare-1.dist-info")
     for name in names:
         (site / name).mkdir()
     programs = ("python3.9", "pip3", "wheel", "easy_install-3.9", "activate", "activate.fish")
-    for name in (*programs, "Activate.ps1", "saved_model_cli", "__pycache__"):
+    for name in (*programs, "Activate.ps1", "saved_model_cli", "absl_tool", "__pycache__"):
         host.write(f"{VENV}/bin/{name}", "")
     for name in (*venv_use.OWN[1:], "pip-selfcheck.json", "pip-x"):
         if not host.path(f"{VENV}/{name}").exists():
