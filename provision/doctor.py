@@ -30,14 +30,14 @@ def _stack(module: str) -> Any:
 
 def cases() -> tuple[Any, ...]:
     """Every case that is known, with id, title, threads, cure, commands, says and fix."""
-    found: tuple[Any, ...] = _stack("doctor_cases").CASES
+    found: tuple[Any, ...] = _stack("doctor.findings").CASES
     return found
 
 
 def read_log(data: bytes, who: str) -> list[Finding]:
     """The findings of a log; none where it says nothing that is known."""
     text = data[-LOG_LIMIT:].decode("utf-8", "replace")
-    found: list[Finding] = _stack("doctor").read_log(text, who)
+    found: list[Finding] = _stack("doctor.findings").read_log(text, who)
     return found
 
 

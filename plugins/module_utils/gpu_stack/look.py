@@ -81,7 +81,8 @@ def ask_doctor(parameters, root="/", runner=None):
 
     The doctor's files come with such a question alone: the ordinary look doesn't pay for them.
     """
-    from . import doctor, preflight
+    from . import preflight
+    from .doctor import findings
 
     options = typed(parameters.get("options"))
     context = Context(root=root, options=options, runner=runner)
@@ -91,7 +92,7 @@ def ask_doctor(parameters, root="/", runner=None):
     if context.row is not None:
         changes = differences(context.row, found, options)
         changes += receipt_changes(parameters.get("lock"), context.row, options, found)
-    return doctor.answer(parameters, found, context, changes)
+    return findings.answer(parameters, found, context, changes)
 
 
 def answer(parameters, check_mode=False):

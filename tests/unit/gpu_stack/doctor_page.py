@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_stack import doctor, doctor_cases
+from gpu_stack.doctor import findings
 
 BEGIN = "<!-- the cases, written by a test -->\n"
 END = "<!-- the end of the cases -->\n"
@@ -20,8 +20,8 @@ def _cell(text: str) -> str:
 def table() -> str:
     """One row per case, in the order in which findings are told."""
     lines = ["| case | what is wrong | told by | `--fix` | known from |", "|---|---|---|---|---|"]
-    for case in doctor_cases.CASES:
-        by = ["the host"] if case.id in doctor.CHECKS else []
+    for case in findings.CASES:
+        by = ["the host"] if case.id in findings.CHECKS else []
         by += ["logs"] if case.says else []
         threads = ", ".join(map(_thread, case.threads))
         cells = [f"`{case.id}`", _cell(case.title), " and ".join(by), _cell(case.fix), threads]

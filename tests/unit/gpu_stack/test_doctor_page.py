@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import doctor_page
-from gpu_stack import doctor_cases
+from gpu_stack.doctor import findings
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
@@ -20,5 +20,5 @@ def test_the_page_has_every_case() -> None:
 
 
 def test_a_thread_is_a_repository_and_a_number() -> None:
-    for case in doctor_cases.CASES:
+    for case in findings.CASES:
         assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", name) for name in case.threads), case.id

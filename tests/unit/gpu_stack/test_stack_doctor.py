@@ -14,7 +14,10 @@ import converged_host as made
 import doctor_logs
 import gpu_stack.look
 import pytest
-from gpu_stack import doctor, doctor_cases, doctor_keys, doctor_look
+from gpu_stack.doctor import findings, libraries
+from gpu_stack.doctor import keys as doctor_keys
+from gpu_stack.doctor import look as doctor_look
+from gpu_stack.doctor.case import Case
 from gpu_stack.host.context import Context, Result
 
 KEYS = Path(__file__).parents[3] / "provision" / "catalog" / "keys"
@@ -429,7 +432,7 @@ FIELD = {
 
 
 def test_every_thread_of_the_list_is_a_case() -> None:
-    known = {thread for case in doctor_cases.CASES for thread in case.threads}
+    known = {thread for case in findings.CASES for thread in case.threads}
     missing = {
         number: [one for one in threads if one not in known] for number, threads in FIELD.items()
     }
@@ -437,24 +440,24 @@ def test_every_thread_of_the_list_is_a_case() -> None:
 
 
 def test_every_rule_has_its_case_and_every_case_its_rule_or_words() -> None:
-    assert set(BROKEN) == set(doctor.CHECKS)
-    ids = [case.id for case in doctor_cases.CASES]
+    assert set(BROKEN) == set(findings.CHECKS)
+    ids = [case.id for case in findings.CASES]
     assert len(ids) == len(set(ids))
-    assert set(doctor.CHECKS) <= set(ids)
-    assert set(doctor_logs.LOGS) == {case.id for case in doctor_cases.CASES if case.says}
-    assert {case.id for case in doctor_cases.CASES if case.fix} == set(doctor.FIXES)
-    assert all(case.says for case in doctor_cases.CASES if case.id not in doctor.CHECKS)
+    assert set(findings.CHECKS) <= set(ids)
+    assert set(doctor_logs.LOGS) == {case.id for case in findings.CASES if case.says}
+    assert {case.id for case in findings.CASES if case.fix} == set(findings.FIXES)
+    assert all(case.says for case in findings.CASES if case.id not in findings.CHECKS)
 
 
 @pytest.mark.parametrize(
     ("case", "text"), [(case, text) for case, texts in doctor_logs.LOGS.items() for text in texts]
 )
 def test_a_log_names_its_case(case: str, text: str) -> None:
-    assert [one["id"] for one in doctor.read_log("before\n" + text + "after\n")] == [case]
+    assert [one["id"] for one in findings.read_log("before\n" + text + "after\n")] == [case]
 
 
-@pytest.mark.parametrize("case", [case for case in doctor_cases.CASES if case.says])
-def test_every_sentence_is_one_that_was_seen(case: doctor_cases.Case) -> None:
+@pytest.mark.parametrize("case", [case for case in findings.CASES if case.says])
+def test_every_sentence_is_one_that_was_seen(case: Case) -> None:
     texts = doctor_logs.LOGS[case.id]
     for pattern in case.says:
         assert any(re.search(pattern, text, re.I) for text in texts), pattern
@@ -462,13 +465,13 @@ def test_every_sentence_is_one_that_was_seen(case: doctor_cases.Case) -> None:
 
 @pytest.mark.parametrize("text", doctor_logs.HARMLESS)
 def test_what_programs_say_on_a_good_day_is_no_finding(text: str) -> None:
-    assert doctor.read_log(text) == []
+    assert findings.read_log(text) == []
 
 
 def test_a_line_of_a_megabyte_is_read_too() -> None:
     """A pattern that can begin anywhere would take hours over it."""
     line = "x" * 500_000 + ' "AttributeError: _ARRAY_API not found" ' + "/y.c.h:" * 70_000
-    (found,) = doctor.read_log(line)
+    (found,) = findings.read_log(line)
     assert found["id"] == "numpy-2"
     assert "_ARRAY_API not found" in found["evidence"][0]
     assert len(found["evidence"][0]) < 400
@@ -476,7 +479,7 @@ def test_a_line_of_a_megabyte_is_read_too() -> None:
 
 def test_of_a_list_of_packages_the_transitional_one_is_told() -> None:
     """What `apt-cache search nvidia-driver` prints; the one before it is as its name says."""
-    (found,) = doctor.read_log(
+    (found,) = findings.read_log(
         "nvidia-driver-390 - NVIDIA driver metapackage\n"
         "nvidia-driver-418 - Transitional package for nvidia-driver-430\n"
     )
@@ -484,7 +487,7 @@ def test_of_a_list_of_packages_the_transitional_one_is_told() -> None:
 
 
 def test_the_compilers_line_and_the_kernel_are_told() -> None:
-    (found,) = doctor.read_log(doctor_logs.COMPILER)
+    (found,) = findings.read_log(doctor_logs.COMPILER)
     assert "unrecognized command-line option" in found["evidence"][0]
     assert found["commands"][0] == "sudo apt-get install gcc-12"
 
@@ -529,7 +532,7 @@ def test_a_copy_under_a_false_name_is_seen_by_its_soname(host: Patient) -> None:
     library = next(iter(sorted(Path("/usr/lib/x86_64-linux-gnu").glob("libz.so.1.*"))), None)
     if library is None:
         pytest.skip("no library to read")
-    assert doctor_look.soname(Context(), str(library)) == "libz.so.1"
+    assert libraries.soname(Context(), str(library)) == "libz.so.1"
     data = library.read_bytes().replace(b"libz.so.1\0", b"libz.so.2\0")
     host.write("/usr/local/lib/libcudart.so.11.0", data)
     assert host.found() == {}
@@ -544,7 +547,7 @@ def test_a_copy_under_a_false_name_is_seen_by_its_soname(host: Patient) -> None:
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 200])
 def test_what_is_no_library_has_no_soname(data: bytes, host: Patient) -> None:
     host.write("/x", data)
-    assert doctor_look.soname(Context(root=str(host.root)), "/x") is None
+    assert libraries.soname(Context(root=str(host.root)), "/x") is None
 
 
 def test_devices_without_a_link_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import doctor_look, removal
+from gpu_stack import removal
 from gpu_stack.components import gpu_env
+from gpu_stack.doctor import libraries
 from gpu_stack.host import regular
 from gpu_stack.host.context import Context
 
@@ -60,7 +61,7 @@ def test_a_fifo_named_like_an_archive_hangs_no_doctor(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     os.mkfifo(tmp_path / "tmp/cudnn-8.tgz")
     (tmp_path / "tmp/cudnn-9.tgz").write_text("<!DOCTYPE html>")
-    assert doctor_look.pages(Context(root=str(tmp_path))) == ["/tmp/cudnn-9.tgz"]
+    assert libraries.pages(Context(root=str(tmp_path))) == ["/tmp/cudnn-9.tgz"]
 
 
 def test_a_user_who_is_not_there_is_a_change_that_preflight_stops(tmp_path: Path) -> None:

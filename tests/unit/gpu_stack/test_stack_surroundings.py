@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_stack import doctor
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
+from gpu_stack.doctor import findings
 from gpu_stack.host import surroundings
 from gpu_stack.host.context import Context
 
@@ -144,7 +144,7 @@ def test_the_doctor_tells_them_though_nothing_is_broken() -> None:
         "system_tensorflow": ["2.9.1 in /usr/local/lib/python3.9/dist-packages"],
         "conda": ["/home/alice/.bashrc"],
     }
-    notes = doctor.notes({"preflight": around})
+    notes = findings.notes({"preflight": around})
     assert len(notes) == len(around)
     assert all(". To do: " in one for one in notes)
-    assert doctor.notes({"preflight": {}}) == []
+    assert findings.notes({"preflight": {}}) == []

@@ -7,13 +7,13 @@ itself), reads logs and lists directories, which would cost every converged host
 import os
 import re
 import stat
-import struct
 
-from . import doctor_keys, host_rules
-from .components import nvidia_container_toolkit, nvidia_driver
-from .components.nvidia_container_toolkit import cdi, containerd, crio
-from .components.nvidia_driver import kernel_rules
-from .host import apt, dpkg, platform
+from .. import host_rules
+from ..components import nvidia_container_toolkit, nvidia_driver
+from ..components.nvidia_container_toolkit import cdi, containerd, crio
+from ..components.nvidia_driver import kernel_rules
+from ..host import apt, platform
+from . import keys, libraries
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -23,29 +23,6 @@ ASK_TENSORFLOW = (
 # The end of a log is what counts, and a log may be gigabytes.
 TAIL = 256 * 1024
 
-# Sonames whose major version TensorFlow chooses by.
-LIBRARY = re.compile(
-    r"^lib(cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|cudnn|nvrtc)"
-    r"\.so\.(\d+)(\.\d+)*$"
-)
-DIRECTORIES = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib/cuda/lib64",
-    "/usr/local/lib",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/opt/nvidia/cudnn/*/lib64",
-)
-ARCHIVE = re.compile(r"^(cudnn|cuda|NVIDIA-Linux).*\.(tgz|tar\.gz|tar\.xz|deb|run)$")
-DOWNLOADS = (
-    *("/root", "/root/Downloads", "/home/*", "/home/*/Downloads", "/tmp", "/var/tmp"),  # noqa: S108
-    *("/opt", "/opt/nvidia/cudnn", "/usr/local/src"),
-)
-# Packages of a GPU stack, whoever chose them.
-STACK = re.compile(
-    r"nvidia|cuda|cudnn|^libcu|^libnv|^libnpp|^libnccl|nsight|^glx-|^libgl|^libegl|^libxnvctrl"
-)
 DRIVER = re.compile(r"^(lib)?nvidia-|^libcuda1$|^cuda-drivers")
 # The branch that a driver package of Ubuntu's or NVIDIA's is named after.
 BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server|-open|-no-dkms)*$")
@@ -175,103 +152,6 @@ def _is_meta(name):
 # libraries
 
 
-def soname(context, path):
-    """The name that an ELF library was built under; None of what is not one (elf(5)).
-
-    Little-endian 64 bit: the dynamic section has DT_SONAME (14), an offset into the table of
-    strings at DT_STRTAB (5), whose address a loaded segment turns into a place in the file.
-    """
-    file = context.open(path)
-    if file is None:
-        return None
-    with file:
-
-        def read(at, size):
-            file.seek(at)
-            return file.read(size)
-
-        try:
-            return _soname(read)
-        except (struct.error, StopIteration, KeyError, ValueError, OverflowError):
-            return None
-
-
-def _soname(read):
-    head = read(0, 64)
-    if head[:6] != b"\x7fELF\x02\x01":
-        return None
-    (offset,) = struct.unpack_from("<Q", head, 0x20)
-    size, number = struct.unpack_from("<HH", head, 0x36)
-    # type, flags, place in the file, address, physical address, size in the file
-    parts = [struct.unpack("<IIQQQQ", read(offset + size * i, 40)) for i in range(number)]
-    dynamic = next(part for part in parts if part[0] == 2)
-    entries = dict(struct.iter_unpack("<QQ", read(dynamic[2], dynamic[5] // 16 * 16)))
-    table = entries[5]
-    loaded = next(p for p in parts if p[0] == 1 and p[3] <= table < p[3] + p[5])
-    name = read(loaded[2] + table - loaded[3] + entries[14], 256)
-    return name.partition(b"\0")[0].decode("ascii", "replace")
-
-
-def disguised(context):
-    """[{path, real}] of libraries that carry another major version than they are.
-
-    What a package brought is as it should be: Debian has links of its own.
-    """
-    found = []
-    seen = set()
-    for pattern in DIRECTORIES:
-        for directory in context.glob(pattern):
-            real = context.resolve(directory)
-            if real in seen:
-                continue
-            seen.add(real)
-            for name in context.listdir(directory):
-                path = directory + "/" + name
-                other = LIBRARY.match(name) and _other(context, path)
-                if other and not _owned(context, path):
-                    found.append({"path": path, "real": other})
-    return found
-
-
-def _other(context, path):
-    """What a library really is, where that is not what its name says; None where it is."""
-    target = context.readlink(path)
-    if target is None and _owned(context, path):
-        return None
-    name = target.rpartition("/")[2] if target is not None else soname(context, path)
-    said, is_ = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
-    return name if is_ is not None and is_.group(1, 2) != said.group(1, 2) else None
-
-
-def _owned(context, path):
-    names = [name for name in context.packages if STACK.search(name)]
-    return any(path in dpkg.file_list(context, name) for name in names)
-
-
-def cudnn(context):
-    """The version of the cuDNN that the loader finds, by its file; None without one."""
-    for name in sorted(context.loader):
-        if re.match(r"libcudnn\.so\.\d+$", name):
-            real = context.resolve(context.loader[name]) or ""
-            match = re.search(r"libcudnn\.so\.(\d+\.\d+\.\d+)", real)
-            if match is not None:
-                return {"version": match.group(1), "path": context.loader[name]}
-    return None
-
-
-def pages(context):
-    """Archives of NVIDIA's that begin like a web page."""
-    found = []
-    for pattern in DOWNLOADS:
-        for directory in context.glob(pattern):
-            for name in context.listdir(directory) if context.isdir(directory) else []:
-                if ARCHIVE.match(name):
-                    head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
-                    if b"<!doctype html" in head or b"<html" in head:
-                        found.append(directory + "/" + name)
-    return found
-
-
 # apt
 
 
@@ -302,7 +182,7 @@ def gone_repositories(context):
 def held(context):
     """Packages on hold that belong to no GPU stack."""
     found = context.packages
-    return sorted(n for n in found if found[n]["want"] == "hold" and not STACK.search(n))
+    return sorted(n for n in found if found[n]["want"] == "hold" and not libraries.STACK.search(n))
 
 
 # containers
@@ -401,16 +281,16 @@ def look(context, found, logs=()):
             for name, one in context.packages.items()
             if re.match(r"nvidia-fabric-?manager(-\d+)?$", name)
         },
-        "keys": doctor_keys.look(context),
-        "settled": doctor_keys.settled(context, host_rules.signed_by_conflicts(context)),
+        "keys": keys.look(context),
+        "settled": keys.settled(context, host_rules.signed_by_conflicts(context)),
         "sqv": context.exists("/usr/bin/sqv"),
         "apt_key": context.exists("/usr/bin/apt-key"),
         "preferences": preferences(context),
         "gone_repositories": gone_repositories(context),
         "held": held(context),
-        "disguised": disguised(context),
-        "cudnn": cudnn(context),
-        "pages": pages(context),
+        "disguised": libraries.disguised(context),
+        "cudnn": libraries.cudnn(context),
+        "pages": libraries.pages(context),
         "unlinked": unlinked(context),
         "toolkit": toolkit(context),
         "docker": nvidia_container_toolkit.docker(context),

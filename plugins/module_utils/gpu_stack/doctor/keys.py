@@ -10,7 +10,7 @@ import hashlib
 import re
 import stat
 
-from .host import apt, dpkg
+from ..host import apt, dpkg
 
 CUDA = "EB693B3035CD5710E231E123A4B469963BF863CC"
 CUDA_OLD = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"

@@ -1,0 +1,156 @@
+"""Names what is wrong with a GPU host, why that is believed, and what cures it.
+
+A plan says what differs from the lock; people ask why nothing works. The cases are data, and beside
+them stands one small pure function for each that can be seen on a host. A log alone, from wherever,
+is judged by the same rows. What a component's look or the preflight knows already is asked there
+and not decided a second time.
+"""
+
+import re
+
+from ..components.cuda import doctor as cuda
+from ..components.nvidia_container_toolkit import doctor as toolkit
+from ..components.nvidia_driver import doctor as driver
+from ..components.tensorflow import doctor as tensorflow
+from ..components.tensorflow import rules as tensorflow_rules
+from ..host import running, surroundings
+from . import apt, look
+from .case import LINES, heard
+
+# In this order they are told.
+_MODULES = (driver, apt, cuda, tensorflow, toolkit)
+CASES = tuple(case for module in _MODULES for case in module.CASES)
+# What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
+CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
+# The safe fixes: (facts, clues) -> {"components": [...]} for a run, or a step of the tasks.
+FIXES = {name: fix for module in _MODULES for name, fix in module.FIXES.items()}
+
+CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+
+# Why the driver may not answer; its silence is told where none of them is.
+REASONS = {
+    *("driver-mismatch", "nouveau-loaded", "nouveau-initramfs", "headers-missing"),
+    *("driver-gone-after-kernel", "dkms-gpl-symbol", "dkms-compiler", "dkms-failed"),
+    *("secure-boot", "fabric-manager"),
+}
+
+
+class Words(dict):
+    """What fills in a cure; what was not found stays as <word>."""
+
+    def __missing__(self, key):
+        return "<{0}>".format(key)
+
+
+def finding(case, clues, host=None, fix=None):
+    """What a person is told of a case, as data."""
+    words = Words(host=host or "<host>", keyring=apt.keyring(None))
+    for one in reversed(clues):
+        words.update(one["words"])
+    evidence = list(dict.fromkeys(CREDENTIALS.sub("***@", one["evidence"]) for one in clues))
+    more = len(evidence) - LINES
+    return {
+        "id": case.id,
+        "title": case.title,
+        "evidence": evidence[:LINES] + (["and {0} more".format(more)] if more > 0 else []),
+        "cure": case.cure.format_map(words),
+        "commands": [command.format_map(words) for command in case.commands],
+        "threads": list(case.threads),
+        "fix": fix or {},
+    }
+
+
+def told(case_id, named, gpus=True):
+    """False for a symptom whose reason is named already, or that is none without a GPU."""
+    if case_id == "driver-silent":
+        return gpus and not named & REASONS
+    return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
+
+
+def diagnose(facts, host=None):
+    """The findings of a host, in the order of the cases. Pure: `facts` holds all that was read."""
+    found = []
+    gpus = bool(facts["found"]["gpus"])
+    for case in CASES:
+        if not told(case.id, {one["id"] for one in found}, gpus):
+            continue
+        clues = CHECKS[case.id](facts) if case.id in CHECKS else []
+        for who in sorted(facts["said"]):
+            clues = clues + heard(case, facts["said"][who], who)
+        if clues:
+            fix = FIXES[case.id](facts, clues) if case.id in FIXES else {}
+            found.append(finding(case, clues, host, fix))
+    return found
+
+
+def read_log(text, who="the log"):
+    """The findings of a log alone. Pure."""
+    found = []
+    for case in CASES:
+        clues = heard(case, text, who)
+        if clues and told(case.id, {one["id"] for one in found}):
+            found.append(finding(case, clues))
+    return found
+
+
+def fixes(findings):
+    """What all findings' fixes come to: one value for each step of the tasks."""
+    whole = {
+        "components": [],
+        "files": [],
+        "initramfs": [],
+        "aside": [],
+        "links": [],
+        "dpkg": False,
+    }
+    for one in findings:
+        for step, value in one["fix"].items():
+            if value is True:
+                whole[step] = True
+            else:
+                whole[step] += [item for item in value if item not in whole[step]]
+    return whole
+
+
+def notes(found):
+    """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
+    rules = (
+        *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
+        tensorflow_rules.conda_first,
+    )
+    return [
+        "{0}. To do: {1}".format(message, hint)
+        for rule in rules
+        for message, hint in rule(found, [], {}, {})
+    ]
+
+
+def answer(parameters, found, context, changes):
+    """What the task returns: the findings, what would fix them, and how far the plan is off."""
+    facts = dict(
+        look.look(context, found, parameters.get("logs")),
+        found=found,
+        row=context.row,
+        changes=changes,
+        options=context.options,
+    )
+    findings = diagnose(facts, parameters.get("host"))
+    whole = fixes(findings)
+    for one in findings:
+        # What a step writes stands in `fixes` alone: a report may be shown to others.
+        components = one["fix"].pop("components", [])
+        one["fix"] = {"components": components, "steps": sorted(one["fix"])}
+    other = found["preflight"].get("running")
+    return {
+        "findings": findings,
+        "fixes": whole,
+        # Components are for a run to bring; the rest is what tasks/doctor_fix.yml can do.
+        "fixable": any(whole[step] for step in whole if step != "components"),
+        "busy": running.who(other) if other is not None else "",
+        "locked": context.row is not None,
+        "differences": len(changes),
+        "notes": notes(found),
+        "platform": found["platform"],
+        "simulated_gpu": found["simulated_gpu"],
+        "changed": False,
+    }
