@@ -1,7 +1,7 @@
 """The one family of errors: every failure a user can cause says where, what, expected and a hint.
 
 Without one root, a traceback would be the answer to a misspelt version. Nothing here prints;
-`cli.py` renders these and exits with `exit_code`.
+`provision.cli` renders these and exits with `exit_code`.
 """
 
 from __future__ import annotations
