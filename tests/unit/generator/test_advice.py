@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from provision import cli
 from provision.catalog import load
+from provision.cli import projects
 from provision.inventory import Fleet, parse_wish
 from provision.lock.update import Made
 from provision.models import HostFacts
@@ -154,7 +155,7 @@ def test_a_newer_driver_runs_them(upstream: Upstream, wheels: Texts) -> None:
 
 def run(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> Result:
     hosts = fleet(({"tensorflow": "2.14"}, H100), ({"tensorflow": "2.9"}, None))
-    monkeypatch.setattr(cli, "_read_fleet", lambda *_a, **_k: hosts)
+    monkeypatch.setattr(projects, "read_fleet", lambda *_a, **_k: hosts)
     return CliRunner().invoke(cli.app, ["lock", "--project", str(project), *arguments])
 
 
