@@ -192,6 +192,18 @@ def _file_change(name, wish, seen):
     return None
 
 
+def _link_changes(row, found, root):
+    """Links in CUDA's own tree that are lacking, and those that are of no use any more."""
+    to = "link into {0}/{1}".format(root, directory(row))
+    changes = [
+        change(NAME, path, seen, to, "cudnn_layout is cuda")
+        for path, seen in sorted((found.get("links") or {}).items())
+    ]
+    for path in found.get("links_left") or []:
+        changes.append(change(NAME, path, "link", None, "it is of another version or layout"))
+    return changes
+
+
 def differ(row, found, options):
     """What keeps the wished cuDNN from being whole, current, readable and found by the loader."""
     root = root_of(options)
@@ -227,12 +239,7 @@ def differ(row, found, options):
         repair = {"cudnn_reinstall": True}
         item = "{0}/{1}/{2}".format(root, directory(row), MANIFEST)
         changes.append(change(NAME, item, fault[0], "mode " + fault[1], reason, repair=repair))
-    for path in sorted(found.get("links") or {}):
-        reason = "cudnn_layout is cuda"
-        to = "link into {0}/{1}".format(root, directory(row))
-        changes.append(change(NAME, path, found["links"][path], to, reason))
-    for path in found.get("links_left") or []:
-        changes.append(change(NAME, path, "link", None, "it is of another version or layout"))
+    changes += _link_changes(row, found, root)
     libraries = "{0}/current/{1}".format(root, library_directory(manifest))
     fault = (found.get("written") or {}).get(LOADER_FILE)
     if fault is not None or (found["loader_file"] or "").strip() != libraries:

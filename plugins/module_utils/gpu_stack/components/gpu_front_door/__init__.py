@@ -155,13 +155,8 @@ def running(context):
 # the plan
 
 
-def differ(found, options):
-    """Changes of the door; none where there is none and none is wished for."""
-    if not options.get("gpu_front_door_name"):
-        if not found["here"]:
-            return []
-        item = "front door " + (found["version"] or "")
-        return [change(NAME, item.strip(), "here", None, "no longer wished; its site goes")]
+def _program_changes(found):
+    """Changes of the programs that the door is made with: packages, and files of the role's own."""
     changes = []
     if not found["nginx"]:
         changes.append(change(NAME, "nginx", None, "installed", "the door is a site of it"))
@@ -174,6 +169,17 @@ def differ(found, options):
             old = "absent" if seen["sha256"] is None else "other content"
         if old is not None:
             changes.append(change(NAME, path, old, "as shipped", "it keeps the door"))
+    return changes
+
+
+def differ(found, options):
+    """Changes of the door; none where there is none and none is wished for."""
+    if not options.get("gpu_front_door_name"):
+        if not found["here"]:
+            return []
+        item = "front door " + (found["version"] or "")
+        return [change(NAME, item.strip(), "here", None, "no longer wished; its site goes")]
+    changes = _program_changes(found)
     item, wished = "front door " + options["gpu_front_door_name"], settings(options)
     noted = found["noted"]
     if noted is None or not noted.get("files"):

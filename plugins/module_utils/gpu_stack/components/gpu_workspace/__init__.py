@@ -226,14 +226,10 @@ def fault(person, seen, found, options):
         return None, "wished for, and not here"
     if seen["settings"] != settings(person, options, users):
         return _told(seen["settings"], settings(person, options, users))
-    if seen["token"] is None:
-        return "no token", "nobody could log in"
     name = person["name"]
-    token = (options.get("gpu_workspace_digests") or {}).get(name)
-    if token is not None and seen["token"] != token:
-        return "another token", "gpu_workspace_tokens has changed"
-    if seen["password"] != (options.get("gpu_workspace_passed") or {}).get(name):
-        return "another password", "gpu_workspace_passwords has changed"
+    wrong = _secret_fault(name, seen, options)
+    if wrong is not None:
+        return wrong
     if seen["revision"] is None:
         return "unfinished", "a run was cut off before it was whole"
     if not seen["enabled"]:
@@ -246,6 +242,18 @@ def fault(person, seen, found, options):
         return "not running", "its container is not there"
     if runs[name] != seen["revision"]:
         return "runs as before", "its container was started with other settings"
+    return None
+
+
+def _secret_fault(name, seen, options):
+    """As `fault`, of what somebody logs in with."""
+    if seen["token"] is None:
+        return "no token", "nobody could log in"
+    token = (options.get("gpu_workspace_digests") or {}).get(name)
+    if token is not None and seen["token"] != token:
+        return "another token", "gpu_workspace_tokens has changed"
+    if seen["password"] != (options.get("gpu_workspace_passed") or {}).get(name):
+        return "another password", "gpu_workspace_passwords has changed"
     return None
 
 
