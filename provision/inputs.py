@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from provision.errors import InputError
-from provision.yaml_c import Loader
+from provision.yaml_text import Loader
 
 # A lock has some 100 kB for each of its stacks, and an inventory of 10,000 hosts 2 MB.
 MAX_BYTES = 32 << 20

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from provision.catalog import consistency
 from provision.errors import InputError
 from provision.models import Platform
-from provision.yaml_c import Loader
+from provision.yaml_text import Loader
 
 
 def _sourced(text: str) -> str:

@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from provision import inputs, run
+from provision import inputs, run, yaml_text
 from provision.catalog import Catalog, gpus, load
 from provision.errors import InputError
 from provision.inventory.fleet import Fleet
 from provision.inventory.words import MODELS, PLATFORM
 from provision.models import HostFacts
-from provision.yaml_c import Dumper
 
 FILE = "discovered.yml"
 HEADER = (
-    "# Made by `provision discover`, which writes it again. To say what a host is yourself, write\n"
-    "# gpu_platform and gpu_models in lab/; where both speak, they must agree.\n"
+    "Made by `provision discover`, which writes it again. To say what a host is yourself, write\n"
+    "gpu_platform and gpu_models in lab/; where both speak, they must agree."
 )
 
 # What roles/gpu_state looks at too: os-release(5), uname, and GPUs (VGA and 3D controllers) of
@@ -185,10 +182,7 @@ def _counted(devices: Iterable[str]) -> tuple[SeenGpu, ...]:
 def dump(seen: Mapping[str, Seen]) -> bytes:
     """discovered.yml's bytes."""
     hosts = {host: _plain(seen[host]) for host in sorted(seen)}
-    text = yaml.dump(
-        {"hosts": hosts}, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=True
-    )
-    return (HEADER + "---\n" + text).encode()
+    return yaml_text.dump_lines({"hosts": hosts}, header=HEADER)
 
 
 def _plain(seen: Seen) -> dict[str, Any]:

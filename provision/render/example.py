@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import textwrap
 
-from provision.render.yaml_text import dump
 from provision.roles import ROLES, SITE
 from provision.roles.base import Option
+from provision.yaml_text import dump
 
 GROUP = "gpu_hosts"
 

@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from provision.render.yaml_text import dump
 from provision.roles.base import Option, Role
+from provision.yaml_text import dump
 
 _GENERATED = "Rendered from provision/roles/{name}.py by `provision roles sync`; edit that."
 

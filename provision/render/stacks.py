@@ -14,8 +14,8 @@ from typing import Any
 from provision.lock import Lock
 from provision.models import plain
 from provision.registry import LOCKED
-from provision.render.yaml_text import dump
 from provision.roles import ROLES
+from provision.yaml_text import dump
 
 NAME = "gpu_lock.yml"
 SLIM = "stacks/" + NAME

@@ -18,25 +18,25 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "models": {"errors"},
     # Reading and writing files of some size, for whoever has them.
-    "yaml_c": set(),
-    "inputs": {"errors", "yaml_c"},
+    "yaml_text": set(),
+    "inputs": {"errors", "yaml_text"},
     # Which components there are, as the collection says it.
     "registry": {"collection"},
     "locales": {"errors"},
     "ending": {"errors"},
-    "catalog": {"errors", "models", "yaml_c"},
+    "catalog": {"errors", "models", "yaml_text"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
     "inventory": {"errors", "models", "catalog", "inputs", "locales"},
     # Asks hosts with the Ansible that `run` finds.
     "inventory.discover": {
-        *("errors", "models", "catalog", "inputs", "inventory", "run", "yaml_c"),
+        *("errors", "models", "catalog", "inputs", "inventory", "run", "yaml_text"),
     },
     # Some judge several words of an inventory together.
     "roles": {"errors", "models", "catalog", "inventory", "lock", "collection", "registry"},
     "resolve": {"errors", "models", "catalog", "inventory"},
     # Pure, given fetched indices.
     "lock": {
-        *("errors", "models", "catalog", "inventory", "resolve", "inputs", "yaml_c"),
+        *("errors", "models", "catalog", "inventory", "resolve", "inputs", "yaml_text"),
         *("registry", "upstream.packages", "upstream.closure", "upstream.mirrors"),
     },
     # The index of wheels, asked of several stacks at once.
@@ -65,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "rollback": {"errors", "inputs", "lock", "run"},
     "render": {
         *("__init__", "errors", "models", "catalog", "inventory"),
-        *("resolve", "lock", "registry", "roles", "collection"),
+        *("resolve", "lock", "registry", "roles", "collection", "yaml_text"),
     },
     # Modules that are piped to hosts are joined into one program.
     "joined": set(),

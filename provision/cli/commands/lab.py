@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from provision import locallab, tree
+from provision import locallab, tree, yaml_text
 from provision.cli.console import err, print_json, say
 from provision.cli.options import JsonOption
-from provision.render import example, yaml_text
+from provision.render import example
 
 lab_app = typer.Typer(
     help="Hosts in containers on this machine, to try things on.",

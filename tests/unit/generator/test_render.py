@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from provision import collection
 from provision.inventory import Sources, Words, parse
 from provision.render import ansible_cfg, example, playbooks, render, spec, stacks
-from provision.render.yaml_text import dump
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
+from provision.yaml_text import dump
 from tests.collection import ROOT
 from tests.unit.generator import recorded
 
