@@ -66,14 +66,15 @@ def host(tmp_path: Path) -> Path:
 
 
 def test_a_simulated_host_answers_as_the_look_sees_it(host: Path) -> None:
-    import gpu_stack.look
+    from gpu_stack.host import platform
+    from gpu_stack.host.context import Context
 
     seen = discover.parse_answer(script(host), CATALOG)
     assert seen is not None
-    context = gpu_stack.Context(root=str(host), options={}, deep=False, runner=None)
-    devices = [f"10de:{one['device'][2:]}" for one in gpu_stack.host.platform.gpus(context)]
+    context = Context(root=str(host), options={}, deep=False, runner=None)
+    devices = [f"10de:{one['device'][2:]}" for one in platform.gpus(context)]
     assert [gpu.id for gpu in seen.gpus for _ in range(gpu.count)] == devices
-    system = gpu_stack.host.platform.look(context)
+    system = platform.look(context)
     assert seen.system.split()[:2] == [system["distribution"], system["release"]]
     assert seen.gpus == (T4,)
 
