@@ -90,6 +90,17 @@ def test_every_relative_link_leads_somewhere() -> None:
     assert not broken
 
 
+def test_every_path_on_the_map_is_there() -> None:
+    """docs/architecture.md says where things are; a file that moves takes its line along."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    parts = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    named = {word for word in re.findall(r"`([\w./-]+)`", text) if word.split("/")[0] in parts}
+    assert len(named) > 30
+    # The component that the page makes up.
+    named = {word for word in named if "nccl_tests" not in word}
+    assert sorted(word for word in named if not (ROOT / word).exists()) == []
+
+
 def test_no_file_names_a_place_on_a_developers_machine() -> None:
     found = []
     for path in tracked():
