@@ -169,7 +169,8 @@ GONE = {"unreachable": True, "msg": "Connection refused", "changed": False}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, ansible: Ansible, *arguments: str) -> Any:
-    monkeypatch.setattr(discover.run, "ansible", ansible)
+    for module in (discover.run, hosts):
+        monkeypatch.setattr(module, "ansible", ansible)
     return CliRunner().invoke(cli.app, list(arguments))
 
 
@@ -218,7 +219,8 @@ def test_hosts_without_a_wish_are_never_asked(
     assert done.exit_code == 0
     assert list(json.loads(done.output)["hosts"]) == ["gpu01"]
     assert "web01" not in (project / "discovered.yml").read_text()
-    monkeypatch.setattr(discover.run, "ansible", ansible)
+    for module in (discover.run, hosts):
+        monkeypatch.setattr(module, "ansible", ansible)
     done = CliRunner().invoke(cli.app, ["discover", "-p", str(project), "--limit", "web01"])
     assert isinstance(done.exception, InputError)
     assert "no host to ask" in str(done.exception)

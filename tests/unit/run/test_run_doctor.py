@@ -66,7 +66,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (inside / name).mkdir(parents=True)
     for path in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
         shutil.copy(path, inside / "roles" / "gpu_state" / "tasks")
-    for name in ("callback", "plugin_utils", "module_utils/gpu_stack/components"):
+    for name in ("callback", "doc_fragments", "plugin_utils", "module_utils/gpu_stack/components"):
         shutil.copytree(PLUGINS / name, inside / "plugins" / name)
     shutil.copytree(ROOT / "playbooks", inside / "playbooks")
     for file, data in playbooks.render().items():
