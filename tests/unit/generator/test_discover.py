@@ -17,6 +17,7 @@ from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import discover
 from provision.inventory.discover import Seen, SeenGpu
 from provision.locallab import gpu as simulated
+from provision.run import hosts
 
 CATALOG = load()
 PCI = "/sys/bus/pci/devices"
