@@ -88,7 +88,8 @@ def run(tmp_path: Path, *arguments: str, **environment: str) -> tuple[dict[str, 
 
 
 def without_ansibles_own(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key not in ("ansible_facts", "warnings")}
+    own = ("ansible_facts", "invocation", "warnings")
+    return {key: value for key, value in result.items() if key not in own}
 
 
 @pytest.fixture
