@@ -72,9 +72,9 @@ def test_a_controller_killed_while_it_judges_the_checks(
 ) -> None:
     """Everything is installed, and nothing says so yet: the next run proves it."""
     chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
-    result = bench.one(chosen, estimates, ("Verify | Judge all hosts by the checks", 0.5))
+    result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.5))
     assert result["hit"]["code"] == -9
-    assert result["hit"]["task"].startswith("Verify | ")
+    assert result["hit"]["task"].startswith("verify : Verify | ")
     assert result["changes"] == ["receipt proof: unfinished -> proven"]
     cured(result)
 
