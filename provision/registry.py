@@ -29,6 +29,6 @@ COMPONENTS: tuple[Component, ...] = _REGISTRY.COMPONENTS
 TITLES = {component.name: component.title for component in COMPONENTS}
 SHORT_TITLES = {component.name: component.short for component in COMPONENTS}
 # {component: what it does not work without}
-NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
+NEEDS: dict[str, tuple[str, ...]] = _REGISTRY.NEEDS
 # Those that a lock has a part for.
 LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
