@@ -6,7 +6,8 @@ reaches it. Python 3.7, standard library only. One JSON object is its argument:
     {"during": "dpkg", "delay": 1.5, "act": "kill-module", "timeout": 300, "disk": "/var"}
 
 `during` is a key of PHASES, or "told": then a line on standard input is the moment. It prints one
-JSON line about what was seen and hit, and exits with 0; with 3 where the moment never came.
+JSON line when the phase begins and one about what was hit, and exits with 0; with 3 where the
+moment never came.
 """
 
 import errno
@@ -54,13 +55,24 @@ def is_apt_install(argv):
     return os.path.basename(argv[0]) == "apt-get" and "install" in argv
 
 
+def of_python(argv):
+    """What a Python runs and its arguments, without options such as -I; [] of another program."""
+    if not os.path.basename(argv[0]).startswith("python"):
+        return []
+    begin = 1
+    while (
+        argv[begin : begin + 1] and argv[begin].startswith("-") and argv[begin] not in ("-", "-m")
+    ):
+        begin += 1
+    return argv[begin:]
+
+
 def is_pip(argv):
-    return argv[1:4] == ["-m", "pip", "install"]
+    return of_python(argv)[:3] == ["-m", "pip", "install"]
 
 
 def is_cudnn(argv):
-    script = os.path.basename(argv[0]).startswith("python") and argv[1:2] == ["-"]
-    return script and argv[2:3] in (["install"], ["bring"])
+    return of_python(argv)[:2] in (["-", "install"], ["-", "bring"])
 
 
 def downloading(found):
@@ -149,6 +161,7 @@ def main(spec):
         if found is None:
             return 3
         seen = interesting(found)
+        print(json.dumps({"event": "seen"}), flush=True)
     time.sleep(spec["delay"])
     if let_go():
         return 3

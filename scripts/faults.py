@@ -538,14 +538,15 @@ class Bench:
                 moment = at or ("", fault.fraction * estimates.run(fault.start))
                 self._await(run, *moment)
                 watcher.tell()
-            while run.running() and watcher.answer in (None, {"event": "ready"}):
+            while run.running() and (watcher.answer or {}).get("event") != "struck":
                 time.sleep(0.02)
             hit.task, since = run.now()
             hit.offset = time.time() - since
             answer = watcher.answer or {}
             if answer.get("event") != "struck" or not run.running():
                 hit.code = run.wait(NOTICE_TIMEOUT)
-                return self._ended(hit, run, "the run was over")
+                unseen = during != "told" and not answer
+                return self._ended(hit, run, f"no {during} in it" if unseen else "the run was over")
             hit.running = answer["running"]
             struck = answer["hit"]
             if "command" in struck:

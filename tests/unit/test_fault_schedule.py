@@ -6,10 +6,13 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -308,6 +311,54 @@ def command(text: str) -> list[str]:
 )
 def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str) -> None:
     assert watch.PHASES[phase]([(1, command(yes)), (2, command(no))]) == [(1, command(yes))]
+
+
+@pytest.mark.parametrize(
+    ("phase", "file", "keys"),
+    [
+        ("pip", "roles/tensorflow/vars/main.yml", ("__tensorflow_install_wheels",)),
+        ("cudnn", "roles/cudnn/tasks/begin_unpack.yml", ("argv",)),
+        ("cudnn", "roles/cudnn/tasks/install.yml", ("argv",)),
+    ],
+)
+def test_the_watcher_knows_the_command_that_a_role_runs(
+    phase: str, file: str, keys: tuple[str, ...]
+) -> None:
+    """Else every fault of the phase is redrawn, and only the record of what missed tells."""
+    known = False
+    for expression in expressions(yaml.safe_load((ROOT / file).read_text("utf-8")), keys):
+        environment = jinja2.Environment(undefined=Anything, autoescape=True)
+        argv = environment.compile_expression(expression)()
+        # As the role runs it: after the programs that begin it behind other tasks, or as a user.
+        words = [str(word) for word in argv]
+        pythons = [place for place, word in enumerate(words) if "/python" in word]
+        known |= any(watch.PHASES[phase]([(1, words[begin:])]) for begin in pythons)
+    assert known
+
+
+class Anything(jinja2.ChainableUndefined):
+    """A variable of the role: any Python where a word is asked for, nothing where a list is."""
+
+    def __add__(self, other: Any) -> Any:
+        return other
+
+    __radd__ = __add__
+
+    def __str__(self) -> str:
+        return "/usr/bin/python3"
+
+
+def expressions(data: Any, keys: tuple[str, ...]) -> Iterator[str]:
+    """The templates under these keys, wherever they stand, without their braces."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if key in keys and isinstance(value, str) and value.strip().startswith("{{"):
+                yield value.strip()[2:-2]
+            else:
+                yield from expressions(value, keys)
+    elif isinstance(data, list):
+        for value in data:
+            yield from expressions(value, keys)
 
 
 def test_fetching_package_lists_is_no_download_of_packages() -> None:
