@@ -24,9 +24,7 @@ def directory(row):
 
 def tree_of(row, options):
     """CUDA's tree, where cuDNN's files shall be linked into it; None otherwise."""
-    if options.get("cudnn_layout") != "cuda":
-        return None
-    return options.get("cudnn_tree") or "/usr/local/cuda-{0}".format(row["cuda"])
+    return layout.tree_of(options.get("cudnn_layout"), options.get("cudnn_tree"), row["cuda"])
 
 
 def _links(context, row, top, names):

@@ -11,6 +11,7 @@ import signal
 import sys
 
 from ...host import background
+from ...host.context import Context
 from ...host.process_name import called
 from . import fetch, layout, tree, versions, ways
 from .archive import RefusalError
@@ -41,6 +42,25 @@ class Sources(collections.namedtuple("Sources", "host_file archive to_come urls 
         return not (self.host_file or self.archive or self.to_come or self.urls)
 
 
+def settle(params, check_mode):
+    """What the module of these parameters returns. RefusalError."""
+    context = Context()
+    root = params["root"].rstrip("/")
+    wish = layout.Wish(root, params["version"], params["cuda"], (params["sha256"] or "").lower())
+    if params["state"] == "absent":
+        return absent(context, wish, check_mode)
+    sources = Sources(
+        params["host_file"],
+        params["archive"],
+        bool(params["controller_file"]),
+        *(params[name] for name in ("urls", "proxy", "ca_bundle")),
+    )
+    links = layout.tree_of(params["layout"], params["tree"], wish.cuda)
+    manner = Manner(params["reinstall"], params["keep_old"], links)
+    doing = begin if params["begin"] else present
+    return doing(context, wish, sources, manner, check_mode)
+
+
 def begin(context, wish, sources, manner, check_mode=False):
     """Begins to fetch and to unpack, where that is to do and can be done; changes nothing else."""
     found = versions.look(context, wish)
@@ -69,34 +89,38 @@ def present(context, wish, sources, manner, check_mode=False):
         if check_mode:
             result["msg"] = f"Would install cuDNN {wish.name}: {reason}"
         elif sources.waits:
-            result["changed"] |= _remove_remains()
+            result["changed"] |= bool(fetch.remove_remains())
             return dict(result, archive_needed=_place())
         else:
             _install(context, wish, sources, manner, result)
             found = versions.look(context, wish)
         result["changed"] = True
     _settle(context, wish, manner, found, result, check_mode)
-    library = layout.library_directory(found["names"])
-    if not found["names"]:
-        library = layout.expected_library_directory(wish.version)
-    result["library"] = f"{wish.root}/{layout.CURRENT}/{library}"
-    return result
+    library = _library(wish, found)
+    places = [library] if manner.links is None else [library, f"{manner.links}/lib64"]
+    return dict(result, library=library, libraries=places)
 
 
 def absent(context, wish, check_mode=False):
     """Takes away the versions that were unpacked here; a file that was changed since is kept."""
-    names = versions.look(context, wish)["names"]
-    library = layout.library_directory(names)
-    if not names:
-        library = layout.expected_library_directory(wish.version)
+    library = _library(wish, versions.look(context, wish))
     if check_mode:
         removed = versions.removable(context, wish.root)
         result = {"changed": bool(removed), "removed": removed, "kept": []}
-        words = "Would remove the versions of cuDNN that this role unpacked below"
-        result["msg"] = f"{words} {wish.root}"
+        if removed:
+            words = "Would remove the versions of cuDNN that this role unpacked below"
+            result["msg"] = f"{words} {wish.root}"
     else:
         result = versions.remove(context, wish.root)
-    return dict(result, library=f"{wish.root}/{layout.CURRENT}/{library}")
+    return dict(result, library=library)
+
+
+def _library(wish, found):
+    """Where the version has its libraries once it is current."""
+    names = found["names"]
+    place = layout.library_directory(names) if names else None
+    place = place or layout.expected_library_directory(wish.version)
+    return f"{wish.root}/{layout.CURRENT}/{place}"
 
 
 def _take_up(result):
@@ -125,14 +149,10 @@ def _place():
     return os.path.join(fetch.directory(), fetch.ARCHIVE)
 
 
-def _remove_remains():
-    return bool(fetch.remove_remains())
-
-
 def _install(context, wish, sources, manner, result):
     """Unpacks the archive, from wherever it is to be had."""
     if not sources.archive:
-        _remove_remains()
+        fetch.remove_remains()
     try:
         brought = _brought(context, wish, sources, manner.reinstall)
     except fetch.NowhereError:

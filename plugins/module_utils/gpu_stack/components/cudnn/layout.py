@@ -122,6 +122,13 @@ def fault(wish, seen):
     return "owner" if "owner" in seen else None
 
 
+def tree_of(layout, tree, cuda):
+    """CUDA's tree, where cuDNN's files shall be linked into it; None otherwise."""
+    if layout != "cuda":
+        return None
+    return tree or f"/usr/local/cuda-{cuda}"
+
+
 def tree_links(directory, names, tree):
     """{path in CUDA's tree: its target}: the version's files under the names tutorials copy them.
 
