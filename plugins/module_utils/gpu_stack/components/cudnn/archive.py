@@ -48,9 +48,9 @@ def open_archive(archive):
     """
     try:
         handle = _handle(os.path.abspath(archive))
+        stream = os.fdopen(handle, "rb")  # refuses a directory
     except OSError as error:
         raise OtherFileError(f"cannot read {archive}: {error.strerror}") from error
-    stream = os.fdopen(handle, "rb")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         stream.close()
         raise OtherFileError(f"cannot read {archive}: it is not a regular file")
