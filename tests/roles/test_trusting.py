@@ -48,7 +48,7 @@ def test_no_python_of_roots_imports_from_where_it_was_started(path: Path) -> Non
 def test_the_pattern_sees_what_it_is_for() -> None:
     for text in (
         "argv: [/usr/bin/python3, '-', take]",
-        '[__cudnn_python, "-", 1]',
+        '[__cuda_python, "-", 1]',
         "argv: [\"{{ __cuda_python }}\", '-', look]",
         "[x['python']['executable'] | default('/usr/bin/python3'), '-', 1]",
         "argv:\n  - python3\n  - '-'\n",
