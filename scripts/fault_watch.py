@@ -22,15 +22,24 @@ POLL = 0.02
 FILL = "/var/.faults-fill"
 
 
+# What modules call themselves while they are at a long step.
+OWN = ("provision-cudnn",)
+BEHIND = "behind other tasks"
+
+
 def processes():
-    """[(pid, argv)] of what runs here, oldest first; not of this process."""
+    """[(pid, argv)] of what runs here, oldest first; not of this process.
+
+    A module that has named itself stands there by its name; with BEHIND where it is a process that
+    a module has begun and left to itself.
+    """
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
-            with open("/proc/" + name + "/cmdline", "rb") as stream:
-                argv = stream.read().decode("utf-8", "replace").split("\0")[:-1]
+            argv = text("/proc/" + name + "/cmdline").split("\0")[:-1]
+            argv = own_name(text("/proc/" + name + "/stat")) or argv
         except OSError:
             continue
         if argv and argv[0]:
@@ -38,13 +47,26 @@ def processes():
     return sorted(found)
 
 
+def own_name(stat):
+    """[name] or [name, BEHIND] of a process that has named itself, by its /proc/PID/stat; or []."""
+    name, _bracket, rest = stat.partition("(")[2].rpartition(")")
+    if name not in OWN:
+        return []
+    return [name, BEHIND] if rest.split()[1] == "1" else [name]
+
+
+def text(path):
+    with open(path, "rb") as stream:
+        return stream.read().decode("utf-8", "replace")
+
+
 def is_dpkg(argv):
     return os.path.basename(argv[0]) == "dpkg" and bool({"--unpack", "--configure"} & set(argv))
 
 
 def is_module(argv):
-    """A module that came through ssh's pipe: Python without arguments."""
-    return len(argv) == 1 and os.path.basename(argv[0]).startswith("python")
+    """A module that came through ssh's pipe: Python without arguments, or by its own name."""
+    return len(argv) == 1 and (argv[0] in OWN or os.path.basename(argv[0]).startswith("python"))
 
 
 def is_method(argv):
@@ -72,7 +94,7 @@ def is_pip(argv):
 
 
 def is_cudnn(argv):
-    return of_python(argv)[:2] in (["-", "install"], ["-", "bring"])
+    return argv[0] == "provision-cudnn"
 
 
 def downloading(found):

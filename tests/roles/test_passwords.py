@@ -27,7 +27,7 @@ ROLES = Path(__file__).parents[2] / "roles"
 # Options whose value may be an address with a password, and what the roles make of them.
 ADDRESS = re.compile(
     r"\b\w+_(mirror|proxy|urls?|index_urls|addresses"
-    r"|(repository|runfile|mirror|installer|key)_from)\b|\b__cudnn_url\b"
+    r"|(repository|runfile|mirror|installer|key)_from)\b"
 )
 # Without a password in it: nothing else is done where there is one.
 HARMLESS = re.compile(r"\{[^{}]*\} if __\w+_secret \| bool else __\w+_addresses")

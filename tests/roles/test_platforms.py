@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+from gpu_stack.components.cudnn import fetch, layout
 
 from provision.catalog import CudaRow, DriverRow
 from provision.registry import LOCKED
@@ -260,30 +261,23 @@ def test_headers_that_a_failed_build_left_unfinished_are_ours_to_finish() -> Non
     assert sorted(found) == ["linux-headers-5.10.0-46-amd64", "postfix"]
 
 
-def cudnn(name: str, **given: Any) -> Any:
-    """One of the cudnn role's own variables, for an archive."""
-    names = load(ROLES / "cudnn" / "vars" / "main.yml")
-    return templated(names[name], **{**names, **given})
-
-
 CUDNN = [row for row in load(CATALOG / "cudnn.yml")["cudnn"] if row["architecture"] == "x86_64"]
 
 
 @pytest.mark.parametrize("row", CUDNN, ids=lambda row: f"{row['version']}-cuda{row['cuda']}")
 def test_the_default_address_is_that_of_the_wished_cudnn(row: dict[str, Any]) -> None:
     default = load(ROLES / "cudnn" / "defaults" / "main.yml")["cudnn_urls"]
-    wish = {"cudnn_version": row["version"], "cudnn_cuda": row["cuda"]}
-    assert cudnn("__cudnn_addresses", cudnn_urls=default, **wish) == row["urls"]
+    assert fetch.addresses(default, row["version"], row["cuda"]) == row["urls"]
     mine = ["https://mirror.example.org/cudnn.tgz"]
-    assert cudnn("__cudnn_addresses", cudnn_urls=mine, **wish) == mine
-    assert cudnn("__cudnn_addresses", cudnn_urls=[], **wish) == []
+    assert fetch.addresses(mine, row["version"], row["cuda"]) == mine
+    assert fetch.addresses([], row["version"], row["cuda"]) == []
 
 
 @pytest.mark.parametrize(
     ("version", "library"), [("8.1.0.77", "lib64"), ("8.2.4.15", "lib64"), ("8.10.0.1", "lib")]
 )
 def test_the_libraries_directory_is_known_before_the_archive_is(version: str, library: str) -> None:
-    assert cudnn("__cudnn_library_expected", cudnn_version=version) == library
+    assert layout.expected_library_directory(version) == library
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -1,4 +1,4 @@
-"""What the roles' own programs take away on a host, and what they leave."""
+"""What removal takes away on a host, and what they leave."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_stack.components.cudnn import MANIFEST, versions
+from gpu_stack.host.context import Context
 
 ROLES = Path(__file__).parents[2] / "roles"
 
@@ -26,7 +28,6 @@ def load(path: Path) -> Any:
     return module
 
 
-cudnn = load(ROLES / "cudnn" / "files" / "unpack_cudnn.py")
 venvs = load(ROLES / "tensorflow" / "files" / "venvs.py")
 
 
@@ -49,7 +50,7 @@ def root(tmp_path: Path) -> Path:
     (tree / "lib64" / "libcudnn.so.8").symlink_to("libcudnn.so.8.1.0")
     entries["lib64/libcudnn.so.8"] = {"link": "libcudnn.so.8.1.0"}
     manifest = {"format": 1, "version": "8.1.0.77", "cuda": "11.2", "files": entries}
-    write(tree / cudnn.MANIFEST, json.dumps(manifest).encode())
+    write(tree / MANIFEST, json.dumps(manifest).encode())
     (tmp_path / "cudnn" / "current").symlink_to(tree.name)
     return tmp_path / "cudnn"
 
@@ -58,13 +59,17 @@ def left(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*")) if root.exists() else []
 
 
+def remove(root: Path) -> Any:
+    return versions.remove(Context(), str(root))
+
+
 def test_a_whole_cudnn_goes_with_its_root(root: Path) -> None:
-    result = cudnn.remove(str(root))
+    result = remove(root)
     assert result["changed"]
     assert result["kept"] == []
     assert not root.exists()
     assert root.parent.exists()
-    assert cudnn.remove(str(root)) == {"changed": False, "removed": [], "kept": []}
+    assert remove(root) == {"changed": False, "removed": [], "kept": []}
 
 
 def test_foreign_directories_and_links_stay(root: Path) -> None:
@@ -72,17 +77,17 @@ def test_foreign_directories_and_links_stay(root: Path) -> None:
     (root / "empty").mkdir()
     (root / "current").unlink()
     (root / "current").symlink_to("9.9")
-    cudnn.remove(str(root))
+    remove(root)
     assert left(root) == ["9.9", "9.9/cudnn.h", "current", "empty"]
 
 
 def test_a_changed_file_and_an_added_one_are_kept(root: Path) -> None:
     tree = root / "8.1.0.77-cuda11.2"
     header = write(tree / "include/cudnn.h", b"HEADER")  # of the same size, and newer
-    later = (tree / cudnn.MANIFEST).stat().st_mtime + 5
+    later = (tree / MANIFEST).stat().st_mtime + 5
     os.utime(header, (later, later))
     write(tree / "include/mine.h")
-    result = cudnn.remove(str(root))
+    result = remove(root)
     assert result["kept"] == [str(header) + ".save"]
     assert [name for name in left(root) if "." in name.rsplit("/", 1)[-1][1:]] == [
         *("8.1.0.77-cuda11.2", "8.1.0.77-cuda11.2/include/cudnn.h.save"),
@@ -92,7 +97,7 @@ def test_a_changed_file_and_an_added_one_are_kept(root: Path) -> None:
 
 def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:
     (root / "8.1.0.77-cuda11.2" / "include" / "cudnn.h").unlink()
-    cudnn.remove(str(root))
+    remove(root)
     assert not root.exists()
 
 

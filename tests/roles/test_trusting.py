@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ def test_no_python_of_roots_imports_from_where_it_was_started(path: Path) -> Non
 def test_the_pattern_sees_what_it_is_for() -> None:
     for text in (
         "argv: [/usr/bin/python3, '-', take]",
-        '[__cudnn_python, "-", 1]',
+        '[__cuda_python, "-", 1]',
         "argv: [\"{{ __cuda_python }}\", '-', look]",
         "[x['python']['executable'] | default('/usr/bin/python3'), '-', 1]",
         "argv:\n  - python3\n  - '-'\n",
@@ -66,11 +68,38 @@ def test_a_task_that_asks_the_driver_has_an_end(path: Path) -> None:
 
 def test_the_look_opens_files_by_one_function() -> None:
     """What a user may have put there is neither waited for nor followed (regular.py)."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import gpu_stack.look, gpu_stack.doctor.look\n"
+        "for name, module in sys.modules.items():\n"
+        "    if name.startswith('gpu_stack.'): print(module.__file__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(GPU_STACK.parent)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    paths = [Path(line) for line in done.stdout.splitlines()]
+    assert GPU_STACK / "components" / "cudnn" / "layout.py" in paths
     found = {
         path.name: node.lineno
-        for path in GPU_STACK.rglob("*.py")
+        for path in paths
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
     }
     # As a program of the driver's role it reads utmp and /proc/PID/status.
     assert set(found) == {"people.py"}
+
+
+def test_the_look_does_not_import_what_unpacks() -> None:
+    """It is imported on every host of every run."""
+    heavy = ("tarfile", "urllib.request", "lzma")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import gpu_stack.look\n"
+        "print([name for name in sys.argv[2:] if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(GPU_STACK.parent), *heavy],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[]\n"

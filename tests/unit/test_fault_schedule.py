@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,13 +302,10 @@ def command(text: str) -> list[str]:
         ),
         ("dpkg", "/usr/bin/dpkg --configure --pending", "dpkg --audit"),
         ("pip", "/opt/tensorflow/x/bin/python -m pip install --require-hashes", "python -m venv x"),
-        (
-            "cudnn",
-            "/usr/bin/python3.9 - install /opt/nvidia/cudnn 8.5",
-            "/usr/bin/python3 - look x",
-        ),
-        ("cudnn", "/usr/bin/python3.9 - bring /opt/nvidia/cudnn 8.5", "/bin/sh -c x background x"),
+        ("cudnn", "provision-cudnn", "/usr/bin/python3.9"),
+        ("cudnn", "provision-cudnn behind", "/opt/provision-cudnn"),
         ("module", "/usr/bin/python3.9", "/usr/bin/python3.9 -m pip install"),
+        ("module", "provision-cudnn", "provision-cudnn behind"),
     ],
 )
 def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str) -> None:
@@ -317,8 +316,6 @@ def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str
     ("phase", "file", "keys"),
     [
         ("pip", "roles/tensorflow/vars/main.yml", ("__tensorflow_install_wheels",)),
-        ("cudnn", "roles/cudnn/tasks/begin_unpack.yml", ("argv",)),
-        ("cudnn", "roles/cudnn/tasks/install.yml", ("argv",)),
     ],
 )
 def test_the_watcher_knows_the_command_that_a_role_runs(
@@ -359,6 +356,35 @@ def expressions(data: Any, keys: tuple[str, ...]) -> Iterator[str]:
     elif isinstance(data, list):
         for value in data:
             yield from expressions(value, keys)
+
+
+def test_the_watcher_knows_what_unpacks_cudnn_by_its_name(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from gpu_stack.components.cudnn import bring\n"
+        "with bring._at_work(): open(sys.argv[2]).read()\n"
+    )
+    utils = ROOT / "plugins" / "module_utils"
+    process = subprocess.Popen([sys.executable, "-c", program, str(utils), str(held)])
+    try:
+        deadline = time.monotonic() + 20
+        while (process.pid, ["provision-cudnn"]) not in watch.PHASES["cudnn"](watch.processes()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        held.write_text("")
+        process.wait(timeout=60)
+
+
+def test_what_was_begun_behind_other_tasks_is_no_module_that_a_run_waits_for() -> None:
+    """Ended, it is done in its own turn: the run overcomes that."""
+    stat = "4711 (provision-cudnn) S {} 4711 4711 0 -1 4194560"
+    assert watch.own_name(stat.format(1)) == ["provision-cudnn", watch.BEHIND]
+    assert watch.own_name(stat.format(4700)) == ["provision-cudnn"]
+    assert watch.own_name("4711 (python3) S 1 4711 4711 0 -1 4194560") == []
+    assert watch.own_name("4711 (a) (b) S 1 4711 4711 0 -1 4194560") == []
 
 
 def test_fetching_package_lists_is_no_download_of_packages() -> None:

@@ -4,17 +4,13 @@ The manifest that the role writes last says what the archive held; comparing siz
 with it names a deleted or truncated library without reading 1.5 GB.
 """
 
-import json
-import re
-import stat
-
 from ...change import change
-from ...host import file_state, loader, modes, package_files
+from ...host import file_state, loader, modes
+from . import layout, ways
+from .layout import MANIFEST, directory_name, header_version, library_directory
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
-MANIFEST = ".provision-manifest.json"
-TREE_RECORD = ".provision-cudnn"
 
 
 def root_of(options):
@@ -23,90 +19,24 @@ def root_of(options):
 
 def directory(row):
     """The name of the version's directory below the root."""
-    return "{0}-cuda{1}".format(row["version"], row["cuda"])
-
-
-def header_version(text):
-    """`8.1.0` from cudnn_version.h; None when it does not say."""
-    numbers = []
-    for part in ("MAJOR", "MINOR", "PATCHLEVEL"):
-        match = re.search(r"^#define\s+CUDNN_{0}\s+(\d+)".format(part), text or "", re.M)
-        if match is None:
-            return None
-        numbers.append(match.group(1))
-    return ".".join(numbers)
+    return directory_name(row["version"], row["cuda"])
 
 
 def tree_of(row, options):
     """CUDA's tree, where cuDNN's files shall be linked into it; None otherwise."""
-    if options.get("cudnn_layout") != "cuda":
-        return None
-    return options.get("cudnn_tree") or "/usr/local/cuda-{0}".format(row["cuda"])
+    return layout.tree_of(options.get("cudnn_layout"), options.get("cudnn_tree"), row["cuda"])
 
 
 def _links(context, row, top, names):
     """({path: target} as wished, {path: target} that are there and shall not be)."""
     tree = tree_of(row, context.options)
-    wish = {}
-    for name in names if tree is not None else ():
-        place, _slash, base = name.rpartition("/")
-        into = "include" if place == "include" else "lib64"
-        if place in ("include", "lib64", "lib") and base.startswith(("cudnn", "libcudnn")):
-            wish["{0}/{1}/{2}".format(tree, into, base)] = top + "/" + name
+    wish = {} if tree is None else layout.tree_links(top, names, tree)
     left = {}
-    for path in context.glob("/usr/local/cuda-*/" + TREE_RECORD):
-        try:
-            found = json.loads(context.read(path) or "")
-        except ValueError:
-            found = {}
-        for one in found if isinstance(found, dict) else ():
-            if one not in wish and context.readlink(one) == found[one]:
-                left[one] = found[one]
+    for path in context.glob(f"{layout.TREES}/{layout.TREE_RECORD}"):
+        for link, target in layout.recorded(context, path).items():
+            if link not in wish and context.readlink(link) == target:
+                left[link] = target
     return wish, left
-
-
-def _manifest(context, path):
-    try:
-        found = json.loads(context.read(path) or "")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("files"), dict) else None
-
-
-def _entry(context, path, since, owner):
-    """What is there; its hash where it was written after `since`, or the look is deep."""
-    info = context.lstat(path)
-    if info is None:
-        return None
-    if stat.S_ISLNK(info.st_mode):
-        return {"link": context.readlink(path)}
-    if not stat.S_ISREG(info.st_mode):
-        return {"other": "a directory" if stat.S_ISDIR(info.st_mode) else "not a file"}
-    seen = {"size": info.st_size, "mode": "{0:04o}".format(stat.S_IMODE(info.st_mode))}
-    if info.st_uid != owner:
-        seen["owner"] = info.st_uid
-    if context.deep or info.st_mtime > since:
-        seen["sha256"] = package_files.digest(context, path, "sha256")
-    return seen
-
-
-def _ways(context, root, top, files):
-    """{directory on the way to the files: why not everybody may enter it, or others may write}.
-
-    Whose the directories above `root` are is the administrator's to say.
-    """
-    paths = set()
-    for path in files:
-        parts = path.split("/")[:-1]
-        paths.update("/".join([top, *parts[:end]]) for end in range(len(parts) + 1))
-    parts = [part for part in top.split("/") if part]
-    paths.update("/" + "/".join(parts[: end + 1]) for end in range(len(parts)))
-    found = {}
-    for path, (fault, _mode) in modes.ways(context, sorted(paths)).items():
-        closed = fault.endswith(", closed")
-        if closed or path == root or path.startswith(root + "/"):
-            found[path] = "closed" if closed else fault
-    return found
 
 
 def look(context):
@@ -119,7 +49,7 @@ def look(context):
     root = root_of(context.options)
     top = "{0}/{1}".format(root, directory(row)) if row else None
     place = "{0}/{1}".format(top, MANIFEST)
-    manifest = _manifest(context, place) if top else None
+    manifest = layout.manifest(context, top) if top else None
     # The manifest is written last: what is newer was touched after it was unpacked.
     since = context.stat(place).st_mtime if manifest else 0
     here = context.stat("/")
@@ -137,59 +67,40 @@ def look(context):
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
-        "files": {name: _entry(context, top + "/" + name, since, owner) for name in names},
+        "files": {name: layout.entry(context, f"{top}/{name}", owner, since) for name in names},
         "header": header,
         "loader_file": context.read(LOADER_FILE),
         "written": file_state.faults(context, [LOADER_FILE]),
         "cache": loader.cache(context),
         "library": None if path is None else loader.inspect(context, path),
         "loader_path": path,
-        "ways": _ways(context, root, top, names) if top else {},
+        "ways": ways.faults(context, root, top, names) if top else {},
         "manifest_mode": modes.ways(context, [place]).get(place) if top else None,
     }
 
 
-def library_directory(manifest):
-    """`lib64` or `lib`, whichever the archive has its libraries in."""
-    if any(name.startswith("lib64/") for name in manifest["files"]):
-        return "lib64"
-    return "lib"
-
-
 def _file_change(name, wish, seen):
     """The change for one file of the manifest, or None when it is as it was unpacked."""
-    item = name.rsplit("/", 1)[-1]
-    reason = "{0} is part of the archive".format(name)
-    if "link" in wish:
-        to = "link to {0}".format(wish["link"])
-        if seen is None:
-            return change(NAME, item, "missing", to, reason)
-        if seen.get("link") != wish["link"]:
-            old = (
-                "link to {0}".format(seen["link"])
-                if "link" in seen
-                else seen.get("other", "a file")
-            )
-            return change(NAME, item, old, to, reason)
+    fault = layout.fault(wish, seen)
+    if fault is None:
         return None
-    to = "{0} bytes".format(wish["size"])
-    if seen is None:
+    item = name.rsplit("/", 1)[-1]
+    reason = f"{name} is part of the archive"
+    to = f"link to {wish['link']}" if "link" in wish else f"{wish['size']} bytes"
+    if fault == "missing":
         return change(NAME, item, "missing", to, reason)
-    if "link" in seen:
-        return change(NAME, item, "link to {0}".format(seen["link"]), to, reason)
-    if "other" in seen:
-        return change(NAME, item, seen["other"], to, reason)
-    if seen["size"] != wish["size"]:
-        return change(NAME, item, "{0} bytes".format(seen["size"]), to, reason)
-    if "sha256" in seen and seen["sha256"] != wish.get("sha256"):
-        repair = {"cudnn_reinstall": True}  # the role compares sizes, not contents
-        return change(NAME, item, "other content", wish.get("sha256"), reason, repair=repair)
-    if int(seen["mode"], 8) != int(wish["mode"], 8):
+    if fault == "kind":
+        old = f"link to {seen['link']}" if "link" in seen else seen.get("other", "a file")
+        return change(NAME, item, old, to, reason)
+    if fault == "size":
+        return change(NAME, item, f"{seen['size']} bytes", to, reason)
+    if fault == "mode":
         return change(NAME, item, "mode " + seen["mode"], "mode " + wish["mode"], reason)
-    if "owner" in seen:
-        old = "owned by user {0}".format(seen["owner"])
-        return change(NAME, item, old, "owned by root", reason, repair={"cudnn_reinstall": True})
-    return None
+    repair = {"cudnn_reinstall": True}  # the role compares sizes and modes, nothing else
+    if fault == "sha256":
+        return change(NAME, item, "other content", wish.get("sha256"), reason, repair=repair)
+    old = f"owned by user {seen['owner']}"
+    return change(NAME, item, old, "owned by root", reason, repair=repair)
 
 
 def _link_changes(row, found, root):
@@ -240,7 +151,7 @@ def differ(row, found, options):
         item = "{0}/{1}/{2}".format(root, directory(row), MANIFEST)
         changes.append(change(NAME, item, fault[0], "mode " + fault[1], reason, repair=repair))
     changes += _link_changes(row, found, root)
-    libraries = "{0}/current/{1}".format(root, library_directory(manifest))
+    libraries = "{0}/current/{1}".format(root, library_directory(manifest["files"]))
     fault = (found.get("written") or {}).get(LOADER_FILE)
     if fault is not None or (found["loader_file"] or "").strip() != libraries:
         old = fault or (found["loader_file"] or "").strip() or None

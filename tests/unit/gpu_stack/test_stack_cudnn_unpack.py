@@ -1,97 +1,42 @@
-"""What roles/cudnn/files/unpack_cudnn.py accepts, refuses and leaves behind."""
+"""What is accepted as an archive of cuDNN, what is refused, and what is left behind."""
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import errno
 import hashlib
-import importlib.util
-import io
 import json
 import os
-import signal
-import socket
 import stat
-import subprocess
-import sys
 import tarfile
-import threading
-from base64 import b64encode
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cudnn_archives import (
+    CUDA,
+    HEADER,
+    LIBRARY,
+    NAME,
+    VERSION,
+    Member,
+    directory,
+    everything,
+    file,
+    link,
+    nvidia,
+    pack,
+    special,
+    wish,
+)
+from gpu_stack.components.cudnn import archive as archives
+from gpu_stack.components.cudnn import layout, versions
+from gpu_stack.components.cudnn.layout import Wish
+from gpu_stack.host.context import Context
 
 from provision.locallab import cudnn_archive
 
-SCRIPT = Path(__file__).parents[2] / "roles" / "cudnn" / "files" / "unpack_cudnn.py"
-VERSION = "8.1.0.77"
-CUDA = "11.2"
-NAME = "8.1.0.77-cuda11.2"
-HEADER = b"""\
-#define CUDNN_MAJOR 8
-#define CUDNN_MINOR 1
-#define CUDNN_PATCHLEVEL 0
-"""
-LIBRARY = b"\x7fELF" + b"library" * 1000
-
-spec = importlib.util.spec_from_file_location("unpack_cudnn", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-unpack_cudnn = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(unpack_cudnn)
-
-Member = tuple[tarfile.TarInfo, bytes | None]
-
-
-def file(name: str, content: bytes = b"x", mode: int = 0o644) -> Member:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    member.mode = mode
-    return member, content
-
-
-def directory(name: str) -> Member:
-    member = tarfile.TarInfo(name)
-    member.type = tarfile.DIRTYPE
-    member.mode = 0o700
-    return member, None
-
-
-def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> Member:
-    member = tarfile.TarInfo(name)
-    member.type = kind
-    member.linkname = target
-    return member, None
-
-
-def special(name: str, kind: bytes) -> Member:
-    member = tarfile.TarInfo(name)
-    member.type = kind
-    return member, None
-
-
-def nvidia(library: str = "lib64", header: bytes = HEADER) -> list[Member]:
-    """The layout of NVIDIA's archives, small; modes as odd as theirs."""
-    return [
-        directory("cuda"),
-        directory("cuda/include"),
-        file("cuda/include/cudnn_version.h", header, 0o600),
-        file(f"cuda/{library}/libcudnn.so.8.1.0", LIBRARY, 0o700),
-        link(f"cuda/{library}/libcudnn.so.8", "libcudnn.so.8.1.0"),
-        link(f"cuda/{library}/libcudnn.so", "libcudnn.so.8"),
-    ]
-
-
-def pack(path: Path, members: list[Member], compression: str = "gz") -> str:
-    """Write an archive; returns its SHA-256."""
-    with tarfile.open(path, f"w:{compression}") as stream:  # type: ignore[call-overload]
-        for member, content in members:
-            stream.addfile(member, None if content is None else io.BytesIO(content))
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+HERE = Context()
 
 
 @pytest.fixture
@@ -104,26 +49,32 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "cudnn.tgz"
 
 
+def put_and_switch(wished: Wish, archive: Path, **more: Any) -> dict[str, Any]:
+    """As a run does it, with the name of the directory that has the libraries."""
+    result = versions.put(HERE, wished, str(archive), **more)
+    switched = versions.switch(HERE, wished)
+    found = versions.look(HERE, wished)
+    return {
+        "changed": result["changed"] or switched["changed"],
+        "backup": result["backup"] + switched["backup"],
+        "library": layout.library_directory(found["names"]),
+    }
+
+
 def install(root: Path, archive: Path, sha256: str, **more: Any) -> dict[str, Any]:
-    result = unpack_cudnn.install(str(root), VERSION, CUDA, sha256, str(archive), **more)
-    assert isinstance(result, dict)
-    return result
+    return put_and_switch(wish(root, sha256), archive, **more)
 
 
 def look(root: Path, sha256: str) -> dict[str, Any]:
-    result = unpack_cudnn.look(str(root), VERSION, CUDA, sha256)
-    assert isinstance(result, dict)
-    return result
-
-
-def everything(path: Path) -> set[str]:
-    return {str(found.relative_to(path)) for found in path.rglob("*")}
+    """As `versions.look`, with the name of the directory that has the libraries."""
+    found: dict[str, Any] = versions.look(HERE, wish(root, sha256))
+    return {**found, "library": layout.library_directory(found["names"])}
 
 
 def refusal(root: Path, archive: Path, sha256: str) -> str:
     """The message of a refused archive, which must leave nothing on the host."""
     before = everything(root.parents[2])
-    with pytest.raises(unpack_cudnn.RefusalError) as caught:
+    with pytest.raises(archives.RefusalError) as caught:
         install(root, archive, sha256)
     assert everything(root.parents[2]) == before
     message = str(caught.value)
@@ -166,10 +117,10 @@ def test_an_archive_of_8_3_or_later_has_another_layout(root: Path, tmp_path: Pat
     ]
     archive = tmp_path / (top + ".tar.xz")
     sha256 = pack(archive, members, "xz")
-    result = unpack_cudnn.install(str(root), version, cuda, sha256, str(archive))
+    result = put_and_switch(wish(root, sha256, version, cuda), archive)
     assert result == {"changed": True, "backup": [], "library": "lib"}
-    found = unpack_cudnn.look(str(root), version, cuda, sha256)
-    assert (found["complete"], found["current"], found["library"]) == (True, True, "lib")
+    found = versions.look(HERE, wish(root, sha256, version, cuda))
+    assert (found["complete"], found["current"]) == (True, True)
     assert os.readlink(root / "current") == "8.7.0.84-cuda11"
     assert (root / "current" / "lib" / "libcudnn.so").read_bytes() == LIBRARY
     assert (root / "current" / "LICENSE").read_bytes() == b"terms"
@@ -192,9 +143,9 @@ def test_what_a_lab_packs_is_what_the_role_unpacks(root: Path, tmp_path: Path) -
 
         made = cudnn_archive.pack(tmp_path / "cache", version=version, fetch=fetch)
         wanted = (made.version, made.cuda, made.sha256)
-        result = unpack_cudnn.install(str(root), *wanted, str(made.path))
+        result = put_and_switch(Wish(str(root), *wanted), made.path)
         assert result["library"] == build.library
-        assert unpack_cudnn.look(str(root), *wanted)["complete"]
+        assert versions.look(HERE, Wish(str(root), *wanted))["complete"]
 
 
 def damage(path: Path) -> str:
@@ -327,7 +278,7 @@ def test_what_was_hashed_is_what_is_unpacked(
     archive.parent.chmod(0o755)
     evil = archive.with_name("evil.tgz")
     pack(evil, [*nvidia(), file("cuda/lib64/evil.so")])
-    unpack = unpack_cudnn.unpack
+    unpack = archives.unpack
 
     def swapped(*arguments: Any) -> Any:
         if how == "written":
@@ -336,7 +287,7 @@ def test_what_was_hashed_is_what_is_unpacked(
             evil.replace(archive)
         return unpack(*arguments)
 
-    monkeypatch.setattr(unpack_cudnn, "unpack", swapped)
+    monkeypatch.setattr(versions, "unpack", swapped)
     install(root, archive, sha256)
     assert (root / "current/lib64/libcudnn.so.8").exists()
     assert not list(root.rglob("evil.so"))
@@ -347,8 +298,8 @@ def test_a_file_that_only_we_can_write_is_not_copied(root: Path, archive: Path) 
     pack(archive, nvidia())
     for mode, private in ((0o700, True), (0o755, False), (0o770, False)):
         archive.parent.chmod(mode)
-        with unpack_cudnn.open_archive(str(archive)) as stream:
-            assert unpack_cudnn.is_private(str(archive), stream) is private
+        with archives.open_archive(str(archive)) as stream:
+            assert archives.is_private(str(archive), stream) is private
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "loop"])
@@ -369,7 +320,7 @@ def test_a_users_link_is_not_followed(root: Path, archive: Path) -> None:
     archive.symlink_to("real.tgz")
     install(root, archive, sha256)
     os.chown(archive, 65534, 65534, follow_symlinks=False)
-    with pytest.raises(unpack_cudnn.RefusalError, match="was made by a user"):
+    with pytest.raises(archives.RefusalError, match="was made by a user"):
         install(root, archive, sha256, again=True)
 
 
@@ -426,7 +377,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(unpack_cudnn, "write_manifest", full)
+    monkeypatch.setattr(versions, "write_manifest", full)
     assert "no space left" in refusal(root, archive, sha256)
 
 
@@ -437,8 +388,8 @@ def test_a_refused_archive_leaves_the_version_in_use(
     install(root, archive, sha256)
     bad = tmp_path / "bad.tgz"
     other = pack(bad, [*nvidia(), file("/evil")])
-    with pytest.raises(unpack_cudnn.RefusalError):
-        unpack_cudnn.install(str(root), "8.2.0.1", CUDA, other, str(bad))
+    with pytest.raises(archives.RefusalError):
+        put_and_switch(wish(root, other, "8.2.0.1", CUDA), bad)
     assert look(root, sha256)["complete"]
     assert sorted(os.listdir(root)) == [NAME, "current"]
 
@@ -514,12 +465,12 @@ def test_switching_back_needs_no_archive_and_pruning_spares_what_is_foreign(
     install(root, archive, sha256)
     newer = tmp_path / "newer.tgz"
     other = pack(newer, nvidia(header=HEADER.replace(b"MINOR 1", b"MINOR 2")))
-    unpack_cudnn.install(str(root), "8.2.0.53", CUDA, other, str(newer))
+    put_and_switch(wish(root, other, "8.2.0.53", CUDA), newer)
     assert os.readlink(root / "current") == "8.2.0.53-cuda11.2"
     (root / "someone-elses").mkdir()
-    assert unpack_cudnn.switch(str(root), VERSION, CUDA)["changed"] is True
+    assert versions.switch(HERE, wish(root, sha256))["changed"] is True
     assert os.readlink(root / "current") == NAME
-    assert unpack_cudnn.prune(str(root), VERSION, CUDA)["removed"] == ["8.2.0.53-cuda11.2"]
+    assert versions.prune(HERE, wish(root, sha256)) == ["8.2.0.53-cuda11.2"]
     assert sorted(os.listdir(root)) == [NAME, "current", "someone-elses"]
 
 
@@ -528,202 +479,3 @@ def test_what_a_killed_run_left_is_removed(root: Path, archive: Path) -> None:
     (root / ".staging-killed" / "lib64").mkdir(parents=True)
     install(root, archive, sha256)
     assert sorted(os.listdir(root)) == [NAME, "current"]
-
-
-def test_the_command_line_runs_from_standard_input(root: Path, archive: Path) -> None:
-    """The role sends the script to `python3 -`; a refusal is one line and exit code 3."""
-    sha256 = pack(archive, nvidia())
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-", *words],
-            input=SCRIPT.read_text(encoding="utf-8"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = run("install", str(root), VERSION, CUDA, sha256, str(archive))
-    assert (done.returncode, json.loads(done.stdout)["changed"]) == (0, True)
-    seen = run("look", str(root), VERSION, CUDA, sha256)
-    assert json.loads(seen.stdout)["complete"] is True
-    refused = run("check", str(archive), "0" * 64)
-    assert refused.returncode == 3
-    assert len(refused.stderr.splitlines()) == 1
-
-
-class Server(ThreadingHTTPServer):
-    """Gives what it has; some of it only to who knows the password."""
-
-    def __init__(self, content: dict[str, bytes]) -> None:
-        self.content = content
-        self.asked: list[tuple[str, str | None]] = []
-        super().__init__(("127.0.0.1", 0), Answers)
-
-    @property
-    def place(self) -> str:
-        return f"127.0.0.1:{self.server_address[1]}"
-
-
-class Answers(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization")))
-        found = self.server.content.get(self.path)
-        if self.path.startswith("/away"):
-            self.send_response(302)
-            self.send_header("Location", self.path.removeprefix("/away"))
-        elif found is None or (
-            self.path.startswith("/secret") and "Authorization" not in self.headers
-        ):
-            self.send_response(401 if found else 404)
-        else:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(found)))
-        self.end_headers()
-        self.wfile.write(found or b"")
-
-    def log_message(self, *_words: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[Callable[[dict[str, bytes]], Server]]:
-    running: list[Server] = []
-
-    def start(content: dict[str, bytes]) -> Server:
-        running.append(Server(content))
-        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
-        return running[-1]
-
-    yield start
-    for one in running:
-        one.shutdown()
-        one.server_close()
-
-
-def bring(
-    root: Path, sha256: str, downloads: Path, *urls: str, **more: Any
-) -> subprocess.Popen[str]:
-    """As the role begins it, with a directory for downloads of this test's own."""
-    downloads.mkdir(exist_ok=True)
-    text = SCRIPT.read_text("utf-8")
-    assert '"/var/tmp"' in text
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-c", text.replace('"/var/tmp"', repr(str(downloads)))),
-            *("bring", str(root), VERSION, CUDA, sha256),
-            *(word for key, value in more.items() for word in (f"--{key}", str(value))),
-        ],
-        env={**os.environ, "CUDNN_URLS": json.dumps(urls), "no_proxy": "127.0.0.1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_what_is_brought_is_complete_and_not_current(
-    root: Path, archive: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
-) -> None:
-    sha256 = pack(archive, nvidia())
-    there = server({"/login": b"<html>", "/secret/cudnn.tgz": archive.read_bytes()})
-    urls = [
-        f"http://{there.place}/none",
-        f"http://{there.place}/login",
-        f"http://ada:p%40ss@{there.place}/secret/cudnn.tgz",
-    ]
-    process = bring(root, sha256, tmp_path / "downloads", *urls)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
-    assert json.loads(out) == {"changed": True, "backup": []}
-    found = look(root, sha256)
-    assert (found["complete"], found["current"]) == (True, False)
-    assert not list((tmp_path / "downloads").iterdir())
-    assert there.asked[-1][1] == "Basic " + b64encode(b"ada:p@ss").decode()
-
-
-def test_a_password_does_not_go_where_an_address_leads(
-    root: Path, archive: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
-) -> None:
-    sha256 = pack(archive, nvidia())
-    there = server({"/cudnn.tgz": archive.read_bytes()})
-    url = f"http://ada:secret@{there.place}/away/cudnn.tgz"
-    process = bring(root, sha256, tmp_path / "downloads", url)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert [path for path, _ in there.asked] == ["/away/cudnn.tgz", "/cudnn.tgz"]
-    assert there.asked[1][1] is None
-
-
-def test_what_no_address_has_is_refused_without_a_password_and_leaves_nothing(
-    root: Path, tmp_path: Path, server: Callable[[dict[str, bytes]], Server]
-) -> None:
-    there = server({})
-    urls = [f"http://ada:secret@{there.place}/none"]
-    process = bring(root, "0" * 64, tmp_path / "downloads", *urls)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (3, "")
-    assert err == f"http://{there.place}/none: HTTP Error 404: Not Found\n"
-    assert everything(tmp_path) == {"downloads"}
-
-
-@pytest.mark.parametrize("word", ["file", "download"])
-def test_a_download_goes_when_it_is_unpacked_and_somebodys_file_stays(
-    root: Path, archive: Path, tmp_path: Path, word: str
-) -> None:
-    sha256 = pack(archive, nvidia())
-    place = tmp_path / "provision-cudnn.x"
-    place.mkdir()
-    archive.rename(place / "archive")
-    process = bring(root, sha256, tmp_path / "downloads", **{word: place / "archive"})
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert place.exists() == (word == "file")
-    assert look(root, sha256)["complete"]
-
-
-def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte was progress: an archive that never ends held the run for ever."""
-    monkeypatch.setattr(unpack_cudnn, "LONGEST", 0.5, raising=False)
-    with socket.create_server(("127.0.0.1", 0)) as dripping:
-        url = f"http://127.0.0.1:{dripping.getsockname()[1]}/cudnn.tgz"
-        ended = threading.Event()
-
-        def drip() -> None:
-            connection, _ = dripping.accept()
-            with connection, contextlib.suppress(OSError):
-                connection.recv(1000)
-                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                for _second in range(100):
-                    connection.sendall(b"x")
-                    if ended.wait(0.05):
-                        break
-
-        thread = threading.Thread(target=drip)
-        thread.start()
-        try:
-            with pytest.raises(unpack_cudnn.RefusalError, match=r"not whole after 0\.5 s"):
-                unpack_cudnn.fetch(url, str(tmp_path / "archive"))
-        finally:
-            ended.set()
-            thread.join()
-
-
-def test_who_is_ended_while_fetching_leaves_nothing(root: Path, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/cudnn.tgz"
-        process = bring(root, "0" * 64, tmp_path / "downloads", url)
-        connection, _ = silent.accept()
-        with connection:
-            connection.recv(1)
-            assert list((tmp_path / "downloads").iterdir())
-            process.terminate()
-            process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert everything(tmp_path) == {"downloads"}
-
-
-def test_the_script_needs_no_newer_python_than_3_7() -> None:
-    """Hosts may carry Python 3.7: the walrus, positional-only parameters and match are newer."""
-    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 7))

@@ -1,0 +1,155 @@
+"""Fetches cuDNN's archive from the first address that has it.
+
+An address and a proxy may hold a password: they stand in no command line, in no environment that
+another program gets, and in no message.
+"""
+
+import base64
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+from . import layout
+from .archive import BLOCK, OtherFileError, RefusalError
+
+DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
+# What a run that was killed left is known by it, and removed by the next.
+DOWNLOAD_PREFIX = "provision-cudnn."
+ARCHIVE = "archive"
+SILENCE = 60.0  # seconds without a byte
+LONGEST = 14400.0  # seconds for a gigabyte over a slow line
+PASSWORD = re.compile("//[^/ ]*@")
+# The address that cudnn_urls has by default stands for the one of the version at hand.
+DEFAULT_URL = (
+    "https://developer.download.nvidia.com/compute/redist/cudnn/v8.1.0/"
+    "cudnn-11.2-linux-x64-v8.1.0.77.tgz"
+)
+OLD_URL = (
+    "https://developer.download.nvidia.com/compute/redist/cudnn/v{short}/"
+    "cudnn-{cuda}-linux-x64-v{version}.tgz"
+)
+NEW_URL = (
+    "https://developer.download.nvidia.com/compute/cudnn/redist/cudnn/linux-x86_64/"
+    "cudnn-linux-x86_64-{version}_cuda{cuda}-archive.tar.xz"
+)
+
+
+def addresses(urls, version, cuda):
+    """The addresses, with NVIDIA's own of this version in place of the default one.
+
+    NVIDIA keeps an archive under its version, and gave both another form with 8.3.
+    """
+    form = OLD_URL if layout.is_of_old_form(version) else NEW_URL
+    short = ".".join(version.split(".")[:3])
+    own = form.format(short=short, version=version, cuda=cuda)
+    return [url.replace(DEFAULT_URL, own) for url in urls]
+
+
+def without_password(text):
+    return PASSWORD.sub("//", text)
+
+
+class NowhereError(RefusalError):
+    """No address gave the archive."""
+
+
+@contextlib.contextmanager
+def surroundings(proxy, ca_bundle):
+    """This process fetches through that proxy and trusts that CA bundle meanwhile."""
+    settings = dict.fromkeys(("http_proxy", "https_proxy"), proxy) if proxy else {}
+    if ca_bundle:
+        settings["SSL_CERT_FILE"] = ca_bundle
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def directory():
+    """A directory for a download that nobody else can look into; `forget` removes it."""
+    return tempfile.mkdtemp(prefix=DOWNLOAD_PREFIX, dir=DOWNLOADS)
+
+
+def forget(archive):
+    """Removes the directory of a download; nothing that is not one of `directory`'s."""
+    place = os.path.dirname(archive)
+    if os.path.basename(place).startswith(DOWNLOAD_PREFIX) and os.path.dirname(place) == DOWNLOADS:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def remove_remains():
+    """Removes what a killed run had no time to remove, a gigabyte each; the paths."""
+    removed = []
+    for name in sorted(os.listdir(DOWNLOADS)):
+        path = os.path.join(DOWNLOADS, name)
+        if not name.startswith(DOWNLOAD_PREFIX):
+            continue
+        info = os.lstat(path)
+        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
+            shutil.rmtree(path)
+            removed.append(path)
+    return removed
+
+
+def first(urls, use):
+    """What `use(archive)` returns of the first address whose file it does not take for another's.
+
+    NowhereError names every address, and why it did not serve.
+    """
+    failures = []
+    for url in urls:
+        archive = os.path.join(directory(), ARCHIVE)
+        try:
+            fetch(url, archive)
+            return use(archive)
+        except OtherFileError as error:
+            reason = str(error).replace(archive, "what it sent")
+            failures.append(f"{without_password(url)}: {without_password(reason)}.")
+        finally:
+            forget(archive)
+    raise NowhereError(
+        f"No address in cudnn_urls gave the archive. {' '.join(failures)} Download it by hand and"
+        " name it in cudnn_controller_file or cudnn_host_file, or set cudnn_proxy."
+    )
+
+
+def fetch(url, path):
+    """Write what an address gives to a file; OtherFileError where it gives nothing."""
+    parts = urllib.parse.urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    try:
+        # Of any scheme: the addresses are the inventory's own.
+        request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310
+        if login:
+            words = urllib.parse.unquote(login).encode("utf-8")
+            # For this address alone, not for one that it leads to.
+            request.add_unredirected_header(
+                "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
+            )
+        _write(request, path, time.monotonic() + LONGEST)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise OtherFileError(str(error)) from error
+
+
+def _write(request, path, until):
+    # One with inside the other: both in one want brackets, and Python 3.10.
+    with urllib.request.urlopen(request, timeout=SILENCE) as stream:  # noqa: S310, SIM117
+        with open(path, "xb") as target:
+            # read1: of a server that drips, read() would wait for a whole block.
+            for block in iter(lambda: stream.read1(BLOCK), b""):
+                target.write(block)
+                if time.monotonic() > until:
+                    raise OSError(f"not whole after {LONGEST:g} s")

@@ -1,0 +1,183 @@
+#!/usr/bin/python
+"""Unpacks cuDNN from a checked archive beside its place and switches to it, or takes it away."""
+
+DOCUMENTATION = r"""
+module: cudnn_archive
+short_description: Bring cuDNN from an archive whose SHA-256 is checked, or take it away
+description:
+  - Takes the archive from a file of the host, a file of the machine that runs Ansible, or the first
+    address that has it; compares its SHA-256, unpacks it beside its place and switches to it.
+    Nothing is visible below O(root) until it is complete, and a refused archive leaves the host as
+    it was.
+  - A version whose files are missing or altered is replaced as a whole. What this module did not
+    put there is kept under another name.
+  - Everybody may enter the directories on the way to the files, and root alone may write in those
+    from O(root) on.
+options:
+  state:
+    description: With V(absent) the versions that this module unpacked are removed, file by file as
+      their manifests name them; what was changed since is kept as C(NAME.save).
+    type: str
+    choices: [present, absent]
+    default: present
+  root:
+    description: Directory of all versions; C(current) in it leads to the one in use.
+    type: path
+    required: true
+  version:
+    description: The version, as V(8.1.0.77).
+    type: str
+    required: true
+  cuda:
+    description: The CUDA release that the archive was built for, as V(11.2).
+    type: str
+    required: true
+  sha256:
+    description: SHA-256 of the archive; needed with O(state=present).
+    type: str
+  host_file:
+    description: The archive as a file of the host. It may lie where users write.
+    type: str
+    default: ""
+  controller_file:
+    description: The archive as a file of the machine that runs Ansible. It is checked there, and
+      copied where it is needed.
+    type: str
+    default: ""
+  archive:
+    description: Where O(controller_file) was copied to, which the action plugin says. It goes with
+      its directory once it is unpacked.
+    type: str
+    default: ""
+  urls:
+    description: Where to fetch the archive, tried in this order. NVIDIA's address of 8.1.0.77 for
+      CUDA 11.2 stands for that of O(version).
+    type: list
+    elements: str
+    default: []
+  proxy:
+    description: Proxy for the download.
+    type: str
+    default: ""
+  ca_bundle:
+    description: CA bundle on the host, for the download.
+    type: str
+    default: ""
+  reinstall:
+    description: Unpack the archive again though it is there.
+    type: bool
+    default: false
+  keep_old:
+    description: Keep the versions that are no longer in use.
+    type: bool
+    default: true
+  layout:
+    description: With V(cuda) the files are also links in O(tree), under the names that tutorials
+      copy there. With V(versioned) there are none in any of CUDA's trees.
+    type: str
+    choices: [versioned, cuda]
+    default: versioned
+  tree:
+    description: CUDA's tree for O(layout=cuda); by default C(/usr/local/cuda-CUDA).
+    type: str
+    default: ""
+  begin:
+    description: Begin to fetch and to unpack in a process of its own, and return at once. The next
+      call without it waits for that and takes up the result; what failed is done there again.
+      Nothing becomes current before.
+    type: bool
+    default: false
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Bring cuDNN
+  provision.gpu.cudnn_archive:
+    root: /opt/nvidia/cudnn
+    version: 8.1.0.77
+    cuda: "11.2"
+    sha256: dbe82faf071d91ba9bcf00480146ad33f462482dfee56caf4479c1b8dabe3ecb
+    controller_file: /srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz
+"""
+
+RETURN = r"""
+library:
+  description: Where the libraries of the version in use are, or will be.
+  type: str
+  returned: unless it was only begun
+libraries:
+  description: The same, and CUDA's tree where the files are linked into it. From any of them the
+    loader may take the libraries.
+  type: list
+  elements: str
+  returned: with state present, unless it was only begun
+renewed:
+  description: Whether C(current) holds other files than before.
+  type: bool
+  returned: with state present
+backup:
+  description: Names under which was kept what stood in the way.
+  type: list
+  elements: str
+  returned: with state present
+removed:
+  description: Versions that were removed.
+  type: list
+  elements: str
+  returned: unless it was only begun
+kept:
+  description: Files that somebody had changed, by the names under which they were kept.
+  type: list
+  elements: str
+  returned: with state absent
+begun:
+  description: Whether the archive is fetched or unpacked now.
+  type: bool
+  returned: with begin
+msg:
+  description: What would be installed or removed, and why.
+  type: str
+  returned: in check mode, where it is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import (  # noqa: E402
+    bring,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "root": {"type": "path", "required": True},
+            "version": {"type": "str", "required": True},
+            "cuda": {"type": "str", "required": True},
+            "sha256": {"type": "str"},
+            "host_file": {"type": "str", "default": ""},
+            "controller_file": {"type": "str", "default": ""},
+            "archive": {"type": "str", "default": ""},
+            "urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
+            "proxy": {"type": "str", "default": "", "no_log": True},
+            "ca_bundle": {"type": "str", "default": ""},
+            "reinstall": {"type": "bool", "default": False},
+            "keep_old": {"type": "bool", "default": True},
+            "layout": {"type": "str", "choices": ["versioned", "cuda"], "default": "versioned"},
+            "tree": {"type": "str", "default": ""},
+            "begin": {"type": "bool", "default": False},
+        },
+        required_if=[("state", "present", ["sha256"])],
+        supports_check_mode=True,
+    )
+    # A message names the addresses that have no password.
+    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    try:
+        result = bring.settle(module.params, module.check_mode)
+    except bring.RefusalError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""cuDNN's links into CUDA's tree, and nothing left of them afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_stack.components.cudnn import layout, tree
+from gpu_stack.host.context import Context
+
+HERE = Context()
+OLD, NEW = "/opt/nvidia/cudnn/8.1.0.77-cuda11.2", "/opt/nvidia/cudnn/8.6.0.163-cuda11"
+TREE = "/usr/local/cuda-11.2"
+
+
+NAMES = {
+    OLD: ["include/cudnn.h", "lib64/libcudnn.so.8.x", "lib64/libcudnn.so.8", "LICENSE"],
+    NEW: ["include/cudnn.h", "include/cudnn_v8.h", "lib/libcudnn.so.8.x", "lib/libcudnn.so.8"],
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(layout, "TREES", f"{tmp_path}/usr/local/cuda-*")
+    (tmp_path / TREE[1:] / "targets" / "lib").mkdir(parents=True)
+    (tmp_path / TREE[1:] / "lib64").symlink_to("targets/lib")
+    (tmp_path / TREE[1:] / "include").mkdir()
+    return tmp_path
+
+
+def settle(root: Path, directory: str | None = None, *, doing: bool = True) -> list[str]:
+    """The version of that directory in CUDA's tree; without one none in any tree."""
+    to = f"{root}{TREE}" if directory else None
+    links = layout.tree_links(directory, NAMES[directory], to) if directory else {}
+    changed: list[str] = tree.settle(HERE, to, links, doing)
+    return changed
+
+
+def there(root: Path) -> dict[str, str]:
+    """{path below the tree: target} of all links but NVIDIA's own."""
+    top = root / TREE[1:]
+    return {
+        str(path.relative_to(top)): str(path.readlink())
+        for path in sorted(top.rglob("*"))
+        if path.is_symlink() and path.name != "lib64"
+    }
+
+
+def test_each_name_is_a_link_into_the_versions_directory(root: Path) -> None:
+    assert settle(root, OLD, doing=False)
+    assert there(root) == {}
+    settle(root, OLD)
+    assert there(root) == {
+        "include/cudnn.h": OLD + "/include/cudnn.h",
+        "targets/lib/libcudnn.so.8": OLD + "/lib64/libcudnn.so.8",
+        "targets/lib/libcudnn.so.8.x": OLD + "/lib64/libcudnn.so.8.x",
+    }
+    assert settle(root, OLD, doing=False) == []
+    assert settle(root, OLD) == []
+
+
+def test_another_version_leaves_nothing_of_the_last_one(root: Path) -> None:
+    settle(root, NEW)
+    assert "include/cudnn_v8.h" in there(root)
+    settle(root, OLD)
+    assert {target.split("/include")[0].split("/lib")[0] for target in there(root).values()} == {
+        OLD
+    }
+    assert "include/cudnn_v8.h" not in there(root)
+    assert list((root / TREE[1:]).rglob("*.provision-saved")) == []
+
+
+def test_the_versioned_layout_takes_the_links_away(root: Path) -> None:
+    settle(root, OLD)
+    assert settle(root, doing=False)
+    settle(root)
+    assert there(root) == {}
+    assert not (root / TREE[1:] / ".provision-cudnn").exists()
+    assert settle(root, doing=False) == []
+
+
+def test_a_copy_by_hand_is_kept_beside(root: Path) -> None:
+    place = root / TREE[1:] / "include" / "cudnn.h"
+    for text in ("one", "two"):
+        place.unlink(missing_ok=True)
+        place.write_text(text)
+        assert settle(root, OLD)
+    assert place.readlink() == Path(OLD + "/include/cudnn.h")
+    assert place.with_name("cudnn.h.provision-saved").read_text() == "one"
+    assert place.with_name("cudnn.h.provision-saved.2").read_text() == "two"
+
+
+def test_what_somebody_put_in_a_links_place_is_not_removed(root: Path) -> None:
+    settle(root, OLD)
+    place = root / TREE[1:] / "include" / "cudnn.h"
+    place.unlink()
+    place.write_text("mine")
+    settle(root)
+    assert place.read_text() == "mine"
+
+
+def test_a_run_that_was_cut_off_is_finished_by_the_next(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, calls = tree.put, []
+
+    def failing(path: str, target: str) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        put(path, target)
+
+    monkeypatch.setattr(tree, "put", failing)
+    with pytest.raises(KeyboardInterrupt):
+        settle(root, OLD)
+    monkeypatch.setattr(tree, "put", put)
+    settle(root)
+    assert there(root) == {}
+    settle(root, OLD)
+    assert settle(root, OLD, doing=False) == []
