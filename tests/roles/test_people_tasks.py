@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 import yaml
 
 from provision.run import find_program
-from tests.collection import IMPORTABLE, NAME, PLUGINS, ROOT
+from tests.collection import NAME, altered, module
 
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
 PROGRAMS = [find_program(), *([str(OLDEST)] if OLDEST.exists() else [])]
@@ -30,7 +29,8 @@ REBOOT = "reboot"
 CHANGE = "change the driver"
 LOADED = Path("/sys/module/nvidia/version").exists()
 
-# In people.py, in place of who is logged in at this machine and of its clock.
+PEOPLE = "gpu_stack/host/people.py"
+# At its end, in place of who is logged in at this machine and of its clock.
 SAID = """
 
 def users(context, pid=None, now=None):
@@ -53,18 +53,6 @@ def clock(now):
     day, minute = said(count)["clock"]
     return [day, minute + round((now - time.time()) / 60)]
 """
-
-
-def collection(folder: Path) -> Path:
-    """A collections path with this checkout, whose look sees what the test says."""
-    place = folder / "collections" / "ansible_collections" / "provision" / "gpu"
-    place.mkdir(parents=True)
-    for path in (ROOT / "galaxy.yml", ROOT / "meta", ROOT / "roles"):
-        (place / path.name).symlink_to(path)
-    shutil.copytree(PLUGINS, place / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
-    people = place / "plugins/module_utils/gpu_stack/host/people.py"
-    people.write_text(people.read_text("utf-8") + SAID.format(folder=str(folder / "said")), "utf-8")
-    return folder / "collections"
 
 
 def ask(
@@ -105,7 +93,9 @@ def ask(
         cwd=folder,
         env={
             **os.environ, "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_COLLECTIONS_PATH": str(collection(folder)),
+            "ANSIBLE_COLLECTIONS_PATH": str(
+                altered(folder / "collections", {PEOPLE: SAID.format(folder=str(folder / "said"))})
+            ),
         },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -196,15 +186,11 @@ def test_a_window_that_closes_meanwhile_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_the_module_looks_at_this_machine(program: str) -> None:
-    module = [str(Path(program).with_name("ansible")), "localhost", "-o", "-m", f"{NAME}.gpu_users"]
     given = {"before": CHANGE, "window": "00:00-24:00", "logged_in_users": "ignore"}
-    done = subprocess.run(
-        [*module, "-a", json.dumps(given)],
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    answer = json.loads(done.stdout[done.stdout.index("{") :])
+    answer, _said = module(str(Path(program).with_name("ansible")), "gpu_users", given)
     assert isinstance(answer["users"], list)
     assert (answer["changed"], answer["open"]) == (False, True)
     assert set(answer) == {"changed", "users", "disturbed", "open", "clock", "until"}
+    given["window"] = "x"
+    refused, _said = module(str(Path(program).with_name("ansible")), "gpu_users", given)
+    assert refused["msg"].startswith("gpu_maintenance_window: 'x' is no maintenance window")

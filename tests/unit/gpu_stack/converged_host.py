@@ -270,7 +270,7 @@ def _gpu_env(host: Host) -> None:
         if text is not None:
             host.write(path, text)
     block = gpu_env.block({}, row)
-    host.write("/etc/environment", f"LANG=C\n{gpu_env.BEGIN}\n{block}{gpu_env.END}\n")
+    host.write("/etc/environment", f"LANG=C\n{gpu_env.shell_startup.BEGIN}\n{block}{gpu_env.shell_startup.END}\n")
 
 
 def _tensorflow(host: Host) -> None:

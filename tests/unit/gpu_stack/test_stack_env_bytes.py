@@ -68,7 +68,7 @@ def test_no_directories_mean_no_loader_file() -> None:
 
 
 def test_the_block_is_found_between_its_markers() -> None:
-    text = f"A=1\n{gpu_env.BEGIN}\nB=2\n{gpu_env.END}\nC=3\n"
+    text = f"A=1\n{gpu_env.shell_startup.BEGIN}\nB=2\n{gpu_env.shell_startup.END}\nC=3\n"
     assert gpu_env.between_markers(text) == "B=2\n"
     assert gpu_env.between_markers("A=1\n") is None
     assert gpu_env.between_markers(None) is None

@@ -111,7 +111,7 @@ def _environment() -> dict[str, str]:
     env = {**made.LOCK["stacks"]["debian11-small"]["gpu_env"], "xla_cuda_data_dir": TREE}
     block = made.gpu_env.block({}, env)
     found = {path: text for path, text in made.gpu_env.files({}, env).items() if text is not None}
-    return {**found, "/etc/environment": f"{made.gpu_env.BEGIN}\n{block}{made.gpu_env.END}\n"}
+    return {**found, "/etc/environment": f"{made.gpu_env.shell_startup.BEGIN}\n{block}{made.gpu_env.shell_startup.END}\n"}
 
 
 @pytest.fixture

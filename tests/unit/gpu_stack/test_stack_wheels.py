@@ -66,7 +66,7 @@ def test_a_host_that_is_as_wished_has_no_xla_flags(tmp_path: Path) -> None:
         if text is not None:
             assert "XLA" not in text
             host.write(path, text)
-    for environment in ("LANG=C\n", f"LANG=C\n{gpu_env.BEGIN}\n{gpu_env.END}\n"):
+    for environment in ("LANG=C\n", f"LANG=C\n{gpu_env.shell_startup.BEGIN}\n{gpu_env.shell_startup.END}\n"):
         host.write("/etc/environment", environment)
         assert host.items(lock=lock()) == []
 
