@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,20 +45,23 @@ def bound() -> Iterator[None]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of ada, who is nobody where the tests run as root."""
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The home of ada, who is nobody where the tests run as root.
+
+    Not below pytest's own directory, which each pytest that begins closes to everybody else.
+    """
     uid = 65534 if os.geteuid() == 0 else os.geteuid()
     gid = 65534 if os.geteuid() == 0 else os.getegid()
-    for directory in (tmp_path, *tmp_path.parents[:3]):
-        if directory.stat().st_uid == os.geteuid() and directory != Path("/tmp"):
-            directory.chmod(0o755)
-    home = tmp_path / "ada"
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    home = place / "ada"
     home.mkdir()
     os.chown(home, uid, gid)
     entry = pwd.struct_passwd(("ada", "x", uid, gid, "", str(home), "/bin/bash"))
     monkeypatch.setattr(pwd, "getpwnam", lambda name: {"ada": entry}[name])
     monkeypatch.setattr(regular.os, "initgroups", lambda _name, gid: os.setgroups([gid]))
-    return home
+    yield home
+    shutil.rmtree(place)
 
 
 @pytest.fixture
