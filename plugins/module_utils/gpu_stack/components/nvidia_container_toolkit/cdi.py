@@ -13,6 +13,7 @@ The role's files/cdi.py judges in the same way; a test gives both the same hosts
 import re
 
 from ...change import change
+from ...tables import PODMAN_CDI
 
 # Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"
@@ -32,9 +33,8 @@ GROUPS_SINCE = (1, 19, 1)
 MARK = "# Made by the Ansible role nvidia_container_toolkit"
 
 PODMAN = "/usr/bin/podman"
-PODMAN_SINCE = (4, 1)
-# The newest CDI that podman reads, from its release on. 4.3.1 was tried: 0.5.0 it reads, 0.6.0 not.
-READS = (((5, 1), (0, 7, 0)), (PODMAN_SINCE, (0, 5, 0)))
+# The first that reads any.
+PODMAN_SINCE = PODMAN_CDI[-1][0]
 
 DEVICE = "nvidia.com/gpu"
 SONAME = "libcuda.so.1"
@@ -64,7 +64,7 @@ def reads(podman):
     """The newest CDI version that a podman reads; () where it reads none, None where unknown."""
     if not podman:
         return None
-    for since, newest in READS:
+    for since, newest in PODMAN_CDI:
         if numbers(podman) >= since:
             return newest
     return ()
