@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 from provision import collection
 
@@ -22,6 +27,43 @@ def collections(folder: Path) -> Path:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(ROOT)
     return folder
+
+
+def altered(folder: Path, added: dict[str, str]) -> Path:
+    """`folder` as a collections path with a copy of this checkout, and `added` Python.
+
+    `added`: {path below plugins/module_utils: what stands at the file's end}, by which a module
+    meets the host that a test says.
+    """
+    place = folder / "ansible_collections" / "provision" / "gpu"
+    place.mkdir(parents=True)
+    for path in (ROOT / "galaxy.yml", ROOT / "meta", ROOT / "roles"):
+        (place / path.name).symlink_to(path)
+    shutil.copytree(PLUGINS, place / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in added.items():
+        file = place / "plugins" / "module_utils" / name
+        file.write_text(f"{file.read_text('utf-8')}\n\n{text}", "utf-8")
+    return folder
+
+
+def module(
+    program: str, name: str, options: dict[str, Any], *more: str, path: Path = IMPORTABLE
+) -> tuple[dict[str, Any], str]:
+    """(what a module of the collection returns on this machine, all that `program` says).
+
+    `program`: an `ansible`, which gets `more` options.
+    """
+    done = subprocess.run(
+        [program, "localhost", "-m", f"{NAME}.{name}", "-a", json.dumps(options), *more],
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    # Differences stand before the line of the host.
+    _before, line, after = done.stdout.partition("localhost | ")
+    assert line, said
+    answer: dict[str, Any] = json.loads(after.partition("=> ")[2])
+    return answer, said
 
 
 def verify(folder: Path) -> Path:

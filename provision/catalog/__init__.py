@@ -383,6 +383,13 @@ class EngineRow(Row):
     security: dict[str, str]
 
 
+class PodmanCdiRow(Row):
+    """The newest CDI specification that podman reads, from one of its releases on."""
+
+    since: str
+    newest: str
+
+
 class Catalog(BaseModel):
     """All rows. `CATALOG_FILES` says which file holds which."""
 
@@ -404,6 +411,7 @@ class Catalog(BaseModel):
     nvidia_keys: list[NvidiaKeyRow]
     nvidia_container_toolkit: list[ContainerToolkitRow]
     engines: list[EngineRow]
+    podman_cdi: list[PodmanCdiRow]
 
     # Known by identity: a program has one, and what is worked out from it is kept by it.
     def __eq__(self, other: object) -> bool:

@@ -34,6 +34,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "nvidia_keys": ("fingerprint",),
     "nvidia_container_toolkit": ("architecture",),
     "engines": ("platform",),
+    "podman_cdi": ("since",),
 }
 # (part, its field, the part that must have it, that one's field)
 NAMED: tuple[tuple[str, str, str, str], ...] = (

@@ -13,7 +13,7 @@ from provision.catalog import Catalog
 PATH = "plugins/module_utils/gpu_stack/tables.py"
 
 _HEADER = '''\
-"""Which drivers and compilers fit what. Rendered from provision/catalog by `provision roles sync`;
+"""Which versions fit what. Rendered from provision/catalog by `provision roles sync`;
 edit the catalog, where each fact has its source.
 """
 
@@ -27,14 +27,23 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         for one in catalog.generations
     )
     compilers = ((one.release, int(one.gcc_maximum)) for one in catalog.cuda_releases)
+    specifications = tuple(
+        (_numbers(one.since), _numbers(one.newest)) for one in catalog.podman_cdi
+    )
     text = (
         _HEADER
         + "# GPU generation: first (of those from 418 on) and last driver branch, or None.\n"
         + _mapping("DRIVER_BRANCHES", windows)
         + "\n# CUDA release: the newest gcc that its nvcc takes.\n"
         + _mapping("NEWEST_GCC", compilers)
+        + "\n# podman's release: the newest CDI specification that it reads from then on.\n"
+        + f"PODMAN_CDI = {specifications!r}\n"
     )
     return {PATH: text.encode()}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _mapping(name: str, rows: Iterable[tuple[str, object]]) -> str:

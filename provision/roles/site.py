@@ -7,14 +7,14 @@ import runpy
 from collections.abc import Callable
 from typing import Any, Literal
 
-from provision.collection import roles_directory
+from provision.collection import module_utils
 from provision.roles.base import Options, Role, Row, option
 
 
 @functools.cache
 def _reader() -> Callable[[object], object]:
     """The code that reads a maintenance window on the hosts."""
-    path = roles_directory() / "nvidia_driver" / "files" / "people.py"
+    path = module_utils() / "gpu_stack" / "host" / "people.py"
     read: Callable[[object], object] = runpy.run_path(str(path))["windows"]
     return read
 

@@ -1,6 +1,7 @@
 """What the role asks right before it changes the driver or reboots, by Ansible itself.
 
-The host is this machine, looked at and not touched; who is logged in is told by a python3 of ours.
+The host is this machine, looked at and not touched; who is logged in, and what the clock shows, is
+said by the test.
 """
 
 from __future__ import annotations
@@ -15,34 +16,57 @@ import pytest
 import yaml
 
 from provision.run import find_program
-from tests.collection import collections
+from tests.collection import NAME, altered, module
 
-ROLE = Path(__file__).parents[2] / "roles" / "nvidia_driver"
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
 PROGRAMS = [find_program(), *([str(OLDEST)] if OLDEST.exists() else [])]
 IDS = ["newest", "oldest"][: len(PROGRAMS)]
-QUIET = {"users": [], "open": True, "clock": "Sat 01:00", "until": "Sat 01:30"}
-ADA = {**QUIET, "users": ["ada on pts/0"]}
+SATURDAY_AT_ONE = [5, 60]
+QUIET: dict[str, Any] = {"users": [], "clock": SATURDAY_AT_ONE}
+SITS = {"user": "ada", "at": "pts/0", "from": None, "idle": None}
+ADA = {**QUIET, "users": [SITS]}
 REBOOT = "reboot"
 CHANGE = "change the driver"
 LOADED = Path("/sys/module/nvidia/version").exists()
 
+PEOPLE = "gpu_stack/host/people.py"
+# At its end, in place of who is logged in at this machine and of its clock.
+SAID = """
+
+def users(context, pid=None, now=None):
+    import json, os
+    count = len([name for name in os.listdir({folder!r}) if name.startswith("looked")])
+    open(os.path.join({folder!r}, "looked%d" % count), "w").close()
+    return said(count)["users"]
+
+
+def said(count):
+    import json, os
+    answers = [name for name in os.listdir({folder!r}) if name.startswith("answer")]
+    with open(os.path.join({folder!r}, "answer%d" % min(count, len(answers) - 1))) as stream:
+        return json.load(stream)
+
+
+def clock(now):
+    import os
+    count = len([name for name in os.listdir({folder!r}) if name.startswith("looked")])
+    day, minute = said(count)["clock"]
+    return [day, minute + round((now - time.time()) / 60)]
+"""
+
 
 def ask(
-    folder: Path, program: str, before: str, answers: list[dict[str, Any]], **options: Any
+    folder: Path,
+    program: str,
+    before: str,
+    answers: list[dict[str, Any]],
+    *more: str,
+    **options: Any,
 ) -> tuple[bool, str]:
     """(does it go on, what it says), with one answer per look; the last one stays."""
+    (folder / "said").mkdir()
     for number, answer in enumerate(answers):
-        (folder / f"answer{number}").write_text(json.dumps(answer), "utf-8")
-    python = folder / "bin" / "python3"
-    python.parent.mkdir()
-    python.write_text(
-        f"#!/bin/sh\ncat > {folder}/program\necho \"$3\" > {folder}/asked\n"
-        f'n=$(cat {folder}/n 2>/dev/null || echo 0); [ -e {folder}/answer$((n + 1)) ]'
-        f" && echo $((n + 1)) > {folder}/n\ncat {folder}/answer$n\n",
-        "utf-8",
-    )  # fmt: skip
-    python.chmod(0o755)
+        (folder / f"said/answer{number}").write_text(json.dumps(answer), "utf-8")
     play = {
         "hosts": "localhost",
         "gather_facts": False,
@@ -50,27 +74,37 @@ def ask(
         "tasks": [
             {
                 "ansible.builtin.include_role": {
-                    "name": "provision.gpu.nvidia_driver",
+                    "name": f"{NAME}.nvidia_driver",
                     "tasks_from": "people.yml",
                     "rolespec_validate": False,
                 },
-                "vars": {"__nvidia_driver_python": str(python)},
             },
-            {"ansible.builtin.debug": {"msg": "GOES ON"}},
+            {
+                "ansible.builtin.debug": {
+                    "msg": "GOES ON at {{ __nvidia_driver_people.clock }}, "
+                    "waits until {{ __nvidia_driver_people.until }}"
+                }
+            },
         ],
     }
     (folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
     done = subprocess.run(
-        [program, "play.yml"],
+        [program, "play.yml", *more],
         cwd=folder,
         env={
             **os.environ, "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_COLLECTIONS_PATH": str(collections(folder / "collections")),
+            "ANSIBLE_COLLECTIONS_PATH": str(
+                altered(folder / "collections", {PEOPLE: SAID.format(folder=str(folder / "said"))})
+            ),
         },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (folder / "program").read_text("utf-8").startswith('"""Who is at work on this host')
     return "GOES ON" in done.stdout, done.stdout + done.stderr
+
+
+def looks(folder: Path) -> int:
+    """How often the host was looked at."""
+    return len(list((folder / "said").glob("looked*")))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
@@ -78,23 +112,30 @@ def test_nobody_is_there_and_the_window_is_handed_over(tmp_path: Path, program: 
     window = ["Sat 00:00-04:00", "Sun 00:00-04:00"]
     goes_on, said = ask(tmp_path, program, REBOOT, [QUIET], gpu_maintenance_window=window)
     assert goes_on, said
-    asked = json.loads((tmp_path / "asked").read_text("utf-8"))
-    assert asked == {"window": window, "wait": 1800}
+    assert "GOES ON at Sat 01:00, waits until Sat 01:30" in said
+    assert looks(tmp_path) == 1
 
 
 def test_outside_the_window_nothing_is_begun(tmp_path: Path) -> None:
-    closed = {**QUIET, "open": False}
     window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
-    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [closed], **window)
+    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], **window)
     assert not goes_on
     expected = (
-        "Not going to change the driver outside the maintenance window (Sat 22:00-04:00); it is"
+        "Not going to change the driver outside the maintenance window (Sat 22:00-04:00); "
+        "it is Sat 01:00 on this host. Run again in the window."
     )
     assert expected in said
 
 
+def test_check_mode_looks_too(tmp_path: Path) -> None:
+    window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
+    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], "--check", **window)
+    assert not goes_on
+    assert "outside the maintenance window" in said
+
+
 def test_a_window_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [{"error": "'x' is no maintenance window"}])
+    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [QUIET], gpu_maintenance_window="x")
     assert not goes_on
     assert "gpu_maintenance_window: 'x' is no maintenance window" in said
 
@@ -125,6 +166,7 @@ WAIT = {"nvidia_driver_logged_in_users": "wait", "nvidia_driver_wait_for_users":
 def test_people_are_waited_for(tmp_path: Path, program: str) -> None:
     goes_on, said = ask(tmp_path, program, REBOOT, [ADA, ADA, QUIET], **WAIT)
     assert goes_on, said
+    assert looks(tmp_path) == 3
 
 
 def test_people_are_not_waited_for_without_end(tmp_path: Path) -> None:
@@ -135,8 +177,20 @@ def test_people_are_not_waited_for_without_end(tmp_path: Path) -> None:
 
 
 def test_a_window_that_closes_meanwhile_is_seen(tmp_path: Path) -> None:
-    closed = {**QUIET, "open": False}
-    window = {"gpu_maintenance_window": "Sat 00:00-01:00"}
+    closed = {**QUIET, "clock": [5, 120]}
+    window = {"gpu_maintenance_window": "Sat 00:00-02:00"}
     goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA, ADA, closed], **WAIT, **window)
     assert not goes_on
     assert "has closed while people were waited for" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_the_module_looks_at_this_machine(program: str) -> None:
+    given = {"before": CHANGE, "window": "00:00-24:00", "logged_in_users": "ignore"}
+    answer, _said = module(str(Path(program).with_name("ansible")), "gpu_users", given)
+    assert isinstance(answer["users"], list)
+    assert (answer["changed"], answer["open"]) == (False, True)
+    assert set(answer) == {"changed", "users", "disturbed", "open", "clock", "until"}
+    given["window"] = "x"
+    refused, _said = module(str(Path(program).with_name("ansible")), "gpu_users", given)
+    assert refused["msg"].startswith("gpu_maintenance_window: 'x' is no maintenance window")

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from provision.catalog import load
 from provision.render import host_tables
+from provision.verify.checks import nvidia_container_toolkit
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "provision" / "catalog"
@@ -126,3 +127,14 @@ def test_hosts_and_generator_know_the_same_facts() -> None:
         assert (ROOT / path).read_bytes() == data
     assert tables.DRIVER_BRANCHES["Hopper"] == (525, None)
     assert tables.NEWEST_GCC["11.2"] == 10
+    assert tables.PODMAN_CDI[0] == ((5, 1), (0, 7, 0))
+
+
+def test_podmans_stand_newest_first() -> None:
+    """The first row that is not newer than a podman is its own."""
+    assert list(tables.PODMAN_CDI) == sorted(tables.PODMAN_CDI, reverse=True)
+
+
+def test_the_checks_judge_podman_as_the_look_does() -> None:
+    """They travel in a tree by themselves, and so have the table once more."""
+    assert nvidia_container_toolkit.PODMAN_READS == tables.PODMAN_CDI

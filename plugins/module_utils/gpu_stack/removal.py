@@ -212,7 +212,7 @@ def _blocks(context):
     if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
         found.append([gpu_env.PAM, "our lines"])
     for user in context.options.get("gpu_env_bashrc_users") or []:
-        text, fault = gpu_env.bashrc(context, user)
+        text, fault = gpu_env.shell_startup.bashrc(context, user)
         if text is not None and fault is None:
             found.append(["~{0}/.bashrc".format(user), "our lines"])
     return found

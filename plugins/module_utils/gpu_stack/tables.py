@@ -1,4 +1,4 @@
-"""Which drivers and compilers fit what. Rendered from provision/catalog by `provision roles sync`;
+"""Which versions fit what. Rendered from provision/catalog by `provision roles sync`;
 edit the catalog, where each fact has its source.
 """
 
@@ -39,3 +39,6 @@ NEWEST_GCC = {
     "13.0": 15,
     "13.1": 15,
 }
+
+# podman's release: the newest CDI specification that it reads from then on.
+PODMAN_CDI = (((5, 1), (0, 7, 0)), ((4, 1), (0, 5, 0)))

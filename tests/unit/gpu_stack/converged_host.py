@@ -18,6 +18,7 @@ from typing import Any
 
 import gpu_stack.look
 from gpu_stack.components import gpu_env
+from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
 from gpu_stack.host.context import Result
 
 CUDART = "11.2.152~11.2.2-3+deb11u3"
@@ -270,7 +271,7 @@ def _gpu_env(host: Host) -> None:
         if text is not None:
             host.write(path, text)
     block = gpu_env.block({}, row)
-    host.write("/etc/environment", f"LANG=C\n{gpu_env.BEGIN}\n{block}{gpu_env.END}\n")
+    host.write("/etc/environment", f"LANG=C\n{BEGIN}\n{block}{END}\n")
 
 
 def _tensorflow(host: Host) -> None:

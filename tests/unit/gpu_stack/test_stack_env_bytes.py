@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 import pytest
 from gpu_stack.components import gpu_env
+from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "gpu_env" / "templates"
 
@@ -68,7 +69,7 @@ def test_no_directories_mean_no_loader_file() -> None:
 
 
 def test_the_block_is_found_between_its_markers() -> None:
-    text = f"A=1\n{gpu_env.BEGIN}\nB=2\n{gpu_env.END}\nC=3\n"
+    text = f"A=1\n{BEGIN}\nB=2\n{END}\nC=3\n"
     assert gpu_env.between_markers(text) == "B=2\n"
     assert gpu_env.between_markers("A=1\n") is None
     assert gpu_env.between_markers(None) is None

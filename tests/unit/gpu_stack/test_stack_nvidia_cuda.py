@@ -15,6 +15,7 @@ from converged_host import ELF, Host
 from gpu_stack import room
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
 from gpu_stack.host.context import Context
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "cuda" / "templates"
@@ -111,7 +112,7 @@ def _environment() -> dict[str, str]:
     env = {**made.LOCK["stacks"]["debian11-small"]["gpu_env"], "xla_cuda_data_dir": TREE}
     block = made.gpu_env.block({}, env)
     found = {path: text for path, text in made.gpu_env.files({}, env).items() if text is not None}
-    return {**found, "/etc/environment": f"{made.gpu_env.BEGIN}\n{block}{made.gpu_env.END}\n"}
+    return {**found, "/etc/environment": f"{BEGIN}\n{block}{END}\n"}
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +12,6 @@ from gpu_stack.host import people
 from gpu_stack.host.context import Context, Result
 from hypothesis import given
 from hypothesis import strategies as st
-
-ROLE = Path(__file__).parents[3] / "roles" / "nvidia_driver" / "files" / "people.py"
 
 # loginctl of systemd 247 (Debian 11), shortened to one session of each kind; a session of Ansible's
 # own (c9), one without a terminal (c4), and one that is being closed.
@@ -237,25 +232,3 @@ def test_the_clock_is_the_hosts_own(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-def test_the_roles_copy_is_the_same() -> None:
-    """nvidia_driver works without gpu_state, and must see what preflight sees."""
-    assert ROLE.read_bytes() == Path(people.__file__ or "").read_bytes()
-
-
-def ask(**request: Any) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-", json.dumps(request)],
-        input=ROLE.read_bytes(), capture_output=True, check=True,
-    )  # fmt: skip
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-def test_the_copy_runs_by_itself() -> None:
-    answer = ask(window="00:00-24:00", wait=60)
-    assert answer["open"] is True
-    assert isinstance(answer["users"], list)
-    assert set(answer) == {"users", "open", "clock", "until"}
-    assert "is no maintenance window" in ask(window="now")["error"]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from gpu_stack import room
 from gpu_stack.components import gpu_env
+from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
 from jinja2.nativetypes import NativeEnvironment
 
 ROLES = Path(__file__).parents[3] / "roles"
@@ -66,7 +67,7 @@ def test_a_host_that_is_as_wished_has_no_xla_flags(tmp_path: Path) -> None:
         if text is not None:
             assert "XLA" not in text
             host.write(path, text)
-    for environment in ("LANG=C\n", f"LANG=C\n{gpu_env.BEGIN}\n{gpu_env.END}\n"):
+    for environment in ("LANG=C\n", f"LANG=C\n{BEGIN}\n{END}\n"):
         host.write("/etc/environment", environment)
         assert host.items(lock=lock()) == []
 

@@ -4,15 +4,12 @@ A driver that is changed under a loaded module makes every new GPU program fail 
 and a reboot ends everybody's work. So before either, those who are logged in are looked at and the
 maintenance window is asked. Nobody's session is ever ended from here.
 
-The driver's role has a copy of this file, for it works without gpu_state too: a unit test holds
-the two equal. It therefore imports nothing of ours and runs as a program (`main`).
+The generator reads windows by this file too, alone: it imports nothing of ours.
 """
 
-import json
 import os
 import re
 import struct
-import sys
 import time
 
 # utmp(5) as glibc has it on every 64-bit machine: type, pid, line, id, user, host, ...
@@ -200,61 +197,3 @@ def clock_words(clock):
 def window_words(value):
     """ "Sat 22:00-04:00; Sun 00:00-24:00"."""
     return "; ".join(value) if isinstance(value, (list, tuple)) else value
-
-
-# as a program, on a host that has nothing else of ours
-
-
-class Host(object):
-    """The running system, as the functions above read it."""
-
-    def read_bytes(self, path):
-        try:
-            with open(path, "rb") as stream:
-                return stream.read()
-        except OSError:
-            return None
-
-    def stat(self, path):
-        try:
-            return os.stat(path)
-        except OSError:
-            return None
-
-    def run(self, argv):
-        import collections
-        import subprocess
-
-        answer = collections.namedtuple("Answer", "rc out")
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-                timeout=30,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return answer(127, "")
-        return answer(done.returncode, done.stdout.decode("utf-8", "replace"))
-
-
-def main(request):
-    """{users, open, clock, until} for {window, wait}; {error} where the window can't be read."""
-    moment = time.time()
-    now = clock(moment)
-    try:
-        allowed = is_open(request.get("window"), now)
-    except ValueError as error:
-        return {"error": str(error)}
-    return {
-        "users": [words(one) for one in users(Host())],
-        "open": allowed,
-        "clock": clock_words(now),
-        "until": clock_words(clock(moment + request.get("wait", 0))),
-    }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(json.loads(sys.argv[1]))) + "\n")

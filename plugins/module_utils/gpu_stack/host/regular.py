@@ -111,27 +111,7 @@ def read_own(user, path, limit=SMALL, patience=PATIENCE):
     where both can be done. Links are followed: what the user may not read stays unread. Without
     root's rights the file is read by whoever looks.
     """
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            # Left behind, it must not hold the connection that the look's output goes through.
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1, 2):
-                os.dup2(nothing, stream)
-            os.close(ours)
-            _become(*user)
-            _send(theirs, _answer(path, limit))
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(theirs)
-    try:
-        data = _receive(ours, limit + 8192, time.monotonic() + patience)
-    finally:
-        os.close(ours)
-        end(pid)
+    data = apart(lambda: _as_user(user, path, limit), limit + 8192, patience)
     if not data:
         return None, "it could not be read within {0:.0f} s".format(patience)
     fault, _newline, rest = data.partition(b"\n")
@@ -139,12 +119,45 @@ def read_own(user, path, limit=SMALL, patience=PATIENCE):
     return content, fault.decode("utf-8", "replace") or None
 
 
-def _become(name, uid, gid):
+def apart(work, limit, patience):
+    """The bytes that `work()` returns in a process of its own, which may wait for ever or die.
+
+    None, or nothing, where no answer comes within `patience` seconds: the process is killed then.
+    """
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            # Left behind, it must not hold the connection that the answer goes through.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+            os.close(ours)
+            _send(theirs, work())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    try:
+        return _receive(ours, limit, time.monotonic() + patience)
+    finally:
+        os.close(ours)
+        end(pid)
+
+
+def become(name, uid, gid):
+    """Gives root's rights up for good; without them everything stays as it is."""
     if os.geteuid() != 0 or uid == 0:
         return
     os.initgroups(name, gid)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+
+
+def _as_user(user, path, limit):
+    become(*user)
+    return _answer(path, limit)
 
 
 def _answer(path, limit):

@@ -9,16 +9,14 @@ import os
 
 from ...change import change
 from ...host import file_state, loader, modes
+from . import shell_startup
+from .shell_startup import NO_USER, PROFILE, between_markers
 
 NAME = "gpu_env"
-PROFILE = "/etc/profile.d/provision-gpu.sh"
 UNITS = "/etc/provision/gpu.env"
 LOADER = "/etc/ld.so.conf.d/01-provision-cuda.conf"
 MANAGER = "/etc/systemd/system.conf.d/50-provision-gpu.conf"
 PAM = "/etc/environment"
-BEGIN = "# BEGIN provision gpu_env"
-END = "# END provision gpu_env"
-NO_USER = "there is no such user"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HEADER = "# Written by the Ansible role gpu_env; changes made here are lost.\n"
 
@@ -124,49 +122,11 @@ def files(options, row):
     }
 
 
-def between_markers(text):
-    """What stands between our markers; None without them."""
-    lines = (text or "").splitlines()
-    if BEGIN not in lines or END not in lines:
-        return None
-    start, end = lines.index(BEGIN), lines.index(END)
-    return "".join(line + "\n" for line in lines[start + 1 : end]) if start < end else None
-
-
-def _account(context, user):
-    """((name, uid, gid), home) of a user of this host; None where there is none."""
-    if context.root == "/":
-        import pwd  # knows those of a directory service too
-
-        try:
-            entry = pwd.getpwnam(user)
-        except KeyError:
-            return None
-        return (user, entry.pw_uid, entry.pw_gid), entry.pw_dir
-    for line in (context.read("/etc/passwd") or "").splitlines():
-        fields = line.split(":")
-        if fields[0] == user and len(fields) > 6 and fields[2].isdigit() and fields[3].isdigit():
-            return (user, int(fields[2]), int(fields[3])), fields[5]
-    return None
-
-
-def bashrc(context, user):
-    """(text between our markers, fault) of ~user/.bashrc; `fault`: why a run leaves it alone.
-
-    The file is the user's: it is read as that user, and nothing in its place may stop a run.
-    """
-    account = _account(context, user)
-    if account is None:
-        return None, NO_USER
-    text, fault = context.read_own(account[0], account[1] + "/.bashrc")
-    return between_markers(text), fault
-
-
 def look(context):
     """{version, files, written, ways, block, bashrc, left, manager}; no version of its own."""
     row = context.part(NAME)
     users = context.options.get("gpu_env_bashrc_users") or []
-    own = {user: bashrc(context, user) for user in users}
+    own = {user: shell_startup.bashrc(context, user) for user in users}
     manager = None
     if row and context.exists("/run/systemd/system"):
         result = context.run(["systemctl", "show", "--property=Environment", "--value"])
@@ -214,7 +174,7 @@ def differ(row, found, options):
     for user in sorted(options.get("gpu_env_bashrc_users") or []):
         if (found.get("left") or {}).get(user, NO_USER) != NO_USER:
             continue  # a run leaves it alone and says so
-        if found["bashrc"].get(user) != ". {0}\n".format(PROFILE):
+        if found["bashrc"].get(user) != shell_startup.LINE + "\n":
             item = "~{0}/.bashrc".format(user)
             changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))
     manager = found.get("manager")

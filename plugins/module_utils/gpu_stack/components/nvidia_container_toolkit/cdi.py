@@ -5,14 +5,13 @@ that are not there: the container does not start, or has no libcuda. From 1.18 o
 writes it at boot and where the packages change, and may come before the driver is whole; from
 1.19.1 on it is of a CDI version that podman before 5.1 refuses to read, and podman then says no
 more than "unresolvable CDI devices" (NVIDIA/nvidia-container-toolkit#1860). So the file itself is
-read, and what it names is looked for.
-
-The role's files/cdi.py judges in the same way; a test gives both the same hosts.
+read, and what it names is looked for. How it is made anew is in cdi_specification.py.
 """
 
 import re
 
 from ...change import change
+from ...tables import PODMAN_CDI
 
 # Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"
@@ -32,9 +31,8 @@ GROUPS_SINCE = (1, 19, 1)
 MARK = "# Made by the Ansible role nvidia_container_toolkit"
 
 PODMAN = "/usr/bin/podman"
-PODMAN_SINCE = (4, 1)
-# The newest CDI that podman reads, from its release on. 4.3.1 was tried: 0.5.0 it reads, 0.6.0 not.
-READS = (((5, 1), (0, 7, 0)), (PODMAN_SINCE, (0, 5, 0)))
+# The first that reads any.
+PODMAN_SINCE = PODMAN_CDI[-1][0]
 
 DEVICE = "nvidia.com/gpu"
 SONAME = "libcuda.so.1"
@@ -64,7 +62,7 @@ def reads(podman):
     """The newest CDI version that a podman reads; () where it reads none, None where unknown."""
     if not podman:
         return None
-    for since, newest in READS:
+    for since, newest in PODMAN_CDI:
         if numbers(podman) >= since:
             return newest
     return ()
@@ -87,6 +85,12 @@ def podman(context):
     return "" if found is None else found["version"].split(":")[-1].split("-")[0].split("+")[0]
 
 
+def library(context):
+    """The file that the loader opens for libcuda; None where it finds none."""
+    path = context.loader.get(SONAME)
+    return None if path is None else context.resolve(path)
+
+
 def paths(text):
     """The host's files that a specification gives to containers."""
     return re.findall(r"(?m)^[ -]*hostPath: *[\"']?([^\"'\n]+?)[\"']? *$", text)
@@ -101,11 +105,11 @@ def driver_of(text):
     return None
 
 
-def fault(text, newest, library, exists):
+def fault(text, newest, opened, exists):
     """Why a specification does not give the GPUs of this host; None where it does.
 
-    `newest`: the CDI version that podman reads, as `reads`; `library`: the file that the loader
-    opens for libcuda, None where there is none; `exists`: is a path there?
+    `newest`: the CDI version that podman reads, as `reads`; `opened`: the file that the loader
+    opens for libcuda, as `library`; `exists`: is a path there?
     """
     if text is None:
         return "absent"
@@ -121,28 +125,27 @@ def fault(text, newest, library, exists):
     if gone:
         more = " and {0} more".format(len(gone) - 1) if len(gone) > 1 else ""
         return "names {0}{1}, which is not there".format(gone[0], more)
-    name = (library or "").rsplit("/", 1)[-1]
+    name = (opened or "").rsplit("/", 1)[-1]
     if name and name not in [path.rsplit("/", 1)[-1] for path in named]:
         old = driver_of(text)
-        return "made for driver {0}".format(old) if old else "without {0}".format(library)
+        return "made for driver {0}".format(old) if old else "without {0}".format(opened)
     return None
 
 
 def look(context, version):
     """{podman, driver, fault, coming, left, disabled, dropin} of a toolkit of this version."""
     found, wished = podman(context), context.part("nvidia_driver")
-    path = context.loader.get(SONAME)
-    library = None if path is None else context.resolve(path)
+    opened = library(context)
     text = context.read(place(version))
     old, new = driver_of(text or ""), wished.get("version")
 
     def wrong(content):
-        return fault(content, reads(found), library, context.exists)
+        return fault(content, reads(found), opened, context.exists)
 
     units = [UNIT + ".path", UNIT + ".service"] if refreshed(version) else []
     return {
         "podman": found,
-        "driver": library is not None or bool(wished),
+        "driver": opened is not None or bool(wished),
         "fault": wrong(text),
         "coming": old if old and new and old != new else None,
         "left": left(version, context.read, wrong),
@@ -222,16 +225,22 @@ def following(changes):
 # its removal
 
 
-def remains(context, owned):
-    """[[item, what is there]] of what is the role's own, or was made by a package of its own.
+def own(context, owned):
+    """Paths of specifications that are the role's own, or were made by a package of its own.
 
     `owned`: names of the packages that go.
     """
-    found = [[DROPIN, "present"]] if context.lstat(DROPIN) is not None else []
+    found = []
     for path in (ETC, RUN):
         text = context.read(path)
         mine = text is not None and text.startswith(MARK)
         units = path == RUN and text is not None and "nvidia-container-toolkit-base" in owned
         if mine or units:
-            found.append([path, "present"])
+            found.append(path)
     return found
+
+
+def remains(context, owned):
+    """[[item, what is there]] of what `own` names and of the unit's setting."""
+    settings = [DROPIN] if context.lstat(DROPIN) is not None else []
+    return [[path, "present"] for path in settings + own(context, owned)]

@@ -1,0 +1,86 @@
+"""Whether people may be interrupted now: asked right before the driver changes or the host reboots.
+
+Preflight has asked the same, but hours may lie between, and the driver's role works without it.
+"""
+
+import functools
+import time
+
+from . import people
+from .context import Context, run_program
+
+# Seconds for one question to logind.
+PATIENCE = 30.0
+LOADED = "/sys/module/nvidia/version"
+REBOOT = "reboot"
+WAIT = "wait"
+IGNORE = "ignore"
+
+
+def host():
+    """The running system."""
+    return Context(runner=functools.partial(run_program, patience=PATIENCE))
+
+
+def look(context, window, wait=0, now=None):
+    """{users, open, clock, until}: who is logged in, and the time now and in `wait` seconds.
+
+    Raises ValueError where the maintenance window can't be read.
+    """
+    moment = time.time() if now is None else now
+    clock = people.clock(moment)
+    allowed = people.is_open(window, clock)
+    return {
+        "users": [people.words(person) for person in people.users(context)],
+        "open": allowed,
+        "clock": people.clock_words(clock),
+        "until": people.clock_words(people.clock(moment + wait)),
+    }
+
+
+def disturbs(context, before):
+    """Whether those who are logged in would notice; a first installation is in nobody's way."""
+    return before == REBOOT or context.exists(LOADED)
+
+
+def ask(context, before, window, logged_in_users, wait, waited):
+    """(what `look` and `disturbed` say, why it may not be done now or None).
+
+    `before`: what is going to be done, as in "Not going to ...". `logged_in_users`: refuse, wait or
+    ignore. `waited`: people have been waited for, so that they are in the way now, whatever the
+    mode, and the window may have closed meanwhile.
+    """
+    try:
+        seen = look(context, window, wait)
+    except ValueError as error:
+        return {}, "gpu_maintenance_window: {0}".format(error)
+    present = bool(seen["users"])
+    seen["disturbed"] = present and logged_in_users != IGNORE and disturbs(context, before)
+    if waited:
+        return seen, _after_the_wait(seen, before, window, wait)
+    if not seen["open"]:
+        return seen, (
+            "Not going to {0} outside the maintenance window ({1}); it is {2} on this host. "
+            "Run again in the window."
+        ).format(before, people.window_words(window), seen["clock"])
+    if seen["disturbed"] and logged_in_users != WAIT:
+        return seen, _occupied(before, seen["users"])
+    return seen, None
+
+
+def _after_the_wait(seen, before, window, wait):
+    if seen["users"]:
+        return _occupied(before, seen["users"], " (waited {0} s)".format(wait))
+    if not seen["open"]:
+        return (
+            "Not going to {0}: the maintenance window ({1}) has closed while people were waited "
+            "for. Run again in the window."
+        ).format(before, people.window_words(window))
+    return None
+
+
+def _occupied(before, users, waited=""):
+    return (
+        "Not going to {0} while people are logged in{1}: {2}. Run again when they have left, or "
+        "set nvidia_driver_logged_in_users to wait or ignore."
+    ).format(before, waited, "; ".join(users))

@@ -1,0 +1,120 @@
+#!/usr/bin/python
+"""The CDI specification, by which podman gives GPUs to containers: made anew, or taken away."""
+
+DOCUMENTATION = r"""
+module: cdi
+short_description: Keep the CDI specification good for this driver and this podman
+description:
+  - Looks whether the specification names the driver's libraries that are there, in a version that
+    the host's podman reads, and has C(nvidia-ctk cdi generate) make it anew where it does not. A
+    new one takes the file's place in one step, and only where it is good for this host.
+  - Of the toolkit from 1.18 on it is C(/var/run/cdi/nvidia.yaml), where NVIDIA's own unit writes
+    it; of an older one C(/etc/cdi/nvidia.yaml), where somebody else's is kept as
+    C(nvidia.yaml.provision-saved).
+  - Fails where a specification is required and podman reads none, where the driver is missing (not
+    in check mode), and where none of use could be made; what was there is there then.
+options:
+  state:
+    description: Whether there is to be one.
+    type: str
+    choices: [present, absent]
+    default: present
+  version:
+    description: The toolkit's version. Needed with C(state=present).
+    type: str
+  wish:
+    description: With C(auto) it is made only where podman is there and reads it.
+    type: str
+    choices: [auto, required]
+    default: auto
+  packages:
+    description: With C(state=absent), names of the packages that go. One that a unit of theirs has
+      made goes with them; of the others only this collection's own.
+    type: list
+    elements: str
+    default: []
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Let podman find the GPUs
+  provision.gpu.cdi:
+    version: 1.17.8
+"""
+
+RETURN = r"""
+path:
+  description: Where the specification is.
+  type: str
+  returned: with C(state=present)
+podman:
+  description: podman's version; null without one, empty where no package says it.
+  type: str
+  returned: with C(state=present)
+driver:
+  description: Whether the loader finds libcuda.
+  type: bool
+  returned: with C(state=present)
+wanted:
+  description: Whether there is to be a specification on this host.
+  type: bool
+  returned: with C(state=present)
+plain:
+  description: Whether the toolkit has to leave additional groups out, for this podman.
+  type: bool
+  returned: with C(state=present)
+unit:
+  description: Whether the toolkit has a unit that makes it at boot.
+  type: bool
+  returned: with C(state=present)
+fault:
+  description: What was wrong with the specification; null where nothing was.
+  type: str
+  returned: with C(state=present)
+left:
+  description: Path of another specification that is in its way, and is removed.
+  type: str
+  returned: with C(state=present)
+saved:
+  description: The name under which somebody else's specification is kept.
+  type: str
+  returned: with C(state=present)
+gone:
+  description: Paths that were removed, or would be in check mode.
+  type: list
+  elements: str
+  returned: with C(state=absent)
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E402, E501
+    cdi_specification,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "version": {"type": "str"},
+            "wish": {"type": "str", "choices": ["auto", "required"], "default": "auto"},
+            "packages": {"type": "list", "elements": "str", "default": []},
+        },
+        required_if=[("state", "present", ["version"])],
+        supports_check_mode=True,
+    )
+    host, options = cdi_specification.host(), module.params
+    if options["state"] == "absent":
+        gone = cdi_specification.absent(host, options["packages"], module.check_mode)
+        module.exit_json(changed=bool(gone), gone=gone)
+    answer, reason = cdi_specification.present(
+        host, options["version"], options["wish"], module.check_mode
+    )
+    if reason is not None:
+        module.fail_json(msg=reason, **answer)
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+#!/usr/bin/python
+"""Whether people may be interrupted now: who is logged in, and what the clock says."""
+
+DOCUMENTATION = r"""
+module: gpu_users
+short_description: Ask who is logged in, and whether the maintenance window is open
+description:
+  - Looks who sits at a terminal or a screen of the host, as logind and utmp know them, without the
+    run's own session, and compares the host's clock with the maintenance window.
+  - Fails where the driver may not be changed, or the host not be rebooted, now. Changes nothing,
+    and looks in check mode too. Nobody is ever logged out.
+options:
+  before:
+    description: What is going to be done, as in C(Not going to reboot). People are in the way of
+      a C(reboot); of anything else where the driver is loaded.
+    type: str
+    required: true
+  window:
+    description: The maintenance window, C(HH:MM-HH:MM) with or without days before it, or a list
+      of such. Without one it is always open.
+    type: raw
+  logged_in_users:
+    description: What people who are logged in mean. With C(wait) the module does not fail for
+      them, but returns C(disturbed).
+    type: str
+    choices: [refuse, wait, ignore]
+    default: refuse
+  wait:
+    description: Seconds that people are waited for.
+    type: int
+    default: 0
+  waited:
+    description: People have been waited for. Fails for everybody who is logged in still, and where
+      the window has closed meanwhile.
+    type: bool
+    default: false
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Refuse a reboot under people
+  provision.gpu.gpu_users:
+    before: reboot
+    window: Sat 22:00-04:00
+"""
+
+RETURN = r"""
+users:
+  description: Those who are logged in, where, from where, and for how long they have been idle.
+  type: list
+  elements: str
+  returned: where the window can be read
+disturbed:
+  description: Whether they would notice, and are not to be ignored.
+  type: bool
+  returned: where the window can be read
+open:
+  description: Whether the maintenance window is open.
+  type: bool
+  returned: where the window can be read
+clock:
+  description: Day and time on the host.
+  type: str
+  returned: where the window can be read
+until:
+  description: Day and time on the host when C(wait) is over.
+  type: str
+  returned: where the window can be read
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    interruption,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "before": {"type": "str", "required": True},
+            "window": {"type": "raw"},
+            "logged_in_users": {
+                "type": "str",
+                "choices": ["refuse", "wait", "ignore"],
+                "default": "refuse",
+            },
+            "wait": {"type": "int", "default": 0},
+            "waited": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    seen, reason = interruption.ask(interruption.host(), **module.params)
+    if reason is not None:
+        module.fail_json(msg=reason, **seen)
+    module.exit_json(changed=False, **seen)
+
+
+if __name__ == "__main__":
+    main()
