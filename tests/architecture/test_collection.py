@@ -104,7 +104,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["run_steps"],
         "callback": ["report", "doctor"],
-        "role": ["gpu_state", "verify", *(role.name for role in ROLES)],
+        "role": ["apt", "gpu_state", "verify", *(role.name for role in ROLES)],
     }
     for kind, names in asked.items():
         full = [f"{NAME}.{name}" for name in names]
