@@ -36,12 +36,17 @@ def fetch(suites, wait=0):
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
     """
-    answer = _try(suites)
+    return patiently(lambda: _try(suites), wait)
+
+
+def patiently(attempt, wait):
+    """What `attempt` answers, tried again for `wait` seconds as long as another apt is at work."""
+    answer = attempt()
     for _pause in range(wait // PAUSE):
         if not answer["locked"]:
             break
         time.sleep(PAUSE)
-        answer = _try(suites)
+        answer = attempt()
     return answer
 
 
@@ -51,11 +56,11 @@ def nothing():
 
 
 def _try(suites):
-    rc, _out, stderr = _run(UPDATE)
+    rc, _out, stderr = run(UPDATE)
     if rc == 0 and not FAILED.search(stderr):
         return _answer()
     errors = errors_of(stderr) or ["apt-get update ended with {0}".format(rc)]
-    _rc, out, _stderr = _run(TARGETS)
+    _rc, out, _stderr = run(TARGETS)
     places, bearable = judge(errors, entries(out), suites)
     return _answer(errors, places, bearable, rc == 0 or bearable, LOCKED in stderr)
 
@@ -71,7 +76,7 @@ def _answer(errors=(), places=(), bearable=False, usable=True, locked=False):
     }
 
 
-def _run(argv):
+def run(argv):
     """(exit code, standard output, standard error); what takes too long is ended, 124."""
     environment = dict(os.environ, LC_ALL="C")
     environment.setdefault("PATH", ":".join(PATH))
