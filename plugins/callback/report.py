@@ -28,6 +28,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
+    component_of,
     message_of,
     phase_of,
     plain,
@@ -149,9 +150,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def _about(self, task: Any) -> dict[str, Any]:
         # Of a role it begins with the role's full name: the report speaks of this collection's.
         name = task.get_name().strip().removeprefix("provision.gpu.")
-        role = task._role.get_name() if getattr(task, "_role", None) else None
-        component = role.rpartition(".")[2] if role else None
-        if component in COMPONENTS:
+        component = component_of(task, COMPONENTS)
+        if component is not None:
             return {"task": name, "component": component, "phase": "apply"}
         phase = phase_of(name) or ("look" if task.action in LOOK else None)
         return {"task": name, "phase": phase} if phase else {"task": name}

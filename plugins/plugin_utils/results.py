@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from typing import Any
 
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
@@ -47,6 +48,20 @@ def phase_of(name: str) -> str | None:
     # Ansible puts a role's name in front: "role : name".
     head = head.rpartition(":")[2].strip().lower()
     return head if separator and head in PHASES else None
+
+
+def component_of(task: Any, components: Container[str]) -> str | None:
+    """The component whose role the task is of, or by whose role its own was included.
+
+    What roles share stands in a role that is of no component.
+    """
+    while task is not None:
+        role = getattr(task, "_role", None)
+        name: str = role.get_name().rpartition(".")[2] if role else ""
+        if name in components:
+            return name
+        task = getattr(task, "_parent", None)
+    return None
 
 
 def plain(value: Any) -> Any:

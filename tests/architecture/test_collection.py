@@ -100,11 +100,14 @@ def test_what_is_built_is_the_collection_and_nothing_else(installed: Path) -> No
 def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     collections = installed / "collections"
     asked = {
-        "module": ["cdi", "cudnn_archive", "gpu_state", "gpu_hold", "gpu_proof", "gpu_users", "shell_startup"],
+        "module": [
+            *("apt_sources", "cdi", "cudnn_archive", "gpu_hold", "gpu_proof", "gpu_state"),
+            *("gpu_users", "package_lists", "repository_trial", "shell_startup"),
+        ],
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["host_options", "run_steps"],
         "callback": ["report", "doctor"],
-        "role": ["gpu_state", "verify", *(role.name for role in ROLES)],
+        "role": ["apt", "gpu_state", "verify", *(role.name for role in ROLES)],
     }
     for kind, names in asked.items():
         full = [f"{NAME}.{name}" for name in names]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from gpu_stack import tables
 from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.host import repository_trial
 
 from tests.roles.test_platforms import templated
 
@@ -285,10 +286,13 @@ E: Some index files failed to download. They have been ignored, or old ones used
 )
 def test_a_repository_that_apt_refuses_has_its_own_way_out(stderr: str, expected: str) -> None:
     assert expected in value("__cuda_reach_hint", __cuda_reached={"stderr": stderr})
-    failed = templated("{{ stderr is search(__cuda_update_failed) }}", stderr=stderr, **names())
-    assert failed is True or failed == "True"
-    words = templated("{{ stderr | regex_findall(__cuda_update_words) }}", stderr=stderr, **names())
-    assert any("x" in word for word in words)
+    for rc in (0, 100):
+        answer = repository_trial.judge(rc, stderr)
+        assert answer["usable"] is False
+        assert any("x" in word for word in answer["reasons"])
+    assert ("because" in str(answer["reasons"])) is (stderr is SHA1)
+    assert "because" not in str(answer["errors"])
+    assert "Some index files" not in str(answer["reasons"])
 
 
 @pytest.mark.parametrize(
@@ -308,10 +312,7 @@ def test_the_drivers_role_says_the_same_of_its_repository(stderr: str, expected:
         "__nvidia_driver_reached": {"stderr": stderr},
     }
     assert expected in templated(every["__nvidia_driver_reach_hint"], **every)
-    failed = templated(
-        "{{ stderr is search(__nvidia_driver_update_failed) }}", stderr=stderr, **every
-    )
-    assert failed is True or failed == "True"
+    assert repository_trial.judge(0, stderr)["usable"] is False
 
 
 POLICY = """\

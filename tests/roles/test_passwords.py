@@ -26,7 +26,7 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 ROLES = Path(__file__).parents[2] / "roles"
 # Options whose value may be an address with a password, and what the roles make of them.
 ADDRESS = re.compile(
-    r"\b\w+_(mirror|proxy|urls?|index_urls|addresses"
+    r"\bapt_login\b|\b\w+_(mirror|proxy|urls?|index_urls|addresses"
     r"|(repository|runfile|mirror|installer|key)_from)\b"
 )
 # Without a password in it: nothing else is done where there is one.
@@ -88,7 +88,7 @@ def spoken(role: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "role", ["tensorflow", "cudnn", "cuda", "nvidia_driver", "nvidia_container_toolkit"]
+    "role", ["tensorflow", "cudnn", "cuda", "nvidia_driver", "nvidia_container_toolkit", "apt"]
 )
 def test_no_address_stands_in_a_command_line(role: str) -> None:
     assert list(spoken(role)) == []
@@ -106,10 +106,10 @@ def test_what_is_called_bare_has_no_password() -> None:
 
 def test_apt_is_given_passwords_in_files_that_root_alone_reads() -> None:
     """A package source is read by everybody who asks apt something."""
+    (_way, first, _second) = tasks(ROLES / "apt/tasks/password.yml")
+    assert first["ansible.builtin.copy"]["mode"] == "0600"
+    assert (first["no_log"], first["diff"]) == (True, False)
     for role in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
-        (_way, first, _second) = tasks(ROLES / role / "tasks" / "password.yml")
-        assert first["ansible.builtin.copy"]["mode"] == "0600"
-        assert (first["no_log"], first["diff"]) == (True, False)
         for path in (ROLES / role / "templates/etc/apt/sources.list.d").glob("*.j2"):
             for line in path.read_text("utf-8").splitlines():
                 if line.startswith("URIs: ") and "stanza.uri" not in line:
@@ -129,8 +129,7 @@ def played(tmp_path: Path, play: dict[str, Any], **options: Any) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("role", ["nvidia_driver", "cuda", "nvidia_container_toolkit"])
-def test_apt_reads_the_password_as_its_address_has_it(role: str, tmp_path: Path) -> None:
+def test_apt_reads_the_password_as_its_address_has_it(tmp_path: Path) -> None:
     """As apt_auth.conf(5) wants it: percent signs undone, http said."""
     cases = {
         "http://ada:s%40cr:t+x@127.0.0.1:8099/debian/": (
@@ -141,13 +140,13 @@ def test_apt_reads_the_password_as_its_address_has_it(role: str, tmp_path: Path)
         ),
         "https://mirror.example.org/cuda": None,
     }
-    include = str(ROLES / role / "tasks/password.yml")
+    include = str(ROLES / "apt/tasks/password.yml")
     tasks = [
         {
             "ansible.builtin.include_tasks": include,
             "vars": {
-                f"__{role}_login": address,
-                f"__{role}_login_file": str(tmp_path / f"{number}.conf"),
+                "apt_login": address,
+                "apt_login_file": str(tmp_path / f"{number}.conf"),
             },
         }
         for number, address in enumerate(cases)

@@ -14,9 +14,12 @@ from provision.registry import COMPONENTS
 from provision.roles import all_options
 
 ROLES = Path(__file__).parents[2] / "roles"
-# gpu_state is no role to be used alone: it is one task around a module.
+# gpu_state is no role to be used alone: it is one task around a module. Nor is apt, which others
+# include; but its tasks are as theirs.
 NAMES = [component.name for component in COMPONENTS]
-TASK_FILES = [path for name in NAMES for path in sorted((ROLES / name / "tasks").glob("*.yml"))]
+TASK_FILES = [
+    path for name in [*NAMES, "apt"] for path in sorted((ROLES / name / "tasks").glob("*.yml"))
+]
 KEYWORDS = {
     *("name", "when", "register", "vars", "loop", "loop_control", "until", "retries", "delay"),
     *("block", "rescue", "always", "changed_when", "failed_when", "check_mode", "environment"),

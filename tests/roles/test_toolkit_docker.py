@@ -1,4 +1,4 @@
-"""roles/nvidia_container_toolkit/files: daemon.json merged as data, and apt's entries put aside."""
+"""roles/nvidia_container_toolkit/files: daemon.json merged as data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def loaded(name: str) -> Any:
 
 
 docker = loaded("docker")
-sources = loaded("toolkit_sources")
 STAT = "7 (dockerd) S 1 7 7 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 9 0 5000 1 2 3\n"
 FOREIGN = '{\n  "log-driver": "journald",\n  "dns": ["10.0.0.1"],\n  "über": 1.0\n}\n'
 
@@ -40,7 +39,6 @@ FOREIGN = '{\n  "log-driver": "journald",\n  "dns": ["10.0.0.1"],\n  "über": 1.
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(docker, "ROOT", str(tmp_path))
-    monkeypatch.setattr(sources, "ROOT", str(tmp_path))
     monkeypatch.setattr(docker, "ask", lambda _arguments: "")
     return tmp_path
 
@@ -356,76 +354,10 @@ def test_the_look_and_the_script_find_the_same_containers(
     assert seen == ([] if not runs else ["job", "named", "old-job"] if answers else None)
 
 
-# apt's entries
-
-NVIDIA = "https://nvidia.github.io/libnvidia-container/stable"
-URL = f"{NVIDIA}/deb/amd64"
-STANZA = f"Types: deb\nURIs: {URL}\nSuites: /\n"
-MIRROR = "https://mirror.example.org/nct"
-LISTS = "/etc/apt/sources.list.d/"
-DEBIAN = "deb http://deb.debian.org/debian bullseye main\n"
-ENTRIES: dict[str, tuple[dict[str, str], list[str]]] = {
-    "nothing": ({"/etc/apt/sources.list": DEBIAN}, []),
-    "ours": ({LISTS + "provision-x.sources": STANZA}, []),
-    "the tutorial's": ({LISTS + "n.list": f"deb [signed-by=/k.gpg] {URL} /\n"}, [LISTS + "n.list"]),
-    "a distribution's path": (
-        {LISTS + "l.list": f"deb {NVIDIA}/ubuntu18.04/amd64 /\n"},
-        [LISTS + "l.list"],
-    ),
-    "the mirror's": ({LISTS + "m.list": f"deb {MIRROR}/ /\n"}, [LISTS + "m.list"]),
-    "deb822": ({LISTS + "d.sources": STANZA}, [LISTS + "d.sources"]),
-    "switched off": (
-        {LISTS + "d.sources": f"Enabled: no\n{STANZA}"}, [],
-    ),
-    "the older ones": (
-        {LISTS + "o.list": "deb https://nvidia.github.io/nvidia-docker/ubuntu18.04/amd64 /\n"}, [],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", ENTRIES)
-def test_the_role_and_the_look_find_the_same_entries(root: Path, case: str) -> None:
-    files, expected = ENTRIES[case]
-    for path, text in files.items():
-        put(root, path, text)
-    assert [path for path, _ in sources.stale("nvidia", MIRROR)] == expected
-    assert look.stale(Context(root=str(root)), MIRROR) == expected
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://download.docker.com/linux/debian",
-        "http://download.docker.com/linux/ubuntu/",
-        MIRROR,
-    ],
-)
-def test_dockers_entries_are_told_from_nvidias(root: Path, address: str) -> None:
-    put(root, LISTS + "n.list", f"deb {URL} /\n")
-    put(root, LISTS + "d.list", f"deb [signed-by=/k.gpg] {address} bookworm stable\n")
-    put(root, LISTS + "f.list", "deb https://download.docker.com/linux/fedora x stable\n")
-    expected = [LISTS + "d.list"]
-    assert [path for path, _ in sources.stale("docker", MIRROR)] == expected
-    assert look.stale(Context(root=str(root)), MIRROR, look.DOCKER) == expected
-
-
-def test_an_entry_among_others_goes_and_a_copy_is_kept(root: Path) -> None:
-    text = f"{DEBIAN}deb {URL} /\n"
-    file = put(root, "/etc/apt/sources.list", text)
-    alone = put(root, LISTS + "n.list", f"deb {URL} /\n")
-    sources.main(["save", "nvidia", URL])
-    assert file.read_text() == DEBIAN
-    assert (file.parent / "sources.list.provision-saved").read_text() == text
-    assert not alone.exists()
-    assert alone.with_name("n.list.provision-saved").exists()
-    assert sources.stale("nvidia", URL) == []
-
-
-@pytest.mark.parametrize("name", ["docker.py", "toolkit_sources.py"])
-def test_the_scripts_run_on_the_oldest_python(name: str) -> None:
-    text = (ROLE / "files" / name).read_text("utf-8")
+def test_the_script_runs_on_the_oldest_python() -> None:
+    text = (ROLE / "files" / "docker.py").read_text("utf-8")
     ast.parse(text, feature_version=(3, 7))
-    # They travel through Ansible's templating, which must find nothing to do in them.
+    # It travels through Ansible's templating, which must find nothing to do in it.
     assert "{{" not in text
     assert "{%" not in text
 

@@ -107,7 +107,7 @@ def test_the_toolkit_and_nvidias_cuda_have_theirs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", ["nvidia_driver", "cuda", "nvidia_container_toolkit"])
 def test_the_role_writes_what_is_looked_for(role: str) -> None:
     """Its name, its mode, and its machine: test_passwords.py runs the tasks themselves."""
-    tasks = yaml.safe_load((ROLES / role / "tasks/password.yml").read_text("utf-8"))
+    tasks = yaml.safe_load((ROLES / "apt/tasks/password.yml").read_text("utf-8"))
     (copy,) = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
     assert int(copy["mode"], 8) == logins.MODE
     assert stat.S_IMODE(logins.MODE) == 0o600

@@ -197,6 +197,7 @@ def _write(path: str, text: str) -> Callable[[Host], None]:
     return lambda host: host.write(path, text)
 
 
+PIN = "/etc/apt/preferences.d/cuda-repository-pin-600"
 STALE = "/etc/apt/sources.list.d/"
 DAMAGE: list[tuple[Callable[[Host], None], list[tuple[str, str | None]]]] = [
     (_other_libcudart, [("libcudart.so.11.0", "/opt/other/libcudart.so.11.0")]),
@@ -221,7 +222,7 @@ DAMAGE: list[tuple[Callable[[Host], None], list[tuple[str, str | None]]]] = [
         _write(STALE + "nvidia-ml.list", "deb https://mirror.example.org/ml /\n"),
         [(STALE + "nvidia-ml.list", "in apt's way")],
     ),
-    (_write(nvidia_cuda.PIN, "Package: *\n"), [(nvidia_cuda.PIN, "in apt's way")]),
+    (_write(PIN, "Package: *\n"), [(PIN, "in apt's way")]),
 ]
 
 
@@ -364,7 +365,6 @@ def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -
     environment = jinja2.Environment(  # noqa: S701  no HTML
         loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, keep_trailing_newline=True
     )
-    environment.filters["from_json"] = lambda text: text
     url = nvidia_cuda.url(row, options)
     host = url.split("/")[2].split(":")[0]
     for path, text in nvidia_cuda.files(row, options).items():
@@ -373,7 +373,7 @@ def test_files_are_the_templates(options: dict[str, Any], row: dict[str, Any]) -
         rendered = environment.get_template(path.lstrip("/") + ".j2").render(
             __cuda_repository_bare=url,
             __cuda_repository_suite="/",
-            __cuda_in_the_way={"stdout": {"signed_by": None}},
+            __cuda_in_the_way={"signed_by": None},
             __cuda_key_path=nvidia_cuda.KEY,
             __cuda_driver_names=nvidia_cuda.DRIVERS,
             __cuda_origin_host=host,

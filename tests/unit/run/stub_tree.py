@@ -82,6 +82,15 @@ CUDA = """\
 - name: install | Fetch with a password
   ansible.builtin.command: echo {{ cuda_hidden | default('s3cr3t') }}
   no_log: true
+- name: install | Tidy up
+  ansible.builtin.include_role:
+    name: shared
+"""
+
+# What several roles have in common, in a role that is of no component.
+SHARED = """\
+- name: cache | Remove what was downloaded
+  ansible.builtin.command: "{{ shared_command | default('true') }}"
 """
 
 CONFIGURATION = """\
@@ -179,6 +188,8 @@ def make_tree(folder: Path) -> Tree:
     (folder / "site.yml").write_text(yaml.safe_dump(plays(), sort_keys=False))
     (folder / "library" / "gpu_state.py").write_text(LOOK)
     (folder / "roles/cuda/tasks/main.yml").write_text(CUDA)
+    (folder / "roles/shared/tasks").mkdir(parents=True)
+    (folder / "roles/shared/tasks/main.yml").write_text(SHARED)
     (folder / "lock.yml").write_text(json.dumps(LOCK))
     (folder / "ansible.cfg").write_text(CONFIGURATION)
     made = Tree(folder)

@@ -103,6 +103,19 @@ def test_one_failed_host_leaves_the_other_alone(tree: Tree) -> None:
     assert failed[0]["phase"] == "apply"
 
 
+def test_what_roles_share_is_the_work_of_the_one_that_includes_it(tree: Tree) -> None:
+    tree.hosts("gpu01", gpu_verify="never")
+    tree.answers("gpu01", plan(change("cuda")))
+    outcome = run_playbook(tree.path, Options(extra_vars=["shared_command=false"]))
+    host = tree.report()["hosts"]["gpu01"]
+    assert outcome.exit_code == 4
+    assert host["status"] == "failed"
+    assert host["failure"]["task"] == "shared : cache | Remove what was downloaded"
+    assert host["failure"]["phase"] == "apply"
+    (failed,) = [event for event in tree.events() if event.get("status") == "failed"]
+    assert failed["component"] == "cuda"
+
+
 def test_an_unreachable_host_is_reported_and_exits_with_4(tree: Tree) -> None:
     tree.hosts("gpu01", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1)
     outcome = run_playbook(tree.path)

@@ -65,15 +65,23 @@ def pins(text):
     return found
 
 
+def enabled_uris(stanza):
+    """The addresses that a stanza names, without passwords; [] of one that is switched off."""
+    if stanza.get("enabled", "yes").lower() in ("no", "false", "0", "off"):
+        return []
+    return [bare(uri) for uri in stanza.get("uris", "").split()]
+
+
 def _deb822(text, file):
     for stanza in stanzas(text):
-        if stanza.pop("enabled", "yes").lower() in ("no", "false", "0", "off"):
+        uris = enabled_uris(stanza)
+        if not uris or "suites" not in stanza:
             continue
-        if "uris" not in stanza or "suites" not in stanza:
-            continue
+        for field in ("enabled", "uris"):
+            stanza.pop(field, None)
         yield {
             "types": stanza.pop("types", "deb").split(),
-            "uris": [bare(uri) for uri in stanza.pop("uris").split()],
+            "uris": uris,
             "suites": stanza.pop("suites").split(),
             "components": stanza.pop("components", "").split(),
             "options": stanza,
@@ -81,13 +89,17 @@ def _deb822(text, file):
         }
 
 
+def source_files(context):
+    """The files in which apt looks for sources, in the order in which it reads them."""
+    parts = context.glob("/etc/apt/sources.list.d/*.list")
+    parts += context.glob("/etc/apt/sources.list.d/*.sources")
+    return ["/etc/apt/sources.list", *sorted(parts)]
+
+
 def apt_entries(context):
     """Every enabled source of apt, one-line and deb822 alike, in the order in which apt reads."""
     entries = []
-    parts = context.glob("/etc/apt/sources.list.d/*.list")
-    parts += context.glob("/etc/apt/sources.list.d/*.sources")
-    files = ["/etc/apt/sources.list", *sorted(parts)]
-    for file in files:
+    for file in source_files(context):
         text = context.read(file)
         if text is None:
             continue

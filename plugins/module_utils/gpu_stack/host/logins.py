@@ -13,7 +13,7 @@ MODE = 0o600
 
 
 def machine(address):
-    """The word behind `machine` for an address, as password.yml writes it; None without a login."""
+    """The word behind `machine` for an address, as the role apt writes it; None without a login."""
     bare = apt.bare(address)
     if bare == address:
         return None

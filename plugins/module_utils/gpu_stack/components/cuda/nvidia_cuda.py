@@ -5,18 +5,17 @@ A stale list or a key of yesterday makes apt refuse all work, a second CUDA take
 here. The role's templates are the files' home; `files` says the same text, and a test renders both.
 """
 
-import fnmatch
 import re
 
 from ...change import change
-from ...host import apt, file_state
+from ...host import apt, file_state, other_sources
 from ...tables import NEWEST_GCC
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
 
 NAME = "cuda"
 KEY = "/usr/share/keyrings/provision-cuda.asc"
-SOURCES = "/etc/apt/sources.list.d/provision-cuda.sources"
+SOURCES = other_sources.REPOSITORIES[NAME].own
 LOW = "/etc/apt/preferences.d/zz-provision-cuda"
 APT = "/etc/apt/apt.conf.d/90provision-cuda"
 LOADER = "/etc/ld.so.conf.d/00-provision-cuda.conf"
@@ -24,17 +23,9 @@ LINK = "/usr/local/cuda"
 MARK = ".provision-packages"
 REPOSITORY_MARK = "/.provision"
 HOST_COMPILER = "/host-compiler"
-SAVED = ".provision-saved"
+SAVED = other_sources.SAVED
 ASIDE = "put aside"
 HEADER = "# Written by the Ansible role cuda; changes made here are lost.\n"
-
-# As roles/cuda/files/nvidia_sources.py has them.
-NVIDIA = re.compile(
-    r"^(https?://developer\.download\.nvidia\.(com|cn)/compute/(cuda|machine-learning)/repos/"
-    r"|file:/+var/cuda-repo-)"
-)
-NAMES = ("cuda*.list", "nvidia-ml*.list")
-PIN = "/etc/apt/preferences.d/cuda-repository-pin-600"
 
 # Names under which NVIDIA's repository offers drivers, and the metapackages that bring one.
 DRIVERS = (
@@ -127,39 +118,6 @@ def files(row, options, signed_by=None):
 # the look
 
 
-def _ours(path):
-    return path.rsplit("/", 1)[-1].startswith("provision-")
-
-
-def _names_nvidia(uri, address):
-    return bool(NVIDIA.match(uri)) or (bool(address) and uri.rstrip("/") == address.rstrip("/"))
-
-
-def stale(context, address):
-    """Files that name NVIDIA's repositories beside ours, in apt's order."""
-    found = []
-    for entry in context.apt_entries:
-        path = entry["file"]
-        named = any(fnmatch.fnmatch(path.rsplit("/", 1)[-1], name) for name in NAMES)
-        if path in found or _ours(path):
-            continue
-        if named or any(_names_nvidia(uri, address) for uri in entry["uris"]):
-            found.append(path)
-    if context.lstat(PIN) is not None:
-        found.append(PIN)
-    return found
-
-
-def _signed_by(context, address):
-    for entry in context.apt_entries:
-        options = {name.lower(): value for name, value in entry["options"].items()}
-        if not _ours(entry["file"]) or entry["file"] == SOURCES or not options.get("signed-by"):
-            continue
-        if any(uri.rstrip("/") == address for uri in entry["uris"]):
-            return options["signed-by"]
-    return None
-
-
 def _place(context, path):
     """What `path` is: None, {"link": target} or {"kind": "directory" | "file"}."""
     if context.lstat(path) is None:
@@ -236,14 +194,15 @@ def look(context, row):
         return {"of_before": left} if left else {}
     options = context.options
     address = url(row, options)
-    signed_by = _signed_by(context, address) if row.get("source") == "network" else None
+    network = row.get("source") == "network"
+    signed_by = other_sources.signed_by(context, NAME, address) if network else None
     paths = sorted(files(row, options))
     middle = context.readlink("/etc/alternatives/cuda")
     return {
         "files": {path: context.read(path) for path in paths},
         "written": file_state.faults(context, paths),
         "signed_by": signed_by,
-        "stale": stale(context, address),
+        "stale": other_sources.stale_files(context, NAME, address),
         "prefix": context.isdir(prefix(row)),
         "link": _place(context, LINK),
         "alternative": middle,

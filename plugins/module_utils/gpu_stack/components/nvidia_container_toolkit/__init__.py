@@ -8,24 +8,20 @@ and a test renders both.
 """
 
 import json
-import re
 
 from ...change import change
-from ...host import apt, dpkg, file_state, logins, package_files
+from ...host import apt, dpkg, file_state, logins, other_sources, package_files
 from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio
 
 NAME = "nvidia_container_toolkit"
 TITLE = "nvidia-container-toolkit"
 KEY = "/usr/share/keyrings/provision-nvidia-container-toolkit.asc"
-SOURCES = "/etc/apt/sources.list.d/provision-nvidia-container-toolkit.sources"
+SOURCES = other_sources.REPOSITORIES["container_toolkit"].own
 PREFERENCES = "/etc/apt/preferences.d/provision-nvidia-container-toolkit"
 APT = "/etc/apt/apt.conf.d/90provision-nvidia-container-toolkit"
 HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
 
-# As roles/nvidia_container_toolkit/files has them.
-NVIDIA = re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/")
-DOCKER = re.compile(r"^https?://download\.docker\.com/linux/(debian|ubuntu)(/|$)")
 CONFIG = "/etc/docker/daemon.json"
 DOCKERDS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
 SNAP = "/snap/bin/docker"
@@ -35,7 +31,7 @@ OWED = "/run/provision/docker-restart"
 RUNTIME = "nvidia-container-runtime"
 RESTART = "docker daemon"
 ENGINES = {"distribution": "docker.io", "docker-ce": "docker-ce"}
-ENGINE_SOURCES = "/etc/apt/sources.list.d/provision-docker.sources"
+ENGINE_SOURCES = other_sources.REPOSITORIES["docker"].own
 # What apt would remove for Docker's own packages.
 OTHERS = ("containerd", "docker.io", "podman-docker", "runc")
 ENTRY = CONFIG + " runtimes.nvidia"
@@ -114,18 +110,6 @@ def files(row, options):
 # the look
 
 
-def stale(context, address, known=NVIDIA):
-    """Files that name NVIDIA's repository (or Docker's) beside ours, in apt's order."""
-    found = []
-    for entry in context.apt_entries:
-        path = entry["file"]
-        if path in found or path.rsplit("/", 1)[-1].startswith("provision-"):
-            continue
-        if any(known.match(uri) or uri.rstrip("/") == address for uri in entry["uris"]):
-            found.append(path)
-    return found
-
-
 def running(context):
     """ "PID START" of the dockerd that runs, as the role notes it; None without one."""
     pid = (context.read(PIDFILE) or "").strip()
@@ -167,7 +151,7 @@ def engine_look(context):
     """{"others", "stale"}: what would go for Docker's own packages, and their other sources."""
     return {
         "others": _others(context),
-        "stale": stale(context, _engine_url(context.options), DOCKER),
+        "stale": other_sources.stale_files(context, "docker", _engine_url(context.options)),
     }
 
 
@@ -208,7 +192,7 @@ def look(context):
         "files": {path: context.read(path) for path in paths},
         "written": file_state.faults(context, paths),
         "logins": logins.look(context, _logins(context.options)),
-        "stale": stale(context, url(row, context.options)),
+        "stale": other_sources.stale_files(context, "container_toolkit", url(row, context.options)),
         "flaws": package_files.flaws(context, wanted(row)),
         "docker": docker(context),
         "engine": engine_look(context),
@@ -293,7 +277,7 @@ def _engine_changes(seen, package):
     if package == ENGINES["docker-ce"]:
         for path in seen["stale"]:
             reason = "names Docker's repository beside ours; kept as {0}{1}".format(
-                path, nvidia_cuda.SAVED
+                path, other_sources.SAVED
             )
             changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
         reason = "apt takes docker-ce and its updates from there"
@@ -326,7 +310,7 @@ def differ(row, found, options):
     changes = []
     for path in found["stale"]:
         reason = "names NVIDIA's repository beside ours; kept as {0}{1}".format(
-            path, nvidia_cuda.SAVED
+            path, other_sources.SAVED
         )
         changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
     texts = files(row, options)

@@ -1,0 +1,160 @@
+"""Entries of others, in apt's sources, for a repository that a role names itself.
+
+Years of tutorials have left lists without a key, with the key of before 2022, with another key
+file or one path per distribution; two entries for one address with different keys make apt refuse
+all work (https://github.com/NVIDIA/nvidia-container-toolkit/issues/170). They are put aside, and
+nothing is deleted: a file that holds nothing else is renamed to NAME.provision-saved, of any other
+a copy is kept under that name before the entries leave it.
+"""
+
+import collections
+import contextlib
+import fnmatch
+import io
+import os
+import re
+import shutil
+
+from . import apt
+
+SAVED = ".provision-saved"
+OURS = "provision-"
+
+# address: what its address looks like wherever it is the vendor's own. names: files that are about
+# nothing else, by their names. files: other files of apt's that come with such an entry.
+# own: the file in which the role names the repository.
+Repository = collections.namedtuple("Repository", "address names files own")
+
+REPOSITORIES = {
+    "cuda": Repository(
+        re.compile(
+            r"^(https?://developer\.download\.nvidia\.(com|cn)/compute/(cuda|machine-learning)/repos/"
+            r"|file:/+var/cuda-repo-)"
+        ),
+        ("cuda*.list", "nvidia-ml*.list"),
+        ("/etc/apt/preferences.d/cuda-repository-pin-600",),
+        "/etc/apt/sources.list.d/provision-cuda.sources",
+    ),
+    # NVIDIA's older ones, nvidia-docker and nvidia-container-runtime, stay: they contradict nobody.
+    "container_toolkit": Repository(
+        re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/"),
+        (),
+        (),
+        "/etc/apt/sources.list.d/provision-nvidia-container-toolkit.sources",
+    ),
+    "docker": Repository(
+        re.compile(r"^https?://download\.docker\.com/linux/(debian|ubuntu)(/|$)"),
+        (),
+        (),
+        "/etc/apt/sources.list.d/provision-docker.sources",
+    ),
+}
+
+
+def stale_files(context, name, url):
+    """Paths of the files that name a repository beside ours, or come with such an entry.
+
+    name: of REPOSITORIES. url: where this run takes the repository from, "" without one.
+    """
+    return [path for path, _rest in _stale(context, REPOSITORIES[name], url)]
+
+
+def signed_by(context, name, url):
+    """The key that another source of this project's names for the address; None without one."""
+    for entry in context.apt_entries:
+        options = {key.lower(): value for key, value in entry["options"].items()}
+        other = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
+        if other and options.get("signed-by") and any(_same(uri, url) for uri in entry["uris"]):
+            return options["signed-by"]
+    return None
+
+
+def put_aside(context, name, url):
+    """Puts the stale files, or the entries in them, aside; their paths.
+
+    Raises OSError where one cannot be replaced.
+    """
+    stale = _stale(context, REPOSITORIES[name], url)
+    for path, rest in stale:
+        _save(os.path.join(context.root, path.lstrip("/")), rest)
+    return [path for path, _rest in stale]
+
+
+def _stale(context, repository, url):
+    """[(path, text of what stays, or None where the whole file goes)], in apt's order."""
+    stale = []
+    for path, text in _sources(context):
+        parts = _parts(text, path)
+        entries = [part for part in parts if part[1]]
+        named = any(fnmatch.fnmatch(os.path.basename(path), name) for name in repository.names)
+        going = [
+            part for part in entries
+            if named or any(repository.address.match(uri) or _same(uri, url) for uri in part[1])
+        ]  # fmt: skip
+        if going:
+            rest = "".join(part[0] for part in parts if part not in going)
+            stale.append((path, None if len(going) == len(entries) else rest))
+    stale += [(path, None) for path in repository.files if context.lstat(path) is not None]
+    return stale
+
+
+def _sources(context):
+    """[(path, text)] of apt's source files that are not this project's."""
+    for path in apt.source_files(context):
+        stream = None if _is_ours(path) else context.open(path)
+        if stream is not None:
+            # What is written back is to be what was there, whatever its encoding.
+            with io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape") as file:
+                yield path, file.read()
+
+
+def _parts(text, path):
+    """[(lines, URIs)] that make up the text; no URIs where a part names no source."""
+    if not path.endswith(".sources"):
+        lines = text.splitlines(True)
+        return [(line, _uris(apt.entries_of(line, path))) for line in lines]
+    return [
+        (part, [uri for stanza in apt.stanzas(part) for uri in apt.enabled_uris(stanza)])
+        for part in re.split(r"(\n[ \t]*\n+)", text)
+    ]
+
+
+def _uris(entries):
+    return [uri for entry in entries for uri in entry["uris"]]
+
+
+def _is_ours(path):
+    """True of a file that one of this project's roles writes."""
+    return os.path.basename(path).startswith(OURS)
+
+
+def _same(uri, url):
+    return bool(url) and uri.rstrip("/") == apt.bare(url).rstrip("/")
+
+
+def _free_name(path):
+    """PATH.provision-saved, numbered where there are some."""
+    name, number = path + SAVED, 1
+    while os.path.lexists(name):
+        number += 1
+        name = "{0}{1}.{2}".format(path, SAVED, number)
+    return name
+
+
+def _save(path, rest):
+    kept = _free_name(path)
+    if rest is None:
+        os.rename(path, kept)
+        return
+    real = os.path.realpath(path)
+    shutil.copy2(real, kept)
+    new = real + ".provision-new"
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(new)  # of a run that was cut off
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(rest)
+        file.flush()
+        os.fsync(file.fileno())
+    shutil.copystat(real, new)
+    os.replace(new, real)

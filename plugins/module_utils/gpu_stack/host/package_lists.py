@@ -1,0 +1,136 @@
+"""Fetches apt's package lists, and says which source file is to blame where that fails.
+
+`apt-get update` fails as a whole for one source that nobody needs here, and names an address that
+a person then has to look for in a dozen files. So each failure is traced to its file and line, and
+where the platform's own archive answers, sources of others are no reason to stop: whether all that
+is needed came is seen by asking for it.
+"""
+
+import os
+import re
+import time
+
+from . import apt
+from .context import PATH, SILENT, run_program
+
+UPDATE = ("apt-get", "--quiet", "-oAPT::Update::Error-Mode=any", "-oAcquire::Retries=2", "update")
+TARGETS = (
+    "apt-get",
+    "indextargets",
+    "--no-release-info",
+    "--format",
+    "$(SOURCESENTRY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)",
+)
+# Seconds; apt's own time-outs are 30 seconds for each address that does not answer.
+LONGEST = 1800
+# Seconds from one try to the next while another apt is at work; apt itself waits for dpkg alone.
+PAUSE = 10
+LOCKED = "Could not get lock"
+# Before 2.1 apt ends with 0 where it could not fetch a list.
+FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
+
+
+def fetch(suites, wait=0):
+    """Fetches the lists; what came of it, as the module `package_lists` returns it.
+
+    `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
+    the answer is `locked`.
+    """
+    return patiently(lambda: _try(suites), wait)
+
+
+def patiently(attempt, wait):
+    """What `attempt` answers, tried again for `wait` seconds as long as another apt is at work."""
+    answer = attempt()
+    for _pause in range(wait // PAUSE):
+        if not answer["locked"]:
+            break
+        time.sleep(PAUSE)
+        answer = attempt()
+    return answer
+
+
+def nothing():
+    """The answer where no list was to be fetched."""
+    return _answer()
+
+
+def _try(suites):
+    rc, _out, stderr = run(UPDATE)
+    if rc == 0 and not FAILED.search(stderr):
+        return _answer()
+    errors = errors_of(stderr) or ["apt-get update ended with {0}".format(rc)]
+    _rc, out, _stderr = run(TARGETS)
+    places, bearable = judge(errors, entries(out), suites)
+    return _answer(errors, places, bearable, rc == 0 or bearable, LOCKED in stderr)
+
+
+def _answer(errors=(), places=(), bearable=False, usable=True, locked=False):
+    return {
+        "errors": list(errors),
+        "places": list(places),
+        "bearable": bearable,
+        "usable": usable,
+        "locked": locked,
+        "words": ("In {0}: ".format(", ".join(places)) if places else "") + " ".join(errors),
+    }
+
+
+def run(argv):
+    """(exit code, standard output, standard error); what takes too long is ended, 124."""
+    environment = dict(os.environ, LC_ALL="C")
+    environment.setdefault("PATH", ":".join(PATH))
+    rc, out, err = run_program(argv, LONGEST, environment)
+    if rc == SILENT:
+        return rc, "", "E: {0} took more than {1} s\n".format(" ".join(argv), LONGEST)
+    return rc, out, err
+
+
+def errors_of(stderr):
+    """apt's errors and warnings, each once, without passwords."""
+    errors = []
+    for line in stderr.splitlines():
+        plain = apt.bare(line.strip())
+        if re.match(r"[EW]: ", plain) and "Some index files" not in plain and plain not in errors:
+            errors.append(plain)
+    return errors
+
+
+def entries(out):
+    """[(file:line, repository, suite, component)] of what apt has in its sources."""
+    listed = []
+    for line in out.splitlines():
+        parts = tuple(part.rstrip("/") for part in apt.bare(line).split("|"))
+        if len(parts) == 4 and parts[1] and parts not in listed:
+            listed.append(parts)
+    return listed
+
+
+def _names(error, entry):
+    """True where apt's words are about this entry: its repository and, as far as given, suite."""
+    _place, uri, suite, _component = entry
+    match = re.search(re.escape(uri) + r"(?=[/ '\"]|$)(\S*) ?(\S*)", error)
+    if match is None:
+        return False
+    # ".../dists/bullseye/main/...", or "The repository 'URI bullseye InRelease'"; flat: neither
+    below = re.search(r"/dists/(.+)", match.group(1))
+    if below is not None:
+        return (below.group(1) + "/").startswith(suite + "/")
+    return match.group(2) in ("", suite)
+
+
+def _words_of_place(place):
+    """ "FILE:LINE"; of a deb822 file apt counts its entries, not its lines."""
+    file, _colon, number = place.rpartition(":")
+    return "{0} (entry {1})".format(file, number) if file.endswith(".sources") else place
+
+
+def judge(errors, known, suites):
+    """(places to blame, whether only sources of others failed)."""
+    failed = [entry for entry in known if any(_names(error, entry) for error in errors)]
+    places = sorted({_words_of_place(entry[0]) for entry in failed})
+    explained = all(any(_names(error, entry) for entry in failed) for error in errors)
+    ours = any(os.path.basename(place).startswith("provision-") for place in places)
+    platform = [entry for entry in known if entry[2] in suites and entry[3] == "main"]
+    answers = not platform or any(entry not in failed for entry in platform)
+    return places, bool(failed) and explained and not ours and answers

@@ -1,0 +1,86 @@
+"""Fetches the lists of one repository alone, before anything on the host names it.
+
+With this source alone no entry of anybody else's is in the way, and from a directory of its own
+nothing stays where the repository can't be reached or its signature is not good.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from urllib.parse import urlsplit
+
+from . import apt
+from .package_lists import LOCKED, patiently, run
+
+OPTIONS = (
+    "-oDir::Etc::sourceparts=/dev/null",
+    "-oAPT::Get::List-Cleanup=false",
+    "-oAPT::Update::Error-Mode=any",
+)
+# Before 2.1 apt ends with 0 where it could not fetch a list.
+FAILED = re.compile(r"^E: |^W: .*(Failed to fetch|not signed|NO_PUBKEY|EXPKEYSIG|verif)", re.M)
+ERRORS = re.compile(r"^[EW]: .*", re.M)
+# sqv's reasons stand in lines of their own below the error.
+REASONS = re.compile(r"^[EW]: .*|^\s+(?:because: .*|Signing key on .*)$", re.M)
+
+
+def fetch(uri, suite, key, components="", login="", ca_bundle="", wait=0):
+    """What came of it, as the module `repository_trial` returns it.
+
+    `uri` is without a password, which stands in `login`: "USER:PASSWORD". `key`: its armored text.
+    `wait`: seconds for which another apt may be at work; afterwards the answer is `locked`.
+    """
+    folder = tempfile.mkdtemp(prefix="provision-trial.")
+    try:
+        # apt checks signatures as a user of its own.
+        os.chmod(folder, 0o755)  # noqa: S103  key and source have modes of their own
+        keyring = os.path.join(folder, "key.asc")
+        _write(keyring, key.strip() + "\n", 0o644)
+        source = os.path.join(folder, "provision-trial.sources")
+        _write(source, _source(uri, suite, components, login, keyring), 0o600)
+        argv = ["apt-get", "--quiet", "-oDir::Etc::sourcelist=" + source, *OPTIONS]
+        host = urlsplit(uri).hostname
+        if ca_bundle and host:
+            argv.append("-oAcquire::https::{0}::CaInfo={1}".format(host, ca_bundle))
+        return patiently(lambda: _try([*argv, "update"]), wait)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _source(uri, suite, components, login, keyring):
+    address = uri.replace("://", "://{0}@".format(login), 1) if login else uri
+    text = "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(address, suite, keyring)
+    return text + ("Components: {0}\n".format(components) if components else "")
+
+
+def _try(argv):
+    rc, _out, stderr = run(argv)
+    return judge(rc, stderr)
+
+
+def judge(rc, stderr):
+    """What an exit code and apt's words come to."""
+    plain = apt.bare(stderr)
+    failed = rc != 0 or FAILED.search(plain) is not None
+    ended = ["apt-get ended with {0}".format(rc)] if rc else []
+    return {
+        "usable": not failed,
+        "errors": _lines(ERRORS, plain) or ended,
+        "reasons": _lines(REASONS, plain) or ended,
+        "stderr": plain,
+        "locked": LOCKED in plain,
+    }
+
+
+def _lines(pattern, text):
+    """What matches, each once."""
+    lines = [match.group().strip() for match in pattern.finditer(text)]
+    return list(dict.fromkeys(line for line in lines if "Some index files" not in line))
+
+
+def _write(path, text, mode):
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        os.fchmod(handle, mode)
+        file.write(text)

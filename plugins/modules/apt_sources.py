@@ -1,0 +1,82 @@
+#!/usr/bin/python
+"""Puts other entries for one of this project's repositories aside, in apt's sources."""
+
+DOCUMENTATION = r"""
+module: apt_sources
+short_description: Put other entries for a repository aside in apt's sources
+description:
+  - Finds the entries for CUDA's, the container toolkit's or Docker's repository that this project's
+    roles did not write. One of these beside the right entry, with another key, makes apt refuse all
+    work.
+  - Nothing is deleted. A file that holds nothing else is renamed to C(NAME.provision-saved); of any
+    other a copy is kept under that name before the entries leave it.
+  - In check mode it says which files those are. There is no diff, for an address in them may hold
+    a password.
+options:
+  repository:
+    description: Whose repository.
+    type: str
+    choices: [cuda, container_toolkit, docker]
+    required: true
+  url:
+    description: Where the role takes it from, if that is not the vendor's own address.
+    type: str
+    default: ""
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Put other entries for NVIDIA's repository aside
+  provision.gpu.apt_sources:
+    repository: cuda
+    url: https://mirror.example.org/cuda/debian12
+"""
+
+RETURN = r"""
+stale:
+  description: The files that are put aside, wholly or in part.
+  type: list
+  elements: str
+  returned: always
+signed_by:
+  description: >-
+    The key by which another source of this project's names C(url); null where there is none.
+  type: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    other_sources,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
+    Context,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "repository": {
+                "type": "str",
+                "choices": list(other_sources.REPOSITORIES),
+                "required": True,
+            },
+            "url": {"type": "str", "default": "", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    act = other_sources.stale_files if module.check_mode else other_sources.put_aside
+    name, url = module.params["repository"], module.params["url"]
+    context = Context()
+    try:
+        stale = act(context, name, url)
+    except OSError as error:
+        module.fail_json(msg="apt's sources could not be put aside: {0}".format(error))
+    signed_by = other_sources.signed_by(context, name, url)
+    module.exit_json(changed=bool(stale), stale=stale, signed_by=signed_by)
+
+
+if __name__ == "__main__":
+    main()

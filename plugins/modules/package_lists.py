@@ -1,0 +1,95 @@
+#!/usr/bin/python
+"""Fetches apt's package lists; each failure is traced to the source file that is to blame."""
+
+DOCUMENTATION = r"""
+module: package_lists
+short_description: Fetch apt's package lists, and name the source file that fails
+description:
+  - Runs C(apt-get update) with its errors counted as errors, and traces each of them to the file
+    and line of apt's sources.
+  - A source that apt cannot use is no failure of the task. Where only others' sources failed and
+    the platform's own archive answers, the lists are C(usable).
+  - Fails where another apt is at work for longer than C(wait).
+  - Unlike M(ansible.builtin.apt) it does not need python3-apt, which cannot be installed while a
+    package is broken. The lists are a cache and are never counted as a change; in check mode
+    nothing is fetched.
+options:
+  suites:
+    description: The platform's own suites, one of which has to answer.
+    type: list
+    elements: str
+    default: []
+  wait:
+    description: Seconds to wait for another apt that is at work.
+    type: int
+    default: 0
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Fetch the package lists
+  provision.gpu.package_lists:
+    suites: [bookworm, bookworm-updates, bookworm-security]
+    wait: 600
+  register: lists
+
+- name: Stop where the package archive cannot be reached
+  ansible.builtin.fail:
+    msg: apt cannot fetch its package lists. {{ lists.words }}
+  when: not lists.usable
+"""
+
+RETURN = r"""
+errors:
+  description: apt's errors and warnings without passwords, where a list could not be fetched.
+  type: list
+  elements: str
+  returned: always
+places:
+  description: The entries of apt's sources that they are about, as C(file:line).
+  type: list
+  elements: str
+  returned: always
+bearable:
+  description: Whether only sources failed that nobody needs here.
+  type: bool
+  returned: always
+usable:
+  description: Whether the lists came, or failed bearably.
+  type: bool
+  returned: always
+locked:
+  description: Whether another apt was at work to the end.
+  type: bool
+  returned: always
+words:
+  description: Places and errors in one line for a person; empty without errors.
+  type: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    package_lists,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "suites": {"type": "list", "elements": "str", "default": []},
+            "wait": {"type": "int", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(changed=False, **package_lists.nothing())
+    answer = package_lists.fetch(**module.params)
+    if answer["locked"]:
+        module.fail_json(msg="Another apt is at work. " + answer["words"], **answer)
+    module.exit_json(changed=False, **answer)
+
+
+if __name__ == "__main__":
+    main()
