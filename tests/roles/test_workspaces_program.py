@@ -874,6 +874,32 @@ def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch, s
     endless.listener.close()
 
 
+def test_behind_its_socket_jupyter_is_asked_by_a_hosts_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tornado since 6.5 answers 400 to a header Host that is a path."""
+    monkeypatch.setattr(program, "PORTS", str(tmp_path))
+    monkeypatch.setattr(program, "inside", lambda path: path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "ada.jupyter"))
+    listener.listen()
+    requests = []
+
+    def answer() -> None:
+        caller = listener.accept()[0]
+        with caller:
+            requests.append(caller.recv(4096).decode("ascii"))
+            caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    server = threading.Thread(target=answer, daemon=True)
+    server.start()
+    assert program.ask(str(tmp_path), "ada", "/ada/api/status", "secret") == (200, "{}")
+    server.join(timeout=10)
+    listener.close()
+    assert "\r\nHost: localhost\r\n" in requests[0]
+    assert "\r\nAuthorization: token secret\r\n" in requests[0]
+
+
 def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:
     program.apply(wish({**ADA, "tensorboard_port": 8901}, BOB))
     assert program.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]

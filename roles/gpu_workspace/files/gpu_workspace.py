@@ -1834,7 +1834,9 @@ def ask(address, port, path, token=None):
     answers is the person's: ANSWER seconds are waited for the whole of it, SAID bytes are read.
     """
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
-    connection = http.client.HTTPConnection(host, None if address == PORTS else port)
+    # The header Host must be a name: Tornado since 6.5 answers 400 to a path.
+    of_socket = ("localhost", None)
+    connection = http.client.HTTPConnection(*(of_socket if address == PORTS else (host, port)))
     # A time-out of the connection's is for each piece of an answer, and there may be many.
     end = threading.Timer(ANSWER, lambda: connection.sock.shutdown(socket.SHUT_RDWR))
     end.daemon = True
