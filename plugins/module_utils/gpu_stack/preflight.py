@@ -22,6 +22,7 @@ from .components.gpu_env import rules as env_rules
 from .components.gpu_front_door import rules as front_door_rules
 from .components.gpu_workspace import obstacles
 from .components.gpu_workspace import rules as workspace_rules
+from .components.nvidia_container_toolkit import docker
 from .components.nvidia_container_toolkit import rules as toolkit_rules
 from .components.nvidia_driver import kernel_rules, method_rules
 from .components.nvidia_driver import rules as driver_rules
@@ -144,8 +145,8 @@ def look(context, run=None):
         "clock": people.clock(),
     }
     found.update(surroundings.look(context))
-    if context.part(nvidia_container_toolkit.NAME) and nvidia_container_toolkit.running(context):
-        found["docker"] = nvidia_container_toolkit.containers(context)
+    if context.part(nvidia_container_toolkit.NAME) and docker.running(context):
+        found["docker"] = docker.containers(context)
     return found
 
 

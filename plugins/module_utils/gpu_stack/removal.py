@@ -21,7 +21,7 @@ from .components import (
     tensorflow,
 )
 from .components.cuda import nvidia_cuda
-from .components.nvidia_container_toolkit import cdi, containerd, crio
+from .components.nvidia_container_toolkit import cdi, containerd, crio, docker
 from .components.nvidia_container_toolkit import departure as toolkit_departure
 from .components.nvidia_driver import driver_method, driver_packages
 from .components.nvidia_driver import rules as driver_rules
@@ -234,7 +234,7 @@ def preflight_look(context, changes, gone):
     return {
         "dependents": dependents(context, packages) if packages else [],
         "using": _using(context, {one["component"] for one in ours}),
-        "docker": nvidia_container_toolkit.parting(context)
+        "docker": docker.parting(context)
         if any(one["component"] == TOOLKIT for one in ours)
         else None,
         "pods": containerd.parting(context) + crio.parting(context)

@@ -17,6 +17,7 @@ from gpu_stack.change import change
 from gpu_stack.components import nvidia_container_toolkit as toolkit
 from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
+from gpu_stack.components.nvidia_container_toolkit import docker as docker_look
 from gpu_stack.host.context import Result
 from gpu_stack.plan import contradictions
 
@@ -37,7 +38,7 @@ FILES = {name: f"/usr/lib/{name}" for name in NAMES}
 FOREIGN = {"log-driver": "journald", "runtimes": {"kata": {"path": "/opt/kata/bin/kata"}}}
 CONFIGURED = {
     **FOREIGN,
-    "runtimes": {**FOREIGN["runtimes"], "nvidia": {"args": [], "path": toolkit.RUNTIME}},  # type: ignore[dict-item]
+    "runtimes": {**FOREIGN["runtimes"], "nvidia": {"args": [], "path": docker_look.RUNTIME}},  # type: ignore[dict-item]
 }
 STAT = "812 (dockerd) S 1 812 812 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 9 0 {start} 1 2 3\n"
 
@@ -52,9 +53,9 @@ def docker(host: Host, config: Any = None, *, start: int | None = 5000) -> None:
     """A docker of Debian's; with `start` one that runs since then."""
     host.write("/usr/sbin/dockerd", ELF)
     if config is not None:
-        host.write(toolkit.CONFIG, config if isinstance(config, str) else json.dumps(config))
+        host.write(docker_look.CONFIG, config if isinstance(config, str) else json.dumps(config))
     if start is not None:
-        host.write(toolkit.PIDFILE, "812")
+        host.write(docker_look.PIDFILE, "812")
         host.write("/proc/812/stat", STAT.format(start=start))
 
 
@@ -83,8 +84,8 @@ def items(host: Host, **options: Any) -> list[tuple[str, str | None, str | None]
     return [(one["item"], one["from"], one["to"]) for one in mine]
 
 
-ENTRY = f"{toolkit.CONFIG} runtimes.nvidia"
-RESTART = (toolkit.RESTART, "started before them", "restarted")
+ENTRY = f"{docker_look.CONFIG} runtimes.nvidia"
+RESTART = (docker_look.RESTART, "started before them", "restarted")
 
 
 def test_a_host_as_the_role_leaves_it_has_an_empty_plan(host: Host) -> None:
@@ -197,20 +198,20 @@ def test_a_mirror_is_where_apt_goes_and_its_twin_is_in_the_way(host: Host) -> No
 
 def test_a_docker_without_the_runtime_gets_it_and_is_restarted(host: Host) -> None:
     docker(host, FOREIGN)
-    assert items(host) == [(ENTRY, None, toolkit.RUNTIME), RESTART]
+    assert items(host) == [(ENTRY, None, docker_look.RUNTIME), RESTART]
 
 
 def test_so_does_one_without_any_configuration(host: Host) -> None:
     docker(host)
-    assert items(host) == [(ENTRY, None, toolkit.RUNTIME), RESTART]
+    assert items(host) == [(ENTRY, None, docker_look.RUNTIME), RESTART]
 
 
 def test_a_docker_that_does_not_run_is_not_started_for_it(host: Host) -> None:
     docker(host, FOREIGN, start=None)
-    assert items(host) == [(ENTRY, None, toolkit.RUNTIME)]
+    assert items(host) == [(ENTRY, None, docker_look.RUNTIME)]
 
 
-@pytest.mark.parametrize("path", ["/usr/bin/nvidia-container-runtime", toolkit.RUNTIME])
+@pytest.mark.parametrize("path", ["/usr/bin/nvidia-container-runtime", docker_look.RUNTIME])
 def test_the_same_program_by_its_path_is_the_same(host: Host, path: str) -> None:
     docker(host, {"runtimes": {"nvidia": {"path": path, "args": ["--x"]}}})
     assert items(host) == []
@@ -218,7 +219,7 @@ def test_the_same_program_by_its_path_is_the_same(host: Host, path: str) -> None
 
 def test_another_program_under_that_name_is_replaced(host: Host) -> None:
     docker(host, {"runtimes": {"nvidia": {"path": "/opt/old/nvidia"}}})
-    assert items(host)[0] == (ENTRY, "/opt/old/nvidia", toolkit.RUNTIME)
+    assert items(host)[0] == (ENTRY, "/opt/old/nvidia", docker_look.RUNTIME)
 
 
 def test_docker_is_left_alone_where_that_is_wished_or_it_is_not_there(host: Host) -> None:
@@ -236,7 +237,7 @@ def test_packages_that_are_new_to_a_running_docker_need_its_restart(tmp_path: Pa
 
 def test_a_restart_that_is_owed_is_seen_until_it_is_done(host: Host) -> None:
     docker(host, CONFIGURED)
-    host.write(toolkit.OWED, "812 5000\n")
+    host.write(docker_look.OWED, "812 5000\n")
     assert items(host) == [RESTART]
     # Whoever restarts docker, it is another process then.
     docker(host, CONFIGURED, start=9000)
@@ -246,9 +247,9 @@ def test_a_restart_that_is_owed_is_seen_until_it_is_done(host: Host) -> None:
 def test_a_pid_of_somebody_else_is_no_docker(host: Host) -> None:
     docker(host, FOREIGN)
     host.write("/proc/812/stat", STAT.format(start=1).replace("dockerd", "bash"))
-    assert items(host) == [(ENTRY, None, toolkit.RUNTIME)]
-    host.write(toolkit.PIDFILE, "nonsense")
-    assert items(host) == [(ENTRY, None, toolkit.RUNTIME)]
+    assert items(host) == [(ENTRY, None, docker_look.RUNTIME)]
+    host.write(docker_look.PIDFILE, "nonsense")
+    assert items(host) == [(ENTRY, None, docker_look.RUNTIME)]
 
 
 # what forbids it
@@ -335,7 +336,7 @@ def test_a_docker_that_is_required_and_not_there_stops_it(host: Host) -> None:
     assert blockers(host) == {}
     required = {"nvidia_container_toolkit_docker": "required"}
     assert "snap" not in blockers(host, **required)["docker-missing"]
-    host.link(toolkit.SNAP, "/usr/bin/snap")
+    host.link(docker_look.SNAP, "/usr/bin/snap")
     assert "snap" in blockers(host, **required)["docker-missing"]
     assert "from snap;" in blockers(host)["docker-snap"]
     docker(host, CONFIGURED)
@@ -355,7 +356,7 @@ def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
 
 def test_docker_itself_comes_where_there_is_none_and_it_is_wished(host: Host) -> None:
     engine = {"nvidia_container_toolkit_docker_engine": "distribution"}
-    coming = [("docker.io", None, "installed"), (ENTRY, None, toolkit.RUNTIME)]
+    coming = [("docker.io", None, "installed"), (ENTRY, None, docker_look.RUNTIME)]
     assert items(host) == []
     assert items(host, **engine) == coming
     assert blockers(host, **engine, nvidia_container_toolkit_docker="required") == {}
@@ -372,9 +373,9 @@ def test_dockers_own_comes_from_its_repository_and_replaces_nothing(host: Host) 
     )
     coming = [
         (listed, "in apt's way", nvidia_cuda.ASIDE),
-        (toolkit.ENGINE_SOURCES, None, "as wished"),
+        (docker_look.ENGINE_SOURCES, None, "as wished"),
         ("docker-ce", None, "installed"),
-        (ENTRY, None, toolkit.RUNTIME),
+        (ENTRY, None, docker_look.RUNTIME),
     ]
     assert items(host, **engine) == coming
     assert blockers(host, **engine) == {}
@@ -460,7 +461,7 @@ def test_what_the_role_put_there_goes(host: Host) -> None:
     files = [toolkit.KEY, toolkit.SOURCES, toolkit.PREFERENCES, toolkit.APT]
     expected = [(name, "1.20.1-1", "absent") for name in NAMES]
     expected += [(path, "present", "absent") for path in files]
-    expected += [(ENTRY, toolkit.RUNTIME, "absent")]
+    expected += [(ENTRY, docker_look.RUNTIME, "absent")]
     assert items(host, **GONE) == expected
     assert host.plan(lock=lock(), options=GONE)["steps"] == [f"{toolkit.NAME}:remove"]
 

@@ -661,6 +661,7 @@ def test_a_containerd_that_was_not_restarted_is_told(host: Patient) -> None:
     host.write("/etc/containerd/config.toml", "version = 2\n")
     host.write("/proc/812/stat", "812 (containerd) S" + " 1" * 18 + " 5000 1 2\n")
     host.write("/run/provision/containerd-restart", "812 5000\n")
+    host.answers["systemctl"] = Result(0, "812\n", "")
     assert host.found() == {}
     host.write("/usr/bin/kubelet", made.ELF)
     assert "not since then" in "\n".join(host.found()["cri-runtime"]["evidence"])

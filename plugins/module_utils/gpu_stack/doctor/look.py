@@ -10,7 +10,7 @@ import stat
 
 from .. import host_rules
 from ..components import nvidia_container_toolkit, nvidia_driver
-from ..components.nvidia_container_toolkit import cdi, containerd, crio
+from ..components.nvidia_container_toolkit import cdi, containerd, crio, docker
 from ..components.nvidia_driver import kernel_rules
 from ..host import apt, platform
 from . import keys, libraries
@@ -293,7 +293,7 @@ def look(context, found, logs=()):
         "pages": libraries.pages(context),
         "unlinked": unlinked(context),
         "toolkit": toolkit(context),
-        "docker": nvidia_container_toolkit.docker(context),
+        "docker": docker.look(context),
         "cdi": specification(context),
         "cri": cri(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"

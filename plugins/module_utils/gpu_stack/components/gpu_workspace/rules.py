@@ -1,7 +1,8 @@
 """What stands in the way of people's workspaces."""
 
 from ...rules import Rule, some
-from .. import gpu_workspace, nvidia_container_toolkit
+from .. import gpu_workspace
+from ..nvidia_container_toolkit import docker
 from . import obstacles
 
 
@@ -15,7 +16,7 @@ def workspace_docker(found, changes, options, _row):
     names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
-    if any(one["item"] in nvidia_container_toolkit.ENGINES.values() for one in changes):
+    if any(one["item"] in docker.ENGINES.values() for one in changes):
         return []  # the same run brings it, before the workspaces
     return [
         (

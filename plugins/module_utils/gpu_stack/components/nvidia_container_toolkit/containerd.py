@@ -2,25 +2,27 @@
 
 containerd that merely serves docker needs nothing of it, so it is looked at only where somebody
 speaks CRI. What containerd makes of its files is asked of itself: config.toml may import others.
-
-The role's files/containerd.py judges in the same way; a test gives both the same texts.
 """
 
 import re
 
 from ...change import change
+from . import units
 
 CONFIG = "/etc/containerd/config.toml"
 PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")
+# Who makes containers by CRI; docker does not.
 USERS = ("kubelet", "crictl", "nerdctl")
 PLACES = ("/usr/bin/", "/usr/local/bin/", "/usr/sbin/")
 RUNTIME = "/usr/bin/nvidia-container-runtime"
 NAME = "nvidia-container-runtime"
 BEGIN = "# Begin of what the Ansible role nvidia_container_toolkit wrote; changes here are lost.\n"
 END = "# End of what the Ansible role nvidia_container_toolkit wrote.\n"
+UNIT = "containerd.service"
 OWED = "/run/provision/containerd-restart"
 SOCKET = "/run/containerd/containerd.sock"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task/"
+# The CRI plugin's name, by the version of the configuration's format.
 PLUGINS = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 ENTRY = CONFIG + " runtimes.nvidia"
 RESTART = "containerd daemon"
@@ -29,6 +31,26 @@ PATIENCE = "20"
 
 def wish(options):
     return options.get("nvidia_container_toolkit_containerd") or "auto"
+
+
+def installed(context):
+    return any(context.exists(path) for path in PROGRAMS)
+
+
+def used(context):
+    """Is there somebody who makes containers by CRI? The rule of `auto`."""
+    return any(context.exists(place + name) for place in PLACES for name in USERS)
+
+
+def wanted(context):
+    """Is containerd to know the runtime? Where it serves docker alone nobody would look there."""
+    said = wish(context.options)
+    if said == "none" or not installed(context):
+        return False
+    return said == "required" or (used(context) and not disabled(context.read(CONFIG)))
+
+
+# config.toml
 
 
 def version(content):
@@ -46,21 +68,32 @@ def disabled(content):
 
 
 def torn(content):
-    """Why the role's block can't be told from what is somebody else's; None where it can."""
+    """The line that begins the role's block where no line ends it; None where it is whole.
+
+    Such a block can't be told from what is somebody else's.
+    """
     if content and not content.endswith("\n"):
         content += "\n"
     before, begin, rest = (content or "").partition(BEGIN)
     inner, end, _after = rest.partition(END)
     if not begin or (end and BEGIN not in inner):
         return None
-    return "line {0} begins this role's table, and no line ends it ({1})".format(
-        before.count("\n") + 1, END.strip()
-    )
+    return before.count("\n") + 1
+
+
+def _torn_words(content):
+    line = torn(content)
+    if line is None:
+        return None
+    return f"line {line} begins this role's table, and no line ends it ({END.strip()})"
+
+
+# what containerd makes of it
 
 
 def parsed(dump):
     """{(table, key): value's text} of what `containerd config dump` prints."""
-    found, table = {}, ""
+    values, table = {}, ""
     for line in dump.splitlines():
         line = line.strip()
         head = re.match(r"\[([^\[\]]*)\]$", line)
@@ -68,17 +101,33 @@ def parsed(dump):
             table = head.group(1).replace("'", '"')
         elif "=" in line:
             key, _, value = line.partition("=")
-            found[table, key.strip()] = value.strip().strip("\"'")
-    return found
+            values[table, key.strip()] = value.strip()
+    return values
 
 
-def _option(dump, runtime, key):
+def table(number, runtime):
+    """The name of a runtime's table, by the version of the format."""
+    return f'plugins."{PLUGINS[number]}".containerd.runtimes.{runtime}'
+
+
+def option(dump, runtime, key):
     """An option of a runtime, whichever plugin's name it is under; None without one."""
     for number in sorted(PLUGINS):
-        head = 'plugins."{0}".containerd.runtimes.{1}.options'.format(PLUGINS[number], runtime)
-        if (head, key) in dump:
-            return dump[head, key]
+        value = dump.get((table(number, runtime) + ".options", key))
+        if value is not None:
+            return value.strip("\"'")
     return None
+
+
+def program(dump):
+    """The program of the runtime nvidia; None without one."""
+    return option(dump, "nvidia", "BinaryName") or None
+
+
+def default(dump):
+    """Is nvidia the runtime of those who name none?"""
+    values = [value for (_, key), value in dump.items() if key == "default_runtime_name"]
+    return any(value.strip("\"'") == "nvidia" for value in values)
 
 
 def look(context):
@@ -88,59 +137,61 @@ def look(context):
     `loses` why a restart that is due would end containers. Only what is wanted is asked of
     containerd.
     """
-    installed = any(context.exists(path) for path in PROGRAMS)
-    used = any(context.exists(place + name) for place in PLACES for name in USERS)
-    found = {"installed": installed, "wanted": False, "fault": None, "runtime": None}
-    found.update(other=False, running=False, owed=False, loses=None)
-    said = wish(context.options)
-    if not installed or said == "none" or (said == "auto" and not used):
+    found = {"installed": installed(context), "wanted": wanted(context), "fault": None}
+    found.update(runtime=None, other=False, running=False, owed=False, loses=None)
+    if not found["wanted"]:
         return found
     content = context.read(CONFIG)
     if disabled(content):
-        if said == "required":
-            found.update(wanted=True, fault="disabled_plugins switches CRI off")
+        found["fault"] = "disabled_plugins switches CRI off"
         return found
-    found["wanted"] = True
-    found["fault"] = torn(content)
+    found["fault"] = _torn_words(content)
     if found["fault"] is not None:
         return found
     if version(content) not in PLUGINS:
-        found["fault"] = "version {0}; expected 2 or 3".format(version(content))
+        found["fault"] = f"version {version(content)}; expected 2 or 3"
         return found
     answer = context.run(["timeout", PATIENCE, "containerd", "config", "dump"])
     if answer.rc != 0:
-        lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
-        found["fault"] = "not read by containerd: " + (lines[-1].strip() if lines else "no answer")
+        found["fault"] = "not read by containerd: " + (units.last_line(answer) or "no answer")
         return found
     dump = parsed(answer.out)
-    found["runtime"] = _option(dump, "nvidia", "BinaryName") or None
-    cgroups = [_option(dump, one, "SystemdCgroup") or "false" for one in ("runc", "nvidia")]
+    found["runtime"] = program(dump)
+    cgroups = [option(dump, runtime, "SystemdCgroup") or "false" for runtime in ("runc", "nvidia")]
     found["other"] = BEGIN in (content or "") and cgroups[0] != cgroups[1]
     if found["runtime"] not in (None, RUNTIME):
         found["fault"] = "a runtime nvidia of somebody else's, by " + found["runtime"]
     found["running"] = context.lstat(SOCKET) is not None
-    note = (context.read(OWED) or "").split()
-    if len(note) == 2 and note[0].isdigit():
-        stat = context.read("/proc/{0}/stat".format(note[0])) or ""
-        # The name stands in brackets and may hold blanks; the start is the 22nd field (proc(5)).
-        found["owed"] = stat.rpartition(")")[2].split()[19:20] == note[1:]
+    found["owed"] = context.exists(OWED) and owed(context)
     if restarts(found):
         found["loses"] = losing(context)
     return found
 
 
+def daemon(context):
+    """ "PID START" of the containerd that runs as a unit; None without one."""
+    return units.daemon(context, UNIT, "containerd")
+
+
+def owed(context):
+    """Has the containerd that runs now still to be restarted?"""
+    return units.restart_due(context, OWED, daemon(context))
+
+
+def at_work(context):
+    """[(namespace, identity)] of the containers whose shims run."""
+    return [tuple(path.split("/")[-3:-1]) for path in context.glob(TASKS + "*/*/address")]
+
+
 def losing(context):
     """Why a restart would end containers; None where they live through it, or none is at work."""
-    spaces = [path.split("/")[-3] for path in context.glob(TASKS + "*/*/address")]
+    spaces = [space for space, _identity in at_work(context)]
     if not spaces:
         return None
-    said = {}
-    for name in ("KillMode", "BoundBy", "RequiredBy", "ConsistsOf"):
-        words = ["systemctl", "show", "containerd.service", "--property", name, "--value"]
-        said[name] = context.run(words).out.split()
-    if said.pop("KillMode") != ["process"]:
+    if units.shown(context, UNIT, "KillMode") != "process":
         return "KillMode of containerd.service is not process"
-    if "moby" in spaces and any("docker.service" in units for units in said.values()):
+    bound = [units.shown(context, UNIT, name) for name in ("BoundBy", "RequiredBy", "ConsistsOf")]
+    if "moby" in spaces and "docker.service" in " ".join(bound).split():
         return "docker.service would be restarted with containerd"
     return None
 
@@ -172,33 +223,32 @@ def differ(name, found):
 
 def users(context):
     """NAMESPACE/IDENTITY of the containers at work that NVIDIA's program started, less docker's."""
-    found = []
-    for path in context.glob(TASKS + "*/*/options.json"):
-        space, identity = path.split("/")[-3:-1]
-        there = context.exists(path.replace("options.json", "address"))
-        if there and space != "moby" and NAME in (context.read(path) or ""):
-            found.append("{0}/{1}".format(space, identity))
-    return sorted(found)
+    names = []
+    for space, identity in at_work(context):
+        options = context.read(f"{TASKS}{space}/{identity}/options.json")
+        if space != "moby" and NAME in (options or ""):
+            names.append(f"{space}/{identity}")
+    return names
 
 
 def parting(context):
     """[[rule, why the toolkit can't be taken from containerd now, the way out]]."""
     content, found = context.read(CONFIG) or "", []
-    if not any(context.exists(path) for path in PROGRAMS):
+    if not installed(context):
         return found
-    at_work = users(context)
-    if at_work:
+    started = users(context)
+    if started:
         message = "containers of containerd's were started by NVIDIA's program, wished away: {0}"
         hint = "stop them when their users agree; without it nobody could"
-        found.append(["containerd-containers", message.format(", ".join(at_work)), hint])
+        found.append(["containerd-containers", message.format(", ".join(started)), hint])
     if wish(context.options) == "none" or BEGIN not in content:
         return found
-    fault = torn(content)
+    fault = _torn_words(content)
     if fault is not None:
         hint = "put the end back below the table, or take the table and its begin out"
         return [*found, ["containerd-config", "{0}: {1}".format(CONFIG, fault), hint]]
     dump = parsed(context.run(["timeout", PATIENCE, "containerd", "config", "dump"]).out)
-    if any(key == "default_runtime_name" and dump[at, key] == "nvidia" for at, key in dump):
+    if default(dump):
         message = "{0} names nvidia as its default_runtime_name".format(CONFIG)
         found.append(["containerd-config", message, "take that out first"])
     lost = losing(context) if context.lstat(SOCKET) is not None else None

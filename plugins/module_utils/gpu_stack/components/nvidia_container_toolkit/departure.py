@@ -2,21 +2,12 @@
 
 from ...change import blocker
 from .. import nvidia_container_toolkit
-from . import containerd, crio
+from . import containerd, crio, docker
 
 
 def remains(context):
     """The runtime's entries, where the configuration is ours to write."""
-    return _of_docker(context) + containerd.remains(context) + crio.remains(context)
-
-
-def _of_docker(context):
-    if nvidia_container_toolkit.docker_wish(context.options) == "none":
-        return []
-    text = context.read(nvidia_container_toolkit.CONFIG)
-    if nvidia_container_toolkit.configured(text)[0] != nvidia_container_toolkit.RUNTIME:
-        return []
-    return [[nvidia_container_toolkit.ENTRY, nvidia_container_toolkit.RUNTIME]]
+    return docker.remains(context) + containerd.remains(context) + crio.remains(context)
 
 
 def reasons(seen):
@@ -34,12 +25,12 @@ def reasons(seen):
         hint = "stop them when their users agree, then run again; none is ever stopped for you"
         reasons.append(blocker("docker-containers", nvidia_container_toolkit.NAME, message, hint))
     if seen["fault"] is not None:
-        message = "{0} can't be read: {1}".format(nvidia_container_toolkit.CONFIG, seen["fault"])
+        message = "{0} can't be read: {1}".format(docker.CONFIG, seen["fault"])
         hint = "repair it, or set nvidia_container_toolkit_docker to none"
         reasons.append(blocker("docker-config", nvidia_container_toolkit.NAME, message, hint))
     if seen["default"]:
         message = "{0} names nvidia as its default-runtime, and docker would not start".format(
-            nvidia_container_toolkit.CONFIG
+            docker.CONFIG
         )
         hint = "take default-runtime out of it and `systemctl reload docker`"
         reasons.append(blocker("docker-config", nvidia_container_toolkit.NAME, message, hint))

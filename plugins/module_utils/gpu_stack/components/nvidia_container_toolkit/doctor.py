@@ -3,7 +3,7 @@
 from ...doctor.case import Case, clue, run_of
 from ...host import debian_versions
 from .. import nvidia_container_toolkit
-from . import cdi
+from . import cdi, docker
 
 CASES = (
     Case(
@@ -96,23 +96,23 @@ def container_runtime(facts):
     `--gpus` needs no entry in daemon.json, so only a lock tells that one is missed.
     """
     row = (facts["row"] or {}).get(nvidia_container_toolkit.NAME)
-    version, docker, options = facts["toolkit"], facts["docker"], facts["options"]
+    version, seen, options = facts["toolkit"], facts["docker"], facts["options"]
     gone = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
-    left = nvidia_container_toolkit.docker_wish(options) == "none"
-    if not docker["installed"] or left or gone or not (row or version):
+    left = docker.wish(options) == "none"
+    if not seen["installed"] or left or gone or not (row or version):
         return []
     if version is None:
         return [clue("docker is installed, and the lock's container toolkit is not")]
-    config, clues = nvidia_container_toolkit.CONFIG, []
-    if docker["fault"] is not None:
-        clues.append(clue("{0} is {1}".format(config, docker["fault"])))
-    elif row and docker["runtime"] is None:
+    config, clues = docker.CONFIG, []
+    if seen["fault"] is not None:
+        clues.append(clue("{0} is {1}".format(config, seen["fault"])))
+    elif row and seen["runtime"] is None:
         clues.append(
             clue("{0} names no runtime nvidia, and container toolkit {1} is there".format(
                 config, version
             ))
         )  # fmt: skip
-    if docker["owed"]:
+    if seen["owed"]:
         clues.append(clue("docker was started before the container toolkit, and not since then"))
     return clues
 

@@ -2,13 +2,13 @@
 
 from ...rules import Rule
 from .. import nvidia_container_toolkit
-from . import cdi, containerd, crio
+from . import cdi, containerd, crio, docker
 
 
 def _docker(found, options):
     """What the look found of the docker that is to be configured; None where none is."""
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
-    none = nvidia_container_toolkit.docker_wish(options) == "none"
+    none = docker.wish(options) == "none"
     return None if none or not seen["installed"] else seen
 
 
@@ -18,20 +18,16 @@ def docker_config(found, _changes, options, _row):
         return []
     return [
         (
-            "{0} is {1}; it is left as it is".format(
-                nvidia_container_toolkit.CONFIG, seen["fault"]
-            ),
+            "{0} is {1}; it is left as it is".format(docker.CONFIG, seen["fault"]),
             "repair it (python3 -m json.tool {0} shows where), or set "
-            "nvidia_container_toolkit_docker: none".format(nvidia_container_toolkit.CONFIG),
+            "nvidia_container_toolkit_docker: none".format(docker.CONFIG),
         )
     ]
 
 
 def docker_missing(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
-    if nvidia_container_toolkit.docker_wish(options) != "required" or seen["installed"]:
-        return []
-    if nvidia_container_toolkit.installs(seen, options) and not seen["snap"]:
+    if not docker.missing(seen, options):
         return []
     snap = " but from snap, whose configuration is another file" if seen["snap"] else ""
     return [
@@ -44,7 +40,7 @@ def docker_missing(found, _changes, options, _row):
 
 def docker_other(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]
-    others = nvidia_container_toolkit.in_place(seen, options)
+    others = docker.in_place(seen["engine"]["others"], options)
     if not others:
         return []
     return [
@@ -59,7 +55,7 @@ def docker_other(found, _changes, options, _row):
 
 def docker_snap(found, _changes, options, _row):
     seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
-    wish = nvidia_container_toolkit.docker_wish(options)
+    wish = docker.wish(options)
     # The rule above says it of one that is required.
     if not seen["snap"] or wish == "none" or (wish == "required" and not seen["installed"]):
         return []
@@ -67,7 +63,7 @@ def docker_snap(found, _changes, options, _row):
     return [
         (
             "docker is here {0}; the one of snap reads another file than {1}, and its containers "
-            "would get no GPU".format(here, nvidia_container_toolkit.CONFIG),
+            "would get no GPU".format(here, docker.CONFIG),
             "move its containers to docker.io or docker-ce and `snap remove docker`, or leave "
             "docker alone with nvidia_container_toolkit_docker: none",
         )
@@ -75,10 +71,10 @@ def docker_snap(found, _changes, options, _row):
 
 
 def docker_containers(found, changes, _options, _row):
-    if not any(one["item"] == nvidia_container_toolkit.RESTART for one in changes):
+    if not any(one["item"] == docker.RESTART for one in changes):
         return []
     seen = found["preflight"].get("docker")
-    if seen is None or seen["count"] == 0 or seen["live_restore"]:
+    if seen is None or not docker.loses(seen):
         return []
     lost = "docker does not answer, so whether containers run can't be known"
     if seen["count"]:
@@ -88,7 +84,7 @@ def docker_containers(found, changes, _options, _row):
             "docker would be restarted to find NVIDIA's runtime: " + lost,
             'stop them when their users agree, or set "live-restore": true in {0} and '
             "`systemctl reload docker`, which restarts nothing; or leave docker alone with "
-            "nvidia_container_toolkit_docker: none".format(nvidia_container_toolkit.CONFIG),
+            "nvidia_container_toolkit_docker: none".format(docker.CONFIG),
         )
     ]
 
@@ -97,7 +93,7 @@ def containerd_config(found, _changes, options, _row):
     toolkit = found["state"][nvidia_container_toolkit.NAME]
     seen = toolkit["containerd"]
     if containerd.wish(options) == "required" and not seen["installed"]:
-        if nvidia_container_toolkit.installs(toolkit["docker"], options):
+        if docker.installs(toolkit["docker"], options):
             return []  # the platform's docker brings it
         return [
             (

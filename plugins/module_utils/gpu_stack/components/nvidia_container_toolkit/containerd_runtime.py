@@ -1,0 +1,318 @@
+"""Makes containerd know NVIDIA's runtime, or forget it.
+
+Kubernetes and whoever speaks CRI find a runtime by its name in /etc/containerd/config.toml. Of that
+file one table is this role's, appended between two marks, so that every other line and comment
+stays as it is: TOML's tables may stand in any order. NVIDIA's own nvidia-ctk writes a drop-in
+from 1.18 on, and containerd 1.x takes the whole CRI section of an imported file for that of
+config.toml (https://github.com/containerd/containerd/issues/5837), so that what the drop-in does
+not repeat is lost; hence no drop-in here. containerd itself is asked, by `config dump`, whether it
+reads the new text and whether anything else would change by it, before the file is replaced.
+
+containerd reads it when it starts and at no other time. Containers live through its restart where
+its unit has KillMode=process: each has a shim of its own
+(https://github.com/containerd/containerd/blob/main/docs/ops.md). A docker whose unit is bound to
+containerd's would be restarted with it, and is looked for.
+"""
+
+import os
+import re
+import tempfile
+
+from . import containerd, units
+from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
+from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
+from .runtime import Runtime
+
+_NOTHING = ('""', "''", "false", "0", "[]")
+
+
+def _torn_words(content):
+    """Why our block can't be told from what is somebody else's; None where it can."""
+    line = containerd.torn(content)
+    if line is None:
+        return None
+    return (
+        f"{CONFIG} has in line {line} the begin of this role's lines ({BEGIN.strip()}) and no end "
+        f"of them ({END.strip()}), so that they can't be told from somebody else's; expected both. "
+        "Put the end back below the table, or take the table and its begin out"
+    )
+
+
+def _split(content):
+    """(what is before our block, the block, what is after it). RefusedError where it is torn."""
+    fault = _torn_words(content)
+    if fault is not None:
+        raise RefusedError(fault)
+    content = content or ""
+    if BEGIN not in content:
+        return content, "", ""
+    if not content.endswith("\n"):
+        content += "\n"
+    before, begin, rest = content.partition(BEGIN)
+    inner, end, after = rest.partition(END)
+    return before, begin + inner + end, after
+
+
+def _without(content):
+    """The text less our block and the empty line before it."""
+    before, mine, after = _split(content)
+    return (before[:-1] if mine and before.endswith("\n\n") else before) + after
+
+
+def _tables(dump):
+    """{runtime: {the rest of the table's name: {key: value's text}}} of all runtimes."""
+    found = {}
+    for at, key in dump:
+        said = re.match(r'plugins\."[^"]*cri[^"]*"\.containerd\.runtimes\.([^.]+)(.*)$', at)
+        if said is not None:
+            found.setdefault(said.group(1), {}).setdefault(said.group(2), {})[key] = dump[at, key]
+    return found
+
+
+def _block(number, dump, whole, also=()):
+    """The table, with what runc's has: cgroups of systemd's are for both or for none.
+
+    `also`: runtimes that containerd has by itself, as it has them.
+    """
+    name = containerd.table(number, "nvidia")
+    lines = [BEGIN.rstrip("\n")]
+    if whole:
+        lines.append(f"version = {number}")
+    lines += [f"[{name}]", '  runtime_type = "io.containerd.runc.v2"']
+    lines += [f"[{name}.options]", f'  BinaryName = "{RUNTIME}"']
+    options = {}
+    for version in PLUGINS:
+        head = containerd.table(version, "runc") + ".options"
+        options.update({key: dump[at, key] for at, key in dump if at == head})
+    for key in sorted(options):
+        if key != "BinaryName" and options[key] not in _NOTHING:
+            lines.append(f"  {key} = {options[key]}")
+    known = _tables(dump)
+    for runtime in sorted(also):
+        for rest in sorted(known[runtime]):
+            lines.append(f"[{containerd.table(number, runtime)}{rest}]")
+            lines += [f"  {key} = {value}" for key, value in sorted(known[runtime][rest].items())]
+    return "\n".join(lines) + "\n" + END
+
+
+def _apart(before, after):
+    """Keys outside our table that differ between two dumps; the list of files read is no key."""
+    mine = tuple(containerd.table(number, "nvidia") for number in PLUGINS)
+    keys = {key for key in set(before) | set(after) if before.get(key) != after.get(key)}
+    return sorted(
+        f"{at}.{key}".lstrip(".")
+        for at, key in keys
+        if not at.startswith(mine) and (at, key) != ("", "imports")
+    )
+
+
+class Containerd(Runtime):
+    """The containerd of a host, whose config.toml gets one table."""
+
+    name = daemon = "containerd"
+    unit, config = containerd.UNIT, CONFIG
+    would = (
+        f"Would make the runtime nvidia known to containerd in {CONFIG}, and restart it where it "
+        "runs"
+    )
+    would_forget = (
+        f"Would take the runtime nvidia out of {CONFIG}, and restart containerd where it runs"
+    )
+    journal = "journalctl -u containerd says why."
+
+    # the file
+
+    def _dumped(self, path):
+        """What containerd makes of a file. RefusedError with its words where it can't be read."""
+        answer = self.context.run(["containerd", "--config", path, "config", "dump"])
+        if answer.rc:
+            said = units.last_line(answer) or answer.rc
+            raise RefusedError(f"containerd can't read {CONFIG}: {said}")
+        return containerd.parsed(answer.out)
+
+    def _tried(self, content):
+        """What containerd makes of a text that would lie in config.toml's place."""
+        place = os.path.dirname(os.path.realpath(inside(self.context, CONFIG)))
+        if not content.strip():
+            content = "version = 2\n"
+        there = place if os.path.isdir(place) else None
+        handle, new = tempfile.mkstemp(dir=there, prefix=".provision-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(content)
+            return self._dumped(new)
+        finally:
+            os.unlink(new)
+
+    def _with_block(self, content):
+        """The text with our block as it should be. RefusedError where that can't be."""
+        rest = _without(content)
+        if containerd.disabled(rest):
+            raise RefusedError(f"disabled_plugins in {CONFIG} switches CRI off")
+        number = containerd.version(rest)
+        if number not in PLUGINS:
+            raise RefusedError(
+                f"{CONFIG} is of version {number}; expected 2 or 3 (containerd config migrate "
+                "shows it so)"
+            )
+        dump = self._tried(rest)
+        other = containerd.program(dump)
+        if other == RUNTIME:
+            return rest  # somebody else's entry, and a good one
+        if other is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump:
+            raise RefusedError(
+                f"{CONFIG} has a runtime nvidia of somebody else's, by {other or 'runc'}; "
+                f"expected {RUNTIME}"
+            )
+        whole = not rest.strip()
+        gap = "" if whole else ("\n" if rest.endswith("\n") else "\n\n")
+        new = rest + gap + _block(number, dump, whole)
+        # One that is named in the file takes the place of all that containerd 1.6 has by itself.
+        lost = set(_tables(dump)) - set(_tables(self._tried(new)))
+        return rest + gap + _block(number, dump, whole, lost) if lost else new
+
+    def planned(self):
+        """(the text that is there, the text as it should be)."""
+        content = text(self.context, CONFIG)
+        return content or "", self._with_block(content)
+
+    def difference(self, old, new):
+        """Of our table alone: the rest may hold a registry's password."""
+        header = {"before_header": CONFIG, "after_header": CONFIG}
+        return dict(header, before=_split(old)[1], after=_split(new)[1])
+
+    def _put(self, old, new):
+        """The new text, once containerd reads it and nothing else changes by it."""
+        changed = _apart(self._tried(old), self._tried(new))
+        if changed:
+            raise RefusedError(
+                f"{CONFIG} would change beside the runtime nvidia: {', '.join(changed)}"
+            )
+        path = os.path.realpath(inside(self.context, CONFIG))
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        saved, like = keep(path)
+        note_restart(self.context, containerd.OWED, containerd.daemon(self.context))
+        if new.strip():
+            replace(path, new, like)
+        else:
+            os.unlink(path)
+        return {"changed": True, "saved": saved, "diff": self.difference(old, new)}
+
+    def write(self):
+        """Make the runtime known to containerd; what was there is kept beside it."""
+        old, new = self.planned()
+        return {"changed": False, "saved": None} if new == old else self._put(old, new)
+
+    def restore(self, saved):
+        """Put back what `write` found: the file that it kept under `saved`, or none."""
+        put_back(os.path.realpath(inside(self.context, CONFIG)), saved)
+
+    def take(self):
+        """Take our block out; a file that held nothing else goes."""
+        content = text(self.context, CONFIG)
+        if not _split(content)[1]:
+            return {"changed": False, "saved": None}
+        return self._put(content, _without(content))
+
+    # what is there
+
+    def left_alone(self):
+        return containerd.wish(self.context.options) == "none"
+
+    def wanted(self):
+        return containerd.wanted(self.context)
+
+    def owed(self):
+        return containerd.owed(self.context)
+
+    def there(self):
+        return {"installed": containerd.installed(self.context)}
+
+    def look(self):
+        """{"fault", "planned", "right", "owed", "loses"} of one that is installed."""
+        found = {"fault": None, "planned": None, "right": False}
+        try:
+            found["planned"] = old, new = self.planned()
+            found["right"] = old == new
+        except (RefusedError, OSError, UnicodeDecodeError) as error:
+            found["fault"] = str(error)
+        running = containerd.daemon(self.context)
+        found["owed"] = units.restart_due(self.context, containerd.OWED, running)
+        found["loses"] = containerd.losing(self.context) if running is not None else None
+        return found
+
+    def due(self, found):
+        return found["owed"] or not found["right"]
+
+    def unserved(self, found):
+        required = containerd.wish(self.context.options) == "required"
+        if not required or found["installed"] or self.comes_later:
+            return None
+        return (
+            "nvidia_container_toolkit_containerd is required, and containerd is not installed. "
+            "Install it first, or set it to auto. Nothing was changed."
+        )
+
+    def unready(self, found, written=None):
+        if found["fault"] is not None:
+            return (
+                f"{found['fault']}. It was left as it is, and nothing was changed: repair it "
+                "(containerd config dump shows what containerd makes of it), or set "
+                "nvidia_container_toolkit_containerd to none."
+            )
+        if not self.due(found) or found["loses"] is None:
+            return None
+        done = "The table is written." if written and written["changed"] else "Nothing was changed."
+        return (
+            "containerd has to be restarted to read the runtime, and containers would be lost: "
+            f"{found['loses']}. Stop them when their users agree, then run again; or set "
+            f"nvidia_container_toolkit_containerd to none. {done}"
+        )
+
+    def unwritten(self, fault):
+        return (
+            f"{fault}. It was left as it is; set nvidia_container_toolkit_containerd to none where "
+            "that is meant."
+        )
+
+    # without it
+
+    def parting(self):
+        """What stands in the way of taking the toolkit away, and whether our entry is there."""
+        found = {"entry": False, "users": [], "default": False, "loses": None}
+        content = text(self.context, CONFIG)
+        found["fault"] = _torn_words(content)
+        if found["fault"] or not containerd.installed(self.context):
+            return found
+        found.update(entry=bool(_split(content)[1]), users=containerd.users(self.context))
+        if found["entry"]:
+            found["default"] = containerd.default(self._tried(content))
+        running = containerd.daemon(self.context)
+        owed = units.restart_due(self.context, containerd.OWED, running)
+        if running is not None and (found["entry"] or (owed and not self.left_alone())):
+            found["loses"] = containerd.losing(self.context)
+        return found
+
+    def needed(self, found):
+        if found["fault"] is not None and not self.left_alone():
+            return (
+                f"{found['fault']}; or set nvidia_container_toolkit_containerd to none. "
+                "Nothing was changed."
+            )
+        if found["users"]:
+            return (
+                "Containers of containerd's were started by the toolkit's program, and could not "
+                f"be stopped without it: {', '.join(found['users'])}. Stop them when their users "
+                "agree, then run again. Nothing was changed."
+            )
+        if found["default"]:
+            return (
+                f"{CONFIG} names nvidia as its default_runtime_name: take that out first. "
+                "Nothing was changed."
+            )
+        if found["loses"] is not None:
+            return (
+                "containerd has to be restarted to forget the runtime, and containers would be "
+                f"lost: {found['loses']}. Nothing was changed."
+            )
+        return None
