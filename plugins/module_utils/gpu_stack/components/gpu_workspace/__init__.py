@@ -37,7 +37,7 @@ RECIPE = "74c81a01d07c0e92dc35f53c914394ee11a2bf09ca808dd8ad23a35986948768"
 FILES = {
     "/usr/local/sbin/gpu-workspace": (
         0o755,
-        "ea198289e1adcd158dcacb6bea6d196a3d6c778fc8630ef9f2641fb7271c8c1e",
+        "0c5cb530cc4783fef1e953fea6fde4284fcc63320b5c233c2a78f08cfb9c24f7",
     ),
     "/etc/systemd/system/gpu-workspace-port@.service": (
         0o644,
