@@ -9,14 +9,12 @@ refuses, the module of the same name does the same work the ordinary way.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import json
 import os
 import re
 import shlex
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +29,12 @@ from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
-from ansible_collections.provision.gpu.plugins.plugin_utils import ansible_core, host_options
+from ansible_collections.provision.gpu.plugins.plugin_utils import (
+    ansible_core,
+    host_options,
+    look_sources,
+)
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
-
-SOURCES = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 
 CORE: str = release.__version__
 # The oldest Python on hosts, by the word of the installed ansible-core where it still has one at
@@ -91,33 +91,14 @@ print({mark!r} + json.dumps(answer))
 )
 
 
-def sources(doctor: bool = False) -> dict[str, str]:
-    """{module name: source text} of the package; the doctor's part only where it is asked."""
-    return {
-        _module(path): path.read_text(encoding="utf-8")
-        for path in sorted(SOURCES.rglob("*.py"))
-        if doctor or not any(part.startswith("doctor") for part in _module(path).split("."))
-    }
-
-
-def _module(path: Path) -> str:
-    """The dotted name of a module; a package's own ends in __init__."""
-    return ".".join(path.relative_to(SOURCES.parent).with_suffix("").parts)
-
-
-def _packed(doctor: bool = False) -> str:
-    data = json.dumps(sources(doctor)).encode("utf-8")
-    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
-
-
 # Ansible loads this file once, before it forks a worker for each host: what is made here is made
 # once per run and not once per host.
-PACKED = _packed()
+PACKED = look_sources.packed()
 
 
 def script(parameters: dict[str, Any], check_mode: bool) -> str:
     """The Python program that a host runs; a few tens of kilobytes."""
-    packed = _packed(doctor=True) if parameters.get("doctor") else PACKED
+    packed = look_sources.packed(doctor=True) if parameters.get("doctor") else PACKED
     return BOOTSTRAP.format(
         mark=MARK,
         oldest=ansible_core.numbers(OLDEST_PYTHON),

@@ -16,6 +16,8 @@ from typing import Any
 import converged_host as made
 import pytest
 from ansible import release
+from ansible_collections.provision.gpu.plugins.action.gpu_state import script
+from ansible_collections.provision.gpu.plugins.plugin_utils import look_sources
 
 from tests.collection import PLUGINS, collections
 
@@ -336,19 +338,17 @@ def test_a_wanted_password_is_told_with_its_cure(
     assert (said is None) if told is None else said.startswith(told)
 
 
-def test_the_ordinary_look_ships_nothing_of_the_doctor() -> None:
+def test_the_ordinary_look_ships_what_it_imports_and_nothing_of_the_doctor() -> None:
     """Every look pays for what goes down the wire; the doctor's files go when it is asked."""
-    path = PLUGINS / "action" / "gpu_state.py"
-    spec = importlib.util.spec_from_file_location("gpu_state_plugin", path)
-    assert spec is not None
-    assert spec.loader is not None
-    plugin = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(plugin)
-    doctors = {name for name in plugin.sources(doctor=True) if "doctor" in name}
+    ordinary, doctors = look_sources.sources(), look_sources.sources(doctor=True)
     assert "gpu_stack.doctor.findings" in doctors
     assert "gpu_stack.components.nvidia_driver.doctor" in doctors
-    assert set(plugin.sources(doctor=True)) - doctors == set(plugin.sources())
-    assert len(plugin.script({"doctor": True}, False)) > len(plugin.script({}, False)) + 10_000
+    assert {name for name in doctors if "doctor" not in name} == set(ordinary)
+    assert {"gpu_stack.__init__", "gpu_stack.look", "gpu_stack.host.dpkg"} <= set(ordinary)
+    # What a module alone writes with.
+    assert not {"gpu_stack.components.cudnn.archive", "gpu_stack.host.background"} & set(doctors)
+    program = script({"doctor": True}, False)
+    assert len(program) > len(script({}, False)) + 10_000
 
 
 @pytest.mark.parametrize("given", ["missing", "there", "host", "none"])

@@ -13,7 +13,6 @@ import fnmatch
 import io
 import os
 import re
-import shutil
 
 from . import apt
 
@@ -146,6 +145,8 @@ def _save(path, rest):
     if rest is None:
         os.rename(path, kept)
         return
+    import shutil  # which the look, that imports this file on every host, has no use for
+
     real = os.path.realpath(path)
     shutil.copy2(real, kept)
     new = real + ".provision-new"

@@ -13,7 +13,6 @@ old one.
 import errno
 import json
 import os
-import shutil
 import stat
 import time
 
@@ -148,6 +147,8 @@ def _replace(path, text, old, info):
     _create(new, text, 0o644 if info is None else stat.S_IMODE(info.st_mode))
     try:
         if info is not None:
+            import shutil  # not for the look, that imports this file on every host
+
             shutil.copystat(path, new)
             os.utime(new)
         now = _read(path)

@@ -1,0 +1,55 @@
+"""The sources of the look, packed to go down a host's standard input.
+
+Of `gpu_stack` only what the look imports: what modules write with stays at home.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
+FIRST = "gpu_stack.look"
+# `from ..host import dpkg, regular`: in the package only relative imports reach into it.
+IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.M)
+
+
+def sources(doctor: bool = False) -> dict[str, str]:
+    """{module: source text} of what the look imports; a package's own name ends in __init__.
+
+    The doctor's part only where it is asked for.
+    """
+    texts: dict[str, str] = {}
+    names = [FIRST]
+    while names:
+        name = names.pop()
+        path = PACKAGE.parent.joinpath(*name.split("."))
+        package = path.is_dir()
+        module = name + ".__init__" if package else name
+        file = path / "__init__.py" if package else path.with_suffix(".py")
+        asked = doctor or not any(part.startswith("doctor") for part in name.split("."))
+        if module in texts or not asked or not file.is_file():
+            continue
+        texts[module] = file.read_text(encoding="utf-8")
+        names += [name.rpartition(".")[0], *_imported(name, package, texts[module])]
+    return texts
+
+
+def _imported(name: str, package: bool, text: str) -> list[str]:
+    """Full names of what a module's relative imports may mean: modules, and names in them."""
+    imported = []
+    for dots, base, words in IMPORT.findall(text):
+        parts = name.split(".")
+        parts = parts[: len(parts) - len(dots) + (1 if package else 0)]
+        start = ".".join([*parts, *([base] if base else [])])
+        imported += [start, *(f"{start}.{word}" for word in re.findall(r"\w+", words))]
+    return imported
+
+
+def packed(doctor: bool = False) -> str:
+    """The same as base64 of deflated JSON."""
+    data = json.dumps(sources(doctor)).encode("utf-8")
+    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
