@@ -19,7 +19,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Cure:
-    """`components` whose planned changes cure the check; `otherwise`: advice without such a change."""
+    """`components` whose planned changes cure the check; `otherwise`: advice if none is planned."""
 
     components: tuple[str, ...]
     otherwise: str
