@@ -635,7 +635,7 @@ class Bench:
     def _learn(
         self, start: Sequence[str], run: Run, estimates: Estimates, struck: str | None = None
     ) -> None:
-        """Updates the estimates by a run; by one broken in task `struck`, for earlier components."""
+        """Updates the estimates by a run; if broken in task `struck`, by the earlier components."""
         entry = ((run.report() or {}).get("hosts") or {}).get(self.name) or {}
         took = {name: part["seconds"] for name, part in (entry.get("components") or {}).items()}
         if struck is not None:
