@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Ground:
-    """A project that is rendered once, and the bare hosts that come and go beside it."""
+    """A project that is rendered once, and bare hosts for it."""
 
     project: Path
     folder: Path
@@ -49,12 +49,12 @@ class Ground:
 
 
 def ground(folder: Path, podman: Podman, say: Say) -> Ground:
-    """Makes the project: inventory, lock and tree, with the cuDNN archive of the demo."""
+    """Creates the project: inventory, lock and tree, with the cuDNN archive of the demo."""
     project = folder / "project"
     folder.mkdir(parents=True, exist_ok=True)
     archive = cudnn_archive.pack(cache_directory(), progress=say)
-    made = Ground(project, folder, archive, podman)
-    lab = made.host("first", say)
+    result = Ground(project, folder, archive, podman)
+    lab = result.host("first", say)
     try:
         demo.write_inventory(project, lab, archive)
         for command in (["lock", "--project", str(project)], ["render", str(project)]):
@@ -62,7 +62,7 @@ def ground(folder: Path, podman: Podman, say: Say) -> Ground:
                 raise SystemExit("the project could not be made")
     finally:
         lab.down()
-    return made
+    return result
 
 
 def target(lab: locallab.Lab) -> fleet.Target:
@@ -72,10 +72,10 @@ def target(lab: locallab.Lab) -> fleet.Target:
     return fleet.Target(host.address, host.user, host.key_file, host.container, f"{kind} {key}")
 
 
-def ours(made: Ground, lab: locallab.Lab) -> dict[str, float]:
+def ours(ground: Ground, lab: locallab.Lab) -> dict[str, float]:
     """The rendered project on a bare host, as a person runs it; seconds to each point."""
-    demo.write_inventory(made.project, lab, made.archive)
-    return playbook(made.project, made.folder)
+    demo.write_inventory(ground.project, lab, ground.archive)
+    return playbook(ground.project, ground.folder)
 
 
 def playbook(project: Path, folder: Path) -> dict[str, float]:
@@ -96,7 +96,7 @@ def playbook(project: Path, folder: Path) -> dict[str, float]:
         afterwards=lambda: fleet.close_masters(masters),
     )
     if cost.exit:
-        raise SystemExit(f"the cold run failed: {_end(folder / 'ours.log')}")
+        raise SystemExit(f"the cold run failed: {_tail(folder / 'ours.log')}")
     events = [
         json.loads(line) for line in (report / "events.jsonl").read_text("utf-8").splitlines()
     ]
@@ -104,11 +104,11 @@ def playbook(project: Path, folder: Path) -> dict[str, float]:
 
 
 def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, float]:
-    """Seconds until all was installed, until the run's own proof was given, and in all.
+    """Seconds until everything was installed, was proven by the run, and was verified.
 
-    The checks of verify/ are a play of their own, which comes after the proof. `steps` are the
-    tasks that took a tenth of a second or more until all was installed, which is what the least
-    module on a host takes; `long` the seconds in those of them that took a second or more.
+    The checks of verify/ are a play after the proof. `steps`: tasks of 0.1 s or more (the least
+    time of a module on a host) until everything was installed; `long`: the sum of those of 1 s or
+    more.
     """
     installed = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
     verify = next(e for e in events if e["event"] == "play" and e["play"] == "Verify")
@@ -130,15 +130,17 @@ def _seconds(event: dict[str, Any]) -> float:
     return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
 
 
-def by_hand(made: Ground, lab: locallab.Lab, wanted: dict[str, Any]) -> dict[str, float]:
+def by_hand(ground: Ground, lab: locallab.Lab, converged: dict[str, Any]) -> dict[str, float]:
     """The same steps as one script over plain ssh; seconds to each point."""
-    script = made.folder / "by_hand.sh"
-    script.write_text(variables(made, wanted) + (WAYS / "by_hand.sh").read_text("utf-8"), "utf-8")
-    (requirements,) = (made.project / "stacks").glob("*.requirements.txt")
+    script = ground.folder / "by_hand.sh"
+    script.write_text(
+        variables(ground, converged) + (WAYS / "by_hand.sh").read_text("utf-8"), "utf-8"
+    )
+    (requirements,) = (ground.project / "stacks").glob("*.requirements.txt")
     return typed(
         lab,
-        made.folder / "by_hand.log",
-        ("sudo sh -c 'cat > /var/tmp/cudnn.tgz'", made.archive.path),
+        ground.folder / "by_hand.log",
+        ("sudo sh -c 'cat > /var/tmp/cudnn.tgz'", ground.archive.path),
         ("sudo sh -c 'cat > /var/tmp/requirements.txt'", requirements),
         ("sudo bash -s", script),
     )
@@ -159,82 +161,84 @@ def typed(lab: locallab.Lab, log: Path, *commands: tuple[str, Path]) -> dict[str
                     [*ssh, command], stdin=data, stdout=stream, stderr=stream, check=False
                 ).returncode
             if code:
-                raise SystemExit(f"the script failed: {_end(log)}")
-    said = dict(
+                raise SystemExit(f"the script failed: {_tail(log)}")
+    moments = dict(
         line.split()[1:3]
         for line in log.read_text("utf-8", "replace").splitlines()
         if line.startswith("BENCH ")
     )
-    return {name: round(float(said[name]) - started, 1) for name in ("installed", "proven")}
+    return {name: round(float(moments[name]) - started, 1) for name in ("installed", "proven")}
 
 
-def _end(log: Path) -> str:
-    """A log's last lines: its folder goes with the benchmark."""
+def _tail(log: Path) -> str:
+    """A log's last lines, for the error: the benchmark removes its folder."""
     return "\n".join(["", *log.read_text("utf-8", "replace").splitlines()[-25:]])
 
 
-def variables(made: Ground, wanted: dict[str, Any]) -> str:
-    """What the script by hand is told: the very texts and versions of the converged host."""
-    lock = yaml.safe_load((made.project / "stacks" / "gpu_lock.yml").read_text("utf-8"))["gpu_lock"]
+def variables(ground: Ground, converged: dict[str, Any]) -> str:
+    """The script's variables: files and versions exactly as on the converged host."""
+    lock = yaml.safe_load((ground.project / "stacks" / "gpu_lock.yml").read_text("utf-8"))[
+        "gpu_lock"
+    ]
     (row,) = lock["stacks"].values()
-    apt = [path for path in wanted["files"] if path.startswith("/etc/apt/")]
-    root, name = wanted["cudnn"].rsplit("/", 1)
-    told = {
-        "write_apt_files": _writes(wanted, apt),
-        "write_files": _writes(wanted, [path for path in wanted["files"] if path not in apt]),
-        "specs": " ".join(f"{n}={v}" for n, v in wanted["packages"].items()),
-        "names": " ".join(wanted["packages"]),
+    apt = [path for path in converged["files"] if path.startswith("/etc/apt/")]
+    root, name = converged["cudnn"].rsplit("/", 1)
+    values = {
+        "write_apt_files": _writes(converged, apt),
+        "write_files": _writes(converged, [path for path in converged["files"] if path not in apt]),
+        "specs": " ".join(f"{n}={v}" for n, v in converged["packages"].items()),
+        "names": " ".join(converged["packages"]),
         "cudnn_sha256": row["cudnn"]["sha256"],
         "cudnn_root": root,
         "cudnn_name": name,
-        "venv": wanted["venv"],
+        "venv": converged["venv"],
         "pip_cache": PIP_CACHE,
         "xla": f"--xla_gpu_cuda_data_dir={row['gpu_env']['xla_cuda_data_dir']}",
         "devices": proof.DEVICES,
         "fit": proof.FIT,
     }
-    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in told.items())
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in values.items())
 
 
-def _writes(wanted: dict[str, Any], paths: list[str]) -> str:
+def _writes(converged: dict[str, Any], paths: list[str]) -> str:
     lines = []
     for path in paths:
-        text = state.content(wanted, path).decode()
+        text = state.content(converged, path).decode()
         lines.append(f"install -d -m 0755 {shlex.quote(str(Path(path).parent))}")
         lines.append(f"printf %s {shlex.quote(text)} >{shlex.quote(path)}")
-        lines.append(f"chmod {wanted['files'][path]['mode']} {shlex.quote(path)}")
+        lines.append(f"chmod {converged['files'][path]['mode']} {shlex.quote(path)}")
     return "\n".join(lines)
 
 
-def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """What differs between two hosts' states; our own manifest of cuDNN is nobody else's."""
+def same(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
+    """The keys in which two hosts' states differ, without our own manifest of cuDNN."""
 
-    def of(found: dict[str, Any]) -> dict[str, Any]:
-        files = {k: v for k, v in found["cudnn_files"].items() if not k.startswith(".provision")}
-        return found | {"cudnn_files": files}
+    def comparable(host: dict[str, Any]) -> dict[str, Any]:
+        files = {k: v for k, v in host["cudnn_files"].items() if not k.startswith(".provision")}
+        return host | {"cudnn_files": files}
 
-    left, right = of(one), of(other)
-    return [key for key in left if left[key] != right[key]]
+    first, second = comparable(left), comparable(right)
+    return [key for key in first if first[key] != second[key]]
 
 
 def measure(
-    made: Ground, *, rounds: int, say: Say, keep: Callable[[locallab.Lab], None]
+    ground: Ground, *, rounds: int, say: Say, keep: Callable[[locallab.Lab], None]
 ) -> dict[str, Any]:
-    """Ours and by hand in turn, each on a bare host of its own; `keep` gets our last host."""
+    """Measures ours and by hand in turn, each on a new bare host; `keep` gets our last host."""
     results: dict[str, Any] = {"ours": [], "by_hand": []}
     if not warm():
         say("the caches are empty: one run that is not counted")
-        lab = made.host("warmup", say)
+        lab = ground.host("warmup", say)
         try:
-            say(f"  {ours(made, lab)}")
+            say(f"  {ours(ground, lab)}")
         finally:
             lab.down()
     for number in range(rounds):
-        lab = made.host(f"ours{number + 1}", say)
+        lab = ground.host(f"ours{number + 1}", say)
         try:
-            results["ours"].append(ours(made, lab))
+            results["ours"].append(ours(ground, lab))
             say(f"ours: {results['ours'][-1]}")
-            wanted = state.read(made.podman, lab.hosts[0].container, made.project)
+            converged = state.read(ground.podman, lab.hosts[0].container, ground.project)
         except BaseException:
             lab.down()
             raise
@@ -242,19 +246,19 @@ def measure(
             lab.down()
         else:
             keep(lab)
-        lab = made.host(f"hand{number + 1}", say)
+        lab = ground.host(f"hand{number + 1}", say)
         try:
-            results["by_hand"].append(by_hand(made, lab, wanted))
+            results["by_hand"].append(by_hand(ground, lab, converged))
             say(f"by hand: {results['by_hand'][-1]}")
-            found = state.read(made.podman, lab.hosts[0].container, made.project)
+            by_script = state.read(ground.podman, lab.hosts[0].container, ground.project)
         finally:
             lab.down()
-        differs = same(wanted, found)
+        differs = same(converged, by_script)
         if differs:
             raise SystemExit(f"the script by hand leaves another state: {', '.join(differs)}")
     return results
 
 
 def warm() -> bool:
-    """Has the packages' cache been filled by an earlier run?"""
+    """Has an earlier run filled the package cache?"""
     return any((cache_directory() / "apt").rglob("nvidia-cuda-dev_*.deb"))

@@ -1,4 +1,4 @@
-"""Medians, ratios and verdicts: the arithmetic of the benchmark, and nothing that measures."""
+"""Medians, ratios and verdicts: the arithmetic of the benchmark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bound:
-    """What a figure may be at most, and what it is."""
+    """A figure with its upper limit."""
 
     part: str
     text: str
@@ -49,16 +49,20 @@ def median(values: Sequence[float]) -> float:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """The median of the ratios of runs of one round: what drifts, drifts in both.
+    """The median of each round's ratio, in which the machine's drift cancels out.
 
     None without a round in which both were measured.
     """
-    pairs = [one / other for one, other in zip(ours, theirs, strict=False) if other > 0]
+    pairs = [
+        our_value / their_value
+        for our_value, their_value in zip(ours, theirs, strict=False)
+        if their_value > 0
+    ]
     return median(pairs) if pairs else None
 
 
 def spread(values: Sequence[float]) -> str:
-    """`3.1 (2.9-3.4, n=3)`: median, least and most, how many."""
+    """`3.1 (2.9-3.4, n=3)`: median, minimum, maximum, count."""
     if not values:
         return "not measured"
     digits = 1 if median(values) >= 10 else 2
@@ -69,7 +73,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def per_host(few: float, many: float, hosts: int) -> float:
-    """What each host beyond the first adds, of what one host and `hosts` hosts cost."""
+    """The cost of each further host, from that of one host (`few`) and of `hosts` (`many`)."""
     if hosts < 2:
         raise ValueError("it takes two hosts to tell what one more costs")
     return (many - few) / (hosts - 1)
@@ -97,36 +101,36 @@ def _sums(part: Mapping[str, Any], count: int, *words: str) -> list[float]:
 
 
 def bounds(results: Mapping[str, Any]) -> list[Bound]:
-    """Every bound, judged by what was measured; None for what was not."""
-    found = []
+    """All bounds with their measured values; None for a part that was not measured."""
+    judged = []
     cold = results.get("cold") or {}
     ours = [run["proven"] for run in cold.get("ours", [])]
     hand = [run["proven"] for run in cold.get("by_hand", [])]
-    found.append(Bound("a", "cold rebuild: ours / by hand", 1.10, ratio(ours, hand)))
+    judged.append(Bound("a", "cold rebuild: ours / by hand", 1.10, ratio(ours, hand)))
     rerun = results.get("rerun") or {}
     for count in (1, 10, 100):
         value = ratio(_walls(rerun, count, "ours"), _walls(rerun, count, "pyinfra"))
-        found.append(Bound("b", f"re-run, {count} hosts: ours / pyinfra", 0.7, value))
+        judged.append(Bound("b", f"re-run, {count} hosts: ours / pyinfra", 0.7, value))
     value = ratio(_walls(rerun, 10, "ours"), _walls(rerun, 10, "ansible"))
-    found.append(Bound("b", "re-run, 10 hosts: ours / plain Ansible", 0.1, value))
+    judged.append(Bound("b", "re-run, 10 hosts: ours / plain Ansible", 0.1, value))
     value = ratio(_walls(rerun, 100, "ours"), _walls(rerun, 100, "ssh"))
-    found.append(Bound("b", "re-run, 100 hosts: ours / plain ssh", 1.5, value))
+    judged.append(Bound("b", "re-run, 100 hosts: ours / plain ssh", 1.5, value))
     render = results.get("render") or {}
     for count, limit in ((1000, 1.0), (10000, 5.0)):
         runs = render.get("runs", {}).get(str(count), [])
         used = median([run["cpu"] for run in runs]) if runs else None
         text = f"render, {count:,} hosts: seconds of CPU beyond ansible-inventory's"
-        found.append(Bound("c", text, limit, used))
+        judged.append(Bound("c", text, limit, used))
     solve = results.get("solve") or {}
     large = _sums(solve, 10000, "lock", "wheels", "render")
     text = "lock and render, 10,000 hosts of 12 kinds: seconds of CPU beyond ansible-inventory's"
-    found.append(Bound("e", text, 5.0, median(large) if large else None))
+    judged.append(Bound("e", text, 5.0, median(large) if large else None))
     text = "the same without what each host has of its own: 10,000 hosts / 100 hosts"
     many, few = (_sums(solve, count, "lock", "wheels") for count in (10000, 100))
-    found.append(Bound("e", text, 1.2, ratio(many, few)))
+    judged.append(Bound("e", text, 1.2, ratio(many, few)))
     few, many = _cpus(rerun, 1, "ours"), _cpus(rerun, 100, "ours")
     each = per_host(median(few), median(many), 100) if few and many else None
-    found.append(Bound("d", "controller CPU seconds per converged host", 0.35, each))
+    judged.append(Bound("d", "controller CPU seconds per converged host", 0.35, each))
     ubuntu = results.get("ubuntu") or {}
     script = [run["proven"] for run in ubuntu.get("tutorial", [])]
     for way, text in (
@@ -135,10 +139,10 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
         ("sources", "the same from the tutorials' own sources"),
     ):
         walls = [run["proven"] for run in ubuntu.get(way, [])]
-        found.append(Bound("f", text, 0.9, ratio(walls, script)))
+        judged.append(Bound("f", text, 0.9, ratio(walls, script)))
     runs = (results.get("workspaces") or {}).get("runs", [])
     more = median([run["10"] - run["1"] for run in runs]) if runs else None
-    found.append(Bound("g", "workspaces: seconds that ten take more than one", 20, more))
+    judged.append(Bound("g", "workspaces: seconds that ten take more than one", 20, more))
     touched = max(run["touched"] for run in runs) if runs else None
-    found.append(Bound("g", "containers that a change of one of ten touches", 1, touched))
-    return found
+    judged.append(Bound("g", "containers that a change of one of ten touches", 1, touched))
+    return judged

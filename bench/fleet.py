@@ -1,8 +1,7 @@
-"""Many hosts on one machine: an sshd of its own for each, on a port of one converged host.
+"""Many hosts on one machine: each is an sshd on its own port of one converged host.
 
-Every connection is a real one, with its own key exchange, login and sudo; what is shared is the
-disk behind them. So the fleet costs what its logins and looks cost, and no memory for a hundred
-systems.
+Every connection is real, with its own key exchange, login and sudo; only the disk is shared. So the
+fleet costs its logins and looks, but not the memory of a hundred systems.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from provision.locallab.machine import Podman
 FIRST_PORT = 2201
 START_SECONDS = 60.0
 
-# The same for every way: what is compared is what is sent, not how keys are exchanged.
+# The same for every way, so that ciphers and key exchange make no difference.
 SSH_OPTIONS = (
     "KexAlgorithms=curve25519-sha256",
     "HostKeyAlgorithms=ssh-ed25519",
@@ -71,7 +70,7 @@ class Fleet:
         return [part for setting in settings for part in ("-o", setting)]
 
     def first(self, count: int) -> Fleet:
-        """The fleet's first hosts alone."""
+        """A fleet of only the first `count` hosts."""
         return Fleet(self.target, self.ports[:count], self.folder)
 
     def inventory(self, path: Path, group: str) -> Path:

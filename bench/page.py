@@ -1,4 +1,4 @@
-"""docs/benchmark.md from docs/benchmark.json: figures, verdicts, and how they were had."""
+"""Renders docs/benchmark.md from docs/benchmark.json: figures, verdicts, and the method."""
 
 from __future__ import annotations
 
@@ -202,12 +202,13 @@ def _cold(part: Mapping[str, Any]) -> str:
 
 
 def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
-    """Where our time goes."""
+    """A sentence on the time of modules; "" without runs that have it."""
     text = ""
-    told = [run for run in runs if "steps" in run]
-    if told:
+    measured = [run for run in runs if "steps" in run]
+    if measured:
         steps, long, installed = (
-            figures.median([run[name] for run in told]) for name in ("steps", "long", "installed")
+            figures.median([run[name] for run in measured])
+            for name in ("steps", "long", "installed")
         )
         text = (
             f"\n{what}: {steps:.0f} modules, each sent to the host, started and "
@@ -218,7 +219,7 @@ def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
 
 
 def _note(part: Mapping[str, Any]) -> str:
-    """What the record says of itself."""
+    """The record's note, if it has one."""
     return f"\n{part['note']}\n" if "note" in part else ""
 
 
@@ -260,7 +261,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
 
 def _workspaces(part: Mapping[str, Any]) -> str:
     runs = part["runs"]
-    one = [run["1"] for run in runs]
+    baseline = [run["1"] for run in runs]
     rows = []
     for name, text in (
         ("1", "nobody to one person"),
@@ -268,7 +269,7 @@ def _workspaces(part: Mapping[str, Any]) -> str:
         ("changed", "one of ten is changed"),
     ):
         walls = [run[name] for run in runs]
-        ratio = figures.ratio(walls, one)
+        ratio = figures.ratio(walls, baseline)
         rows.append([text, figures.spread(walls), f"{ratio:.2f}" if ratio else "-"])
     touched = max(run["touched"] for run in runs)
     text = figures.table(["", "seconds", "of one person's"], rows)

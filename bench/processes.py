@@ -1,8 +1,7 @@
-"""Runs one command and tells what it cost: wall clock, processor time, memory.
+"""Runs a command and measures its wall clock and processor time.
 
-ssh's connection masters put themselves into the background; their processor time would be nobody's.
-The measuring process is made the one that inherits orphans, so that all of a command's descendants
-are waited for and counted.
+ssh's connection masters daemonize, and their processor time would be lost. So the measuring process
+adopts orphans meanwhile, and waits for and counts all descendants of the command.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-# How long what a command left behind may take to end before it is killed.
+# Orphans that take longer to end are killed.
 PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a command cost."""
+    """The cost of one run of a command."""
 
     wall: float
     """Seconds from its start to its end."""
@@ -36,10 +35,9 @@ class Cost:
 
 @contextlib.contextmanager
 def adopted_orphans() -> Iterator[None]:
-    """Meanwhile this process inherits what its descendants leave behind. prctl(2).
+    """Makes this process adopt orphaned descendants for the block. prctl(2).
 
-    Only meanwhile: what watches over a host's container is none of a command's, and would be
-    counted with all that the host has done, or be killed.
+    Not longer: the monitor of a host's container would be adopted too, and be counted or killed.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
@@ -59,10 +57,10 @@ def measure(
     stdin: Path | None = None,
     afterwards: Callable[[], None] | None = None,
 ) -> Cost:
-    """Runs `command`, its output to `log`.
+    """Runs `command` with its output in `log`, and measures it.
 
-    `afterwards` ends what the command leaves running on purpose (connection masters); it is not
-    part of the wall clock, the processor time of what it ends is.
+    `afterwards` ends processes that the command leaves running on purpose (connection masters). Its
+    own time is not counted; the processor time of those processes is.
     """
     with adopted_orphans():
         before = _used()
@@ -91,7 +89,7 @@ def _used() -> float:
 
 
 def _reap() -> None:
-    """Waits for every orphan; one that does not end is killed."""
+    """Waits for all orphans; kills those left after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PER_RACK = 40
 
-# `provision render` in a process that tells at its end what it and its child took.
+# Runs `provision render` and prints at its end the CPU seconds and memory of it and its child.
 PROGRAM = """\
 import atexit, json, resource, sys
 def tell():
@@ -31,7 +31,7 @@ main()
 
 
 def inventory(count: int) -> str:
-    """hosts.yml of a big lab: racks of 40 hosts, five variables of each, one of them ours."""
+    """hosts.yml of a big lab: racks of 40 hosts with five variables each, one of them ours."""
     racks = [range(start, min(start + PER_RACK, count)) for start in range(0, count, PER_RACK)]
     lines = ["all:", "  children:", "    gpu_hosts:", "      children:"]
     lines += [f"        rack{number:03}: {{}}" for number in range(len(racks))]
@@ -51,7 +51,7 @@ def inventory(count: int) -> str:
 
 
 def project(folder: Path, count: int) -> Path:
-    """A project of that many hosts, with the golden lab's wish and lock."""
+    """Writes a project of `count` hosts, with the golden lab's wish and lock."""
     golden = ROOT / "tests" / "labs" / "golden"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(golden / "lab" / "group_vars", folder / "lab" / "group_vars")
@@ -60,8 +60,8 @@ def project(folder: Path, count: int) -> Path:
     return folder
 
 
-def told(program: str, *arguments: str, **environment: str) -> dict[str, float]:
-    """What such a program said at its end of one command of ours."""
+def figures_of(program: str, *arguments: str, **environment: str) -> dict[str, float]:
+    """Runs a PROGRAM with our command line and returns the figures that it prints at its end."""
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, **environment},
@@ -85,7 +85,7 @@ def measure(
         project(folder / str(count), count)
     for _ in range(rounds):
         for count in counts:
-            run = told(PROGRAM, "render", str(folder / str(count)))
+            run = figures_of(PROGRAM, "render", str(folder / str(count)))
             runs[str(count)].append(run)
             say(
                 f"render of {count} hosts: {run['cpu']:.2f} s of CPU and "

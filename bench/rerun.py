@@ -1,4 +1,4 @@
-"""Part (b) and (d): a run on hosts that are converged already, against three other ways."""
+"""Parts (b) and (d): a run on hosts that are already converged, against other ways."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from provision.locallab.machine import Podman
 HERE = Path(__file__).parent
 WAYS = HERE / "ways"
 BIN = Path(sys.executable).parent
-# One after the other they would take a quarter of an hour on 100 hosts, for a bound at 10.
+# {way: most hosts it is measured on}: Ansible would take a quarter of an hour on 100.
 SLOW = {"ansible": 10}
 CONFIG = """\
 [defaults]
@@ -44,15 +44,15 @@ class Ground:
     tree: Path
     folder: Path
     pyinfra: Path
-    wanted: dict[str, Any]
+    converged: dict[str, Any]
 
     def prepare(self) -> None:
         """Writes what the ways read."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write = {
-            "wanted.json": json.dumps({"wanted": self.wanted}),
-            "state.json": json.dumps(self.wanted),
-            "assert.sh": state.shell(self.wanted, (WAYS / "assert.sh").read_text("utf-8")),
+            "wanted.json": json.dumps({"wanted": self.converged}),
+            "state.json": json.dumps(self.converged),
+            "assert.sh": state.shell(self.converged, (WAYS / "assert.sh").read_text("utf-8")),
             "ansible.cfg": CONFIG,
             "floor.yml": FLOOR,
         }
@@ -61,7 +61,7 @@ class Ground:
 
     @property
     def masters(self) -> Path:
-        """Where Ansible's ssh connections wait; empty before every run."""
+        """The folder of Ansible's ssh connections; empty before every run."""
         return self.folder / "masters"
 
 
@@ -96,14 +96,14 @@ def ours(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
 
 def ansible(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
     """The same state as plain tasks."""
-    wanted = f"@{ground.folder / 'wanted.json'}"
+    extra_vars = f"@{ground.folder / 'wanted.json'}"
     return _playbook(
-        hosts, ground, WAYS / "assert.yml", ground.folder / "ansible.cfg", "-e", wanted
+        hosts, ground, WAYS / "assert.yml", ground.folder / "ansible.cfg", "-e", extra_vars
     )
 
 
 def floor(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
-    """One empty task on every host: what Ansible takes for itself."""
+    """One empty task on every host: Ansible's own overhead."""
     return _playbook(hosts, ground, ground.folder / "floor.yml", ground.tree / "ansible.cfg")
 
 
@@ -141,11 +141,11 @@ def ssh(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
     """One script on every host over plain ssh, 50 at a time."""
     options = shlex.join([*hosts.ssh(), "-i", str(hosts.target.key), "-l", hosts.target.user])
     script = shlex.quote(str(ground.folder / "assert.sh"))
-    one = f'ssh {options} -p "$1" {hosts.target.address} sudo -n sh -s <{script}'
+    command = f'ssh {options} -p "$1" {hosts.target.address} sudo -n sh -s <{script}'
     ports = ground.folder / "ports"
     ports.write_text("".join(f"{port}\n" for port in hosts.ports), encoding="ascii")
     return processes.measure(
-        ["xargs", "-P", "50", "-n", "1", "sh", "-c", one, "assert"],
+        ["xargs", "-P", "50", "-n", "1", "sh", "-c", command, "assert"],
         log=ground.folder / "ssh.log",
         stdin=ports,
     )
@@ -169,15 +169,17 @@ def measure(
     rounds: int,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Every way in every round, in turn, for each number of hosts; the first round's order turned
-    by one in the next, so that none always follows the same other."""
+    """Measures every way in every round, for each number of hosts.
+
+    Each round rotates the order by one, so that no way always follows the same other.
+    """
     ground.prepare()
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
     with fleet.up(podman, target, max(counts), ground.folder / "fleet") as everything:
         for count in counts:
             hosts = everything.first(count)
             names = [name for name in ALL if count <= SLOW.get(name, count)]
-            found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+            by_way: dict[str, list[dict[str, float]]] = {name: [] for name in names}
             for number in range(rounds):
                 turn = number % len(names)
                 for name in names[turn:] + names[:turn]:
@@ -187,12 +189,12 @@ def measure(
                         raise SystemExit(f"{name} on {count} hosts failed: see {ground.folder}")
                     used = host_cpu(podman, target.container) - before
                     run = {"wall": cost.wall, "cpu": cost.cpu, "hosts_cpu": used}
-                    found[name].append({key: round(value, 3) for key, value in run.items()})
+                    by_way[name].append({key: round(value, 3) for key, value in run.items()})
                     say(
                         f"{count} hosts, {name}: {cost.wall:.2f} s, controller {cost.cpu:.2f} s"
                         f" and hosts {used:.2f} s of CPU"
                     )
-            runs[str(count)] = found
+            runs[str(count)] = by_way
     return {"runs": runs}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from bench.rendering import told
+from bench.rendering import figures_of
 
 # Platform, TensorFlow, GPU: each is solved once, whatever the number of its hosts.
 KINDS = (
@@ -27,14 +27,14 @@ KINDS = (
     ("debian13", "2.21", "A100"),
 )
 
-# `provision lock` or `render` in a process that tells at its end what it took: ansible-inventory
-# apart, for that is Ansible's own reading; uv, which resolves the wheels, is ours.
+# Runs `provision lock` or `render` and prints CPU seconds at its end: its own, those of uv (which
+# resolves the wheels), and apart from both those of ansible-inventory.
 PROGRAM = """\
 import atexit, json, resource
 from provision import inventory
 def used(who):
-    found = resource.getrusage(who)
-    return found.ru_utime + found.ru_stime
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
 read, spent = inventory.read_export, []
 def measured(*arguments, **options):
     before = used(resource.RUSAGE_CHILDREN)
@@ -54,7 +54,7 @@ main()
 
 
 def project(folder: Path, count: int) -> Path:
-    """A project of that many hosts, a twelfth of them of each kind."""
+    """Writes a project of `count` hosts, evenly of all kinds."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "lab" / "group_vars").mkdir(parents=True)
     lines = ["gpu_hosts:", "  children:"]
@@ -62,13 +62,13 @@ def project(folder: Path, count: int) -> Path:
         group = f"kind{number:02}"
         lines += [f"    {group}:", "      hosts:"]
         lines += [f"        gpu{host:05}: {{}}" for host in range(number, count, len(KINDS))]
-        said = {
+        variables = {
             "gpu_stack": {"tensorflow": tensorflow},
             "gpu_platform": platform,
             "gpu_models": [model],
         }
         path = folder / "lab" / "group_vars" / f"{group}.yml"
-        path.write_text(yaml.safe_dump(said), encoding="utf-8")
+        path.write_text(yaml.safe_dump(variables), encoding="utf-8")
     (folder / "lab" / "hosts.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
@@ -83,14 +83,14 @@ def measure(
     runs: dict[str, list[dict[str, float]]] = {str(count): [] for count in counts}
     for count in counts:
         project(folder / str(count), count)
-    told(PROGRAM, "lock", "--project", str(folder / str(counts[0])))
+    figures_of(PROGRAM, "lock", "--project", str(folder / str(counts[0])))
     for _ in range(rounds):
         for count in counts:
-            made = folder / str(count)
-            (made / "lock.yml").unlink(missing_ok=True)
-            # uv has its index in its own cache by now.
-            lock = told(PROGRAM, "lock", "--project", str(made), UV_OFFLINE="1")
-            render = told(PROGRAM, "render", str(made))
+            tree = folder / str(count)
+            (tree / "lock.yml").unlink(missing_ok=True)
+            # uv has the index in its cache by now.
+            lock = figures_of(PROGRAM, "lock", "--project", str(tree), UV_OFFLINE="1")
+            render = figures_of(PROGRAM, "render", str(tree))
             run = {
                 "lock": lock["own"],
                 "wheels": lock["wheels"],

@@ -1,7 +1,7 @@
-"""What every way asserts: the converged state as plain data.
+"""The converged state as plain data, which every way asserts.
 
-It is read once from a converged host and from the tree that brought it there, so that pyinfra,
-plain Ansible and the script assert exactly what `provision` installed, neither less nor more.
+It is read once from a converged host and its tree, so that pyinfra, plain Ansible and the script
+assert exactly what `provision` installed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import yaml
 
 from provision.locallab.machine import Podman
 
-# The files that a run writes, beside packages, cuDNN and the venv. Those a host does not have are
-# left out.
+# The files that a run writes besides packages, cuDNN and the venv, if the host has them.
 OUR_FILES = (
     "/etc/apt/preferences.d/provision-cuda",
     "/etc/apt/preferences.d/provision-nvidia-driver",
@@ -33,7 +32,7 @@ OUR_FILES = (
 )
 OUR_LINKS = ("/opt/nvidia/cudnn/current", "/opt/tensorflow/current")
 RECEIPT = "/var/lib/provision/receipt.json"
-# What no program reads: slim images leave it out.
+# Files that no program reads, and slim images lack.
 UNREAD = "^/usr/share/(bug|doc|info|lintian|locale|man)/"
 
 
@@ -46,18 +45,18 @@ def read(podman: Podman, container: str, tree: Path) -> dict[str, Any]:
     packages = {**userspace, **row["cuda"]["packages"]["toolkit"]}
     request = {"files": OUR_FILES, "links": OUR_LINKS, "packages": sorted(packages)}
     script = f"import json\nrequest = json.loads({json.dumps(json.dumps(request))})\n" + _ON_HOST
-    found = json.loads(podman.call("exec", "-i", container, "python3", "-", stdin=script.encode()))
-    cudnn = f"/opt/nvidia/cudnn/{found['links']['/opt/nvidia/cudnn/current']}"
-    venv = f"/opt/tensorflow/{found['links']['/opt/tensorflow/current']}"
+    host = json.loads(podman.call("exec", "-i", container, "python3", "-", stdin=script.encode()))
+    cudnn = f"/opt/nvidia/cudnn/{host['links']['/opt/nvidia/cudnn/current']}"
+    venv = f"/opt/tensorflow/{host['links']['/opt/tensorflow/current']}"
     return {
         "digest": slim["digest"],
         "packages": packages,
-        "files": found["files"],
-        "links": found["links"],
+        "files": host["files"],
+        "links": host["links"],
         "cudnn": cudnn,
-        "cudnn_files": found["cudnn"],
-        "dpkg": found["dpkg"],
-        "dist_info": found["dist_info"],
+        "cudnn_files": host["cudnn"],
+        "dpkg": host["dpkg"],
+        "dist_info": host["dist_info"],
         "sonames": [*row["cuda"]["sonames"], row["cudnn"]["soname"]],
         "libraries": [file["path"] for file in row["cuda"]["files"].values()],
         "venv": venv,
@@ -69,32 +68,32 @@ def read(podman: Podman, container: str, tree: Path) -> dict[str, Any]:
 
 _ON_HOST = """
 import base64, glob, os, subprocess
-found = {"files": {}, "links": {}, "cudnn": {}}
+host = {"files": {}, "links": {}, "cudnn": {}}
 format = "${Package} ${Version} ${db:Status-Want} ${db:Status-Status}\\n"
 query = ["dpkg-query", "--show", "--showformat", format, *request["packages"]]
-found["dpkg"] = sorted(subprocess.check_output(query, text=True).splitlines())
+host["dpkg"] = sorted(subprocess.check_output(query, text=True).splitlines())
 venv = os.path.realpath("/opt/tensorflow/current")
 (site,) = glob.glob(venv + "/lib/python3*/site-packages")
-found["dist_info"] = sorted(n for n in os.listdir(site) if n.endswith(".dist-info"))
+host["dist_info"] = sorted(n for n in os.listdir(site) if n.endswith(".dist-info"))
 for path in request["files"]:
     if os.path.exists(path):
         mode = oct(os.stat(path).st_mode & 0o7777)[2:].zfill(4)
         with open(path, "rb") as stream:
             content = base64.b64encode(stream.read()).decode()
-        found["files"][path] = {"content": content, "mode": mode}
+        host["files"][path] = {"content": content, "mode": mode}
 for path in request["links"]:
-    found["links"][path] = os.readlink(path)
+    host["links"][path] = os.readlink(path)
 top = os.path.realpath("/opt/nvidia/cudnn/current")
 for folder, _directories, names in os.walk(top):
     for name in names:
         path = os.path.join(folder, name)
         info = os.lstat(path)
         if os.path.islink(path):
-            found["cudnn"][os.path.relpath(path, top)] = {"link": os.readlink(path)}
+            host["cudnn"][os.path.relpath(path, top)] = {"link": os.readlink(path)}
         else:
             mode = oct(info.st_mode & 0o7777)[2:].zfill(4)
-            found["cudnn"][os.path.relpath(path, top)] = {"size": info.st_size, "mode": mode}
-print(json.dumps(found))
+            host["cudnn"][os.path.relpath(path, top)] = {"size": info.st_size, "mode": mode}
+print(json.dumps(host))
 """
 
 
@@ -131,12 +130,12 @@ def shell(state: dict[str, Any], script: str) -> str:
 
 
 def cudnn_line(path: str, seen: dict[str, Any]) -> str:
-    """As `find -printf` writes it: a link's target, or a file's size and mode."""
+    """A line as `find -printf` writes it: a link's target, or a file's size and mode."""
     if "link" in seen:
         return f"{path} -> {seen['link']}\n"
     return f"{path} {seen['size']} {seen['mode']}\n"
 
 
 def _project(name: str) -> str:
-    """PEP 503's name with the underscores of dist-info directories."""
+    """A project's name as in dist-info folders: PEP 503's with underscores."""
     return name.lower().replace("-", "_").replace(".", "_")

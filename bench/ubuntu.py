@@ -1,6 +1,6 @@
-"""Part (f): a bare host of Ubuntu's name to a proven one, against what the tutorials tell.
+"""Part (f): a bare host with Ubuntu's identity to a proven one, against the tutorials' commands.
 
-NVIDIA's and Canonical's servers are the proving ground's (tests/ground), on this machine, over TLS.
+NVIDIA's and Canonical's servers are those of tests/ground, on this machine, over TLS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECEIVED = "/sys/class/net/eth0/statistics/rx_bytes"
 DRIVER = "470.256.02"
 BRANCH = "470"
 
-# What each of our ways says beyond TensorFlow's release; "ours" says no source of anything.
+# {way: its wish, besides TensorFlow's release}; "ours" names no sources.
 WISHES: dict[str, dict[str, str]] = {
     "ours": {"driver_branch": BRANCH, "cuda": "11.2"},
     "network": {"driver_source": "network", "driver_branch": BRANCH, "cuda": "11.2"},
@@ -44,8 +44,8 @@ WISHES: dict[str, dict[str, str]] = {
 }
 WAYS = ("ours", "tutorial", "network", "sources")
 
-# What a server of Ubuntu has before anybody comes, and the lab's image has not: a kernel, wget, and
-# gpg for apt-key. Then the lab's cache is filled for all that follow, and apt's lists go.
+# Installs what a fresh Ubuntu server has and the lab's image lacks: a kernel, wget, and gpg for
+# apt-key. Then fills the lab's cache for all ways, and removes apt's lists.
 PREPARE = """\
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -56,7 +56,7 @@ apt-get clean
 rm -rf /var/lib/apt/lists/*
 """
 
-# What Canonical has done before anybody comes: the modules are built for the kernel of all hosts.
+# Builds the modules for the hosts' kernel, as Canonical has built them already.
 BUILD = """\
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -71,7 +71,7 @@ tar -C /lib/modules/{kernel}/updates/dkms -c . | base64
 
 @dataclass
 class Ground:
-    """The servers, the projects that are locked and rendered once, and where all of it lies."""
+    """The servers, and the folder of the projects, each locked and rendered once."""
 
     site: Site
     folder: Path
@@ -79,7 +79,7 @@ class Ground:
 
     @functools.cached_property
     def archive(self) -> dict[str, object]:
-        """Canonical's: its indices are those of the lock, so they are made once."""
+        """Canonical's archive; created once, because the lock has its indices."""
         lab = self._host("modules", self.site.ubuntu())
         try:
             kernel = self.kernel(lab)
@@ -89,15 +89,15 @@ class Ground:
             lab.down()
         with tarfile.open(fileobj=io.BytesIO(built)) as packed:
             files = {
-                Path(one.name).name: file.read()
-                for one in packed
-                if (file := packed.extractfile(one)) is not None
+                Path(member.name).name: file.read()
+                for member in packed
+                if (file := packed.extractfile(member)) is not None
             }
         return self.site.ubuntu(modules=[drivers.modules(self.folder, BRANCH, kernel, files)])
 
     def host(self, name: str, say: Say) -> locallab.Lab:
         """A fresh bare host that trusts the servers, knows Canonical's archive and has a kernel."""
-        archive = self.archive  # the first time it is built on a host of its own
+        archive = self.archive  # first: it is built on another host
         say(f"a bare host: {name}")
         return self._host(name, archive)
 
@@ -125,7 +125,7 @@ class Ground:
         return self.podman.call("exec", "-i", container, *command, stdin=stdin.encode())
 
     def received(self, lab: locallab.Lab) -> int:
-        """Bytes that the host's interface has received so far, of whatever."""
+        """Bytes that the host's interface has received so far."""
         return int(self._exec(lab, "cat", RECEIVED))
 
     def cpu(self, lab: locallab.Lab) -> float:
@@ -137,7 +137,7 @@ class Ground:
         return self._exec(lab, "sh", "-c", "ls /boot | sed -n s/^vmlinuz-//p").split()[-1]
 
     def project(self, way: str, lab: locallab.Lab) -> Path:
-        """The project of a way, its inventory naming this host; locked and rendered once."""
+        """The project of a way, with this host in its inventory; locked and rendered once."""
         project = self.folder / way
         (project / "lab").mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(self.inventory(way, lab), sort_keys=False)
@@ -147,14 +147,14 @@ class Ground:
         return project
 
     def inventory(self, way: str, lab: locallab.Lab) -> dict[str, Any]:
-        """An inventory as a lab with mirrors of its own would have it."""
+        """The inventory, as a lab with its own mirrors would have it."""
         cudnn = self.site.cudnn()
         wish: dict[str, Any] = {"tensorflow": "2.9", "python": "3.9", **WISHES[way]}
         wish["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256")}
         if wish.get("driver_source") == "runfile":
             wish["driver_sha256"] = str(self.site.runfile(BRANCH)["sha256"])
-        found = lab.inventory("gpu_hosts")
-        found["gpu_hosts"].setdefault("vars", {}).update(
+        inventory = lab.inventory("gpu_hosts")
+        inventory["gpu_hosts"].setdefault("vars", {}).update(
             {
                 "gpu_platform": "ubuntu2004",
                 "gpu_stack": wish,
@@ -162,14 +162,14 @@ class Ground:
                 "cudnn_ca_bundle": told.CA,
                 "cuda_ca_bundle": told.CA,
                 "nvidia_driver_ca_bundle": told.CA,
-                # As on a machine: a container's own default leaves the module out. The tutorials
-                # run no persistence daemon.
+                # With the module, which a container leaves out by default, and without the
+                # persistence daemon, as the tutorials have it.
                 "nvidia_driver_scope": "full",
                 "nvidia_driver_persistence": False,
                 "tensorflow_cache_dir": cold.PIP_CACHE,
             }
         )
-        return found
+        return inventory
 
     def _lock_and_render(self, way: str, project: Path) -> None:
         self.site.local_installer()
@@ -189,24 +189,24 @@ class Ground:
 
 @contextmanager
 def ground(folder: Path, podman: Podman) -> Iterator[Ground]:
-    """The servers, as long as the block lasts."""
+    """Runs the servers for the block."""
     folder.mkdir(parents=True, exist_ok=True)
     with serve(folder) as site:
         yield Ground(site, folder, podman)
 
 
-def tutorial(made: Ground, lab: locallab.Lab) -> dict[str, float]:
+def tutorial(ground: Ground, lab: locallab.Lab) -> dict[str, float]:
     """The tutorials' commands as one script over plain ssh; seconds to each point."""
-    script = made.folder / "tutorial.sh"
+    script = ground.folder / "tutorial.sh"
     text = (cold.WAYS / "tutorial.sh").read_text("utf-8")
-    script.write_text(variables(made.site, made.kernel(lab)) + text, "utf-8")
-    return cold.typed(lab, made.folder / "tutorial.log", ("sudo -H bash -s", script))
+    script.write_text(variables(ground.site, ground.kernel(lab)) + text, "utf-8")
+    return cold.typed(lab, ground.folder / "tutorial.log", ("sudo -H bash -s", script))
 
 
 def variables(site: Site, kernel: str) -> str:
-    """What the script is told: where the files are that its reader would find at NVIDIA's."""
+    """The script's variables: URLs of the files that its reader would find at NVIDIA's."""
     installer = site.local_installer()
-    found = {
+    values = {
         "ca": told.CA,
         "kernel": kernel,
         "driver_url": str(site.runfile(BRANCH)["url"]),
@@ -221,28 +221,28 @@ def variables(site: Site, kernel: str) -> str:
         "devices": cold.proof.DEVICES,
         "fit": cold.proof.FIT,
     }
-    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in found.items())
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in values.items())
 
 
-def one(made: Ground, way: str, number: int, say: Say) -> dict[str, float]:
+def run_way(ground: Ground, way: str, number: int, say: Say) -> dict[str, float]:
     """One way on a bare host: seconds to each point, the host's processor time, bytes received."""
-    lab = made.host(f"{way}{number}", say)
+    lab = ground.host(f"{way}{number}", say)
     try:
-        project = None if way == "tutorial" else made.project(way, lab)
-        received, used = made.received(lab), made.cpu(lab)
-        found = cold.playbook(project, made.folder) if project else tutorial(made, lab)
-        found["received"] = made.received(lab) - received
-        found["cpu"] = round(made.cpu(lab) - used, 1)
+        project = None if way == "tutorial" else ground.project(way, lab)
+        received, used = ground.received(lab), ground.cpu(lab)
+        figures = cold.playbook(project, ground.folder) if project else tutorial(ground, lab)
+        figures["received"] = ground.received(lab) - received
+        figures["cpu"] = round(ground.cpu(lab) - used, 1)
     finally:
         lab.down()
-    say(f"{way}: {found}")
-    return found
+    say(f"{way}: {figures}")
+    return figures
 
 
-def measure(made: Ground, *, rounds: int, say: Say) -> dict[str, Any]:
-    """All ways in turn, round by round, each second round the other way round."""
+def measure(ground: Ground, *, rounds: int, say: Say) -> dict[str, Any]:
+    """Measures all ways round by round, every second round in reverse order."""
     results: dict[str, Any] = {way: [] for way in WAYS}
     for number in range(rounds):
         for way in WAYS[:: 1 if number % 2 == 0 else -1]:
-            results[way].append(one(made, way, number + 1, say))
+            results[way].append(run_way(ground, way, number + 1, say))
     return results

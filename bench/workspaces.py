@@ -18,11 +18,11 @@ MANY = 10
 
 
 class Host(Docked):
-    """A host with docker, and whoever is said to have a workspace there."""
+    """A host with docker, whose inventory names people's workspaces."""
 
     @functools.cached_property
     def image(self) -> dict[str, str]:
-        """The image's words in the inventory; the file is hashed once."""
+        """The inventory's variables of the image; hashes the file once."""
         path = workspace_image.pack()
         return {
             "gpu_workspace_image_file": str(path),
@@ -30,7 +30,7 @@ class Host(Docked):
         }
 
     def people(self, count: int, **first: object) -> None:
-        """The inventory with so many people; `first` are further words of the first."""
+        """Writes the inventory with `count` people; `first` are further options of the first."""
         people: list[dict[str, Any]] = [
             {"name": f"person{number}", "gpus": "none", "port": 8800 + number, "memory": "512m"}
             for number in range(1, count + 1)
@@ -39,11 +39,11 @@ class Host(Docked):
             people[0].update(first)
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
-        said = {"gpu_workspaces": people, **self.image}
-        (folder / "workspaces.yml").write_text(json.dumps(said), "utf-8")
+        variables = {"gpu_workspaces": people, **self.image}
+        (folder / "workspaces.yml").write_text(json.dumps(variables), "utf-8")
 
     def applied(self) -> float:
-        """Seconds of a whole `provision apply`, in which each Jupyter was asked."""
+        """Runs `provision apply`, which asks each Jupyter, and returns its seconds."""
         begun = time.perf_counter()
         done = self.provision("apply", "-i", "lab")
         taken = time.perf_counter() - begun
@@ -52,30 +52,32 @@ class Host(Docked):
         return round(taken, 2)
 
     def containers(self) -> set[str]:
-        """What runs, by its identity."""
-        told = self.root("docker", "ps", "--no-trunc", "--quiet", "--filter", "label=gpu-workspace")
-        return set(told.split())
+        """The ids of the running workspaces' containers."""
+        listing = self.root(
+            "docker", "ps", "--no-trunc", "--quiet", "--filter", "label=gpu-workspace"
+        )
+        return set(listing.split())
 
 
 def one_round(host: Host, counts: Sequence[int]) -> dict[str, float]:
-    """From nobody to one person, from nobody to ten, and one of the ten changed."""
-    found: dict[str, float] = {}
+    """Measures from nobody to each count of people, and a change of one of ten."""
+    figures: dict[str, float] = {}
     for count in counts:
         host.people(0)
         host.applied()
         host.people(count)
-        found[str(count)] = host.applied()
+        figures[str(count)] = host.applied()
     host.people(MANY)
     host.applied()
     before = host.containers()
     host.people(MANY, memory="600m")
-    found["changed"] = host.applied()
-    found["touched"] = len(before - host.containers())
-    return found
+    figures["changed"] = host.applied()
+    figures["touched"] = len(before - host.containers())
+    return figures
 
 
 def measure(folder: Path, *, rounds: int, say: Say) -> dict[str, Any]:
-    """The rounds, each second one with ten people before one."""
+    """Measures all rounds; every second one has ten people before one."""
     runs = []
     with docked(folder, "bench-workspaces", Host) as host:
         host.people(1)

@@ -1,7 +1,7 @@
-"""`make bench`: how fast we are, as ratios; writes docs/benchmark.json and docs/benchmark.md.
+"""`make bench`: measures ratios to other ways; writes docs/benchmark.json and docs/benchmark.md.
 
-Exit code 0 whatever the ratios are, for a time is no test: a bound that is not met is said with
-its distance. Parts that are not measured now keep the figures, and the date, of their last run.
+Exits with 0 whatever the ratios are: a time is no test, and a bound that is not met is only
+reported. Parts that are not measured now keep the figures and date of their last run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def say(text: str) -> None:
 
 
 def pyinfra() -> Path:
-    """pyinfra in an environment of its own, at the version of uv.lock."""
+    """Installs pyinfra, at the version of uv.lock, in its own environment; returns its path."""
     subprocess.run(
         [
             str(Path(sys.executable).parent / "uv"),
@@ -60,7 +60,7 @@ def pyinfra() -> Path:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on; no name of the machine."""
+    """The hardware and versions that the figures depend on, without the machine's name."""
     info = Path("/proc/cpuinfo").read_text("utf-8")
     model = next((line for line in info.splitlines() if line.startswith("model name")), ": unknown")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -72,8 +72,8 @@ def machine() -> dict[str, Any]:
     }
     program = ENVIRONMENT / "bin" / "pyinfra"
     if program.exists():
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        versions["pyinfra"] = (told.stdout + told.stderr).split()[-1].lstrip("v")
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+        versions["pyinfra"] = (output.stdout + output.stderr).split()[-1].lstrip("v")
     return {
         "date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),
         "cores": os.cpu_count(),
@@ -85,29 +85,31 @@ def machine() -> dict[str, Any]:
 
 
 def hosts(chosen: argparse.Namespace, results: dict[str, Any], today: str) -> None:
-    """The parts that need hosts. Ours of the last cold round serves the re-runs."""
+    """Measures the parts that need hosts. Re-runs use our host of the last cold round."""
     podman = connect()
     locallab.sweep(podman=podman)
     with tempfile.TemporaryDirectory(prefix="provision-bench.") as temporary:
         folder = Path(temporary)
-        made = cold.ground(folder, podman, say)
+        ground = cold.ground(folder, podman, say)
         kept: list[locallab.Lab] = []
         try:
             if "cold" in chosen.only:
-                found = cold.measure(made, rounds=chosen.cold_rounds, say=say, keep=kept.append)
-                results["cold"] = {"date": today, **found}
+                measured = cold.measure(
+                    ground, rounds=chosen.cold_rounds, say=say, keep=kept.append
+                )
+                results["cold"] = {"date": today, **measured}
             if "rerun" in chosen.only:
                 if not kept:
-                    kept.append(made.host("rerun", say))
-                    say(f"  {cold.ours(made, kept[0])}")
+                    kept.append(ground.host("rerun", say))
+                    say(f"  {cold.ours(ground, kept[0])}")
                 target = cold.target(kept[0])
-                wanted = state.read(podman, target.container, made.project)
-                ground = rerun.Ground(made.project, folder / "rerun", pyinfra(), wanted)
+                converged = state.read(podman, target.container, ground.project)
+                rerun_ground = rerun.Ground(ground.project, folder / "rerun", pyinfra(), converged)
                 counts = [int(word) for word in chosen.hosts.split(",")]
-                found = rerun.measure(
-                    podman, target, ground, counts=counts, rounds=chosen.rounds, say=say
+                measured = rerun.measure(
+                    podman, target, rerun_ground, counts=counts, rounds=chosen.rounds, say=say
                 )
-                results["rerun"] = {"date": today, **found}
+                results["rerun"] = {"date": today, **measured}
         finally:
             for lab in kept:
                 lab.down()
@@ -132,29 +134,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if "render" in chosen.only:
             with tempfile.TemporaryDirectory(prefix="provision-bench.") as folder:
-                found = rendering.measure(
+                measured = rendering.measure(
                     Path(folder), counts=(1000, 10000), rounds=chosen.rounds, say=say
                 )
-            results["render"] = {"date": today, **found}
+            results["render"] = {"date": today, **measured}
         if "solve" in chosen.only:
             with tempfile.TemporaryDirectory(prefix="provision-bench.") as folder:
-                found = solving.measure(
+                measured = solving.measure(
                     Path(folder), counts=(100, 10000), rounds=chosen.rounds, say=say
                 )
-            results["solve"] = {"date": today, **found}
+            results["solve"] = {"date": today, **measured}
         if set(chosen.only) & {"cold", "rerun"}:
             hosts(chosen, results, today)
         if "ubuntu" in chosen.only:
             with (
                 tempfile.TemporaryDirectory(prefix="provision-bench.") as folder,
-                ubuntu.ground(Path(folder), connect()) as made,
+                ubuntu.ground(Path(folder), connect()) as ground,
             ):
-                found = ubuntu.measure(made, rounds=chosen.cold_rounds, say=say)
-            results["ubuntu"] = {"date": today, **found}
+                measured = ubuntu.measure(ground, rounds=chosen.cold_rounds, say=say)
+            results["ubuntu"] = {"date": today, **measured}
         if "workspaces" in chosen.only:
             with tempfile.TemporaryDirectory(prefix="provision-bench.") as folder:
-                found = workspaces.measure(Path(folder), rounds=chosen.rounds, say=say)
-            results["workspaces"] = {"date": today, **found}
+                measured = workspaces.measure(Path(folder), rounds=chosen.rounds, say=say)
+            results["workspaces"] = {"date": today, **measured}
     except ProvisionError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -1,7 +1,7 @@
-"""Does the catalog say of Debian's container engines what its archive says? Measured, not read.
+"""Compares provision/catalog/container.yml with the container engines in Debian's archive.
 
-Prints one line per platform; exit code 1 where provision/catalog/container.yml says otherwise,
-for which a point release of Debian is enough. Downloads about 25 MB, without checking signatures.
+Prints one line per platform; exits with 1 where the catalog differs, as after a point release of
+Debian. Downloads about 25 MB, without checking signatures.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MIRROR = "http://deb.debian.org"
 SUITES = {"debian11": "bullseye", "debian12": "bookworm", "debian13": "trixie"}
 
 
-def versions(path: str, wanted: set[str]) -> dict[str, str]:
-    """Package -> version in one index of amd64."""
+def versions(path: str, names: set[str]) -> dict[str, str]:
+    """{package: version} of `names`, from an index of amd64."""
     with urllib.request.urlopen(f"{MIRROR}/{path}/binary-amd64/Packages.xz") as answer:  # noqa: S310
         text = lzma.decompress(answer.read()).decode("utf-8")
-    found = re.findall(r"^Package: (\S+)\n(?:\S.*\n| .*\n)*?Version: (\S+)$", text, re.M)
-    return {package: version for package, version in found if package in wanted}
+    rows = re.findall(r"^Package: (\S+)\n(?:\S.*\n| .*\n)*?Version: (\S+)$", text, re.M)
+    return {package: version for package, version in rows if package in names}
 
 
 def main() -> int:
@@ -33,16 +33,16 @@ def main() -> int:
     wrong = 0
     for platform in sys.argv[1:] or SUITES:
         suite, row = SUITES[platform], rows[platform]
-        wanted = set(row["packages"])
-        release = versions(f"debian/dists/{suite}/main", wanted)
-        security = versions(f"debian-security/dists/{suite}-security/main", wanted)
+        names = set(row["packages"])
+        release = versions(f"debian/dists/{suite}/main", names)
+        security = versions(f"debian-security/dists/{suite}-security/main", names)
         security = {
             name: version for name, version in security.items() if release.get(name) != version
         }
         differing = [
-            f"{key}: {found}"
-            for key, found in (("packages", release), ("security", security))
-            if row[key] != found
+            f"{key}: {measured}"
+            for key, measured in (("packages", release), ("security", security))
+            if row[key] != measured
         ]
         wrong += len(differing)
         print(f"{platform}: {'; '.join(differing) or 'as in the catalog'}", flush=True)

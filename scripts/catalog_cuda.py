@@ -1,8 +1,8 @@
-"""Does the catalog say of CUDA's compiler what its wheels on PyPI say? Measured, not read.
+"""Compares provision/catalog/cuda_releases.yml with CUDA's compiler in the wheels on PyPI.
 
-For each release that PyPI has: the highest gcc that crt/host_config.h accepts, and the compute
-capabilities that `ptxas --help` names. Prints one line per release; exit code 1 where
-provision/catalog/cuda_releases.yml says otherwise. Downloads about 400 MB and runs ptxas of x86_64.
+For each release on PyPI: the highest gcc that crt/host_config.h accepts, and the compute
+capabilities that `ptxas --help` names. Prints one line per release; exits with 1 where the catalog
+differs. Downloads about 400 MB and runs ptxas of x86_64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GLIBC = ("manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_25", "many
 
 
 def download(requirement: str, folder: Path) -> Path:
-    """The wheel of one requirement; pip checks its hash."""
+    """Downloads the wheel of a requirement with pip, which checks its hash; returns its path."""
     platforms = [f"--platform={glibc}_x86_64" for glibc in GLIBC]
     subprocess.run(
         [
@@ -59,7 +59,7 @@ def capabilities(ptxas: Path) -> list[str]:
 
 def measure(requirements: list[str]) -> dict[str, Any]:
     """gcc_maximum and capabilities of one release."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for requirement in requirements:
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder)
@@ -68,12 +68,12 @@ def measure(requirements: list[str]) -> dict[str, Any]:
                     if name.endswith("crt/host_config.h"):
                         text = wheel.read(name).decode()
                         gcc = re.search(r"gcc versions later than (\d+)", text)
-                        found["gcc_maximum"] = gcc[1] if gcc else None
+                        measured["gcc_maximum"] = gcc[1] if gcc else None
                     elif name.endswith("/bin/ptxas"):
                         (here / "ptxas").write_bytes(wheel.read(name))
                         (here / "ptxas").chmod(0o700)
-                        found["capabilities"] = capabilities(here / "ptxas")
-    return found
+                        measured["capabilities"] = capabilities(here / "ptxas")
+    return measured
 
 
 def main() -> int:
@@ -81,8 +81,8 @@ def main() -> int:
     rows = {r["release"]: r for r in yaml.safe_load(CATALOG.read_text("utf-8"))["cuda_releases"]}
     wrong = 0
     for release in sys.argv[1:] or WHEELS:
-        found = measure(WHEELS[release])
-        differing = {key: value for key, value in found.items() if rows[release][key] != value}
+        measured = measure(WHEELS[release])
+        differing = {key: value for key, value in measured.items() if rows[release][key] != value}
         wrong += len(differing)
         print(f"{release}: {differing or 'as in the catalog'}", flush=True)
     return 1 if wrong else 0

@@ -1,11 +1,11 @@
-"""Holds the catalog's rows for Debian against Debian's own signed indices.
+"""Checks the catalog's rows for Debian against Debian's signed indices.
 
     python scripts/catalog_debian.py [--cache DIR] [--record DIR] [PLATFORM...]
 
-Every driver is closed with every CUDA of its platform, as a lock would be; every soname and file
-that a CUDA row promises must be in Contents as a file of the package the row names. Says what it
-found, and ends with 1 where a row does not hold. --record writes the packages of all closures, and
-what else the indices have under these names, as the cut indices that the unit tests read.
+Computes the closure of every driver with every CUDA of its platform, as for a lock. Every
+soname and file of a CUDA row must be in Contents, as a file of the package the row names. Exits
+with 1 where a row is wrong. --record writes the packages of all closures, and all stanzas under
+their names, as the reduced indices that the unit tests read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from provision.upstream.closure import Branch, Universe, close
 from provision.upstream.packages import Package
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# What the closure reads of a stanza, in the order in which Debian writes it.
+# The fields that the closure reads, in Debian's order.
 FIELDS = (
     "Package",
     "Source",
@@ -46,46 +46,46 @@ FIELDS = (
 
 
 def closure(universe: Universe, driver: DriverRow, cuda: CudaRow) -> dict[str, Package]:
-    """Everything that a lock of these two rows would name."""
+    """{name: package} of all packages that a lock of these two rows has."""
     branch = Branch(driver.version, frozenset(driver.branch_sources))
-    found: dict[str, Package] = {}
+    packages: dict[str, Package] = {}
     for roots in (driver.userspace, driver.kernel, driver.desktop, cuda.runtime, cuda.toolkit):
-        found.update(close(universe, roots, branch, found))
-    return found
+        packages.update(close(universe, roots, branch, packages))
+    return packages
 
 
 def fetched(archive: Archive, path: str, cache: Path) -> bytes:
-    """A file of the archive that its signed InRelease names; b"" where it names none."""
+    """A file of the archive, verified by its signed InRelease; b"" where that does not list it."""
     base = f"{archive.url}/dists/{archive.suite}"
     text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, catalog.keys())
-    known = release.checksums(Release(text), where=f"{base}/InRelease")
-    digest, _ = known.get(path, ("", 0))
+    signed = release.checksums(Release(text), where=f"{base}/InRelease")
+    digest, _ = signed.get(path, ("", 0))
     if not digest:
         return b""
-    kept = cache / digest
-    body = kept.read_bytes() if kept.exists() else download.fetch(f"{base}/{path}")
+    cached = cache / digest
+    body = cached.read_bytes() if cached.exists() else download.fetch(f"{base}/{path}")
     if hashlib.sha256(body).hexdigest() != digest:
         raise ProvisionError("not the file that was signed", where=f"{base}/{path}")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(body)
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    cached.write_bytes(body)
     return body
 
 
 def contents(platform: PlatformRow, cache: Path) -> dict[str, set[str]]:
-    """Path without its first slash -> the packages that have it, of the platform's own release."""
-    found: dict[str, set[str]] = {}
+    """{path without its first slash: packages that contain it} in the platform's release."""
+    owners: dict[str, set[str]] = {}
     for component in platform.archives[0].components:
         for architecture in (platform.package_architecture, "all"):
             body = fetched(platform.archives[0], f"{component}/Contents-{architecture}.gz", cache)
             for line in gzip.decompress(body).decode("utf-8").splitlines() if body else []:
-                path, _, owners = line.rpartition(" ")
-                names = {owner.rpartition("/")[2] for owner in owners.split(",")}
-                found.setdefault(path.rstrip(), set()).update(names)
-    return found
+                path, _, names = line.rpartition(" ")
+                packages = {owner.rpartition("/")[2] for owner in names.split(",")}
+                owners.setdefault(path.rstrip(), set()).update(packages)
+    return owners
 
 
 def promises(cuda: CudaRow) -> Iterator[tuple[str, str]]:
-    """(path, package) of everything that must be there once the row is installed."""
+    """(path, package) of all files that the row promises."""
     for soname, package in cuda.sonames.items():
         yield f"{LIBRARIES}/{soname}", package
     for file in cuda.files.values():
@@ -93,7 +93,7 @@ def promises(cuda: CudaRow) -> Iterator[tuple[str, str]]:
 
 
 def record(platform: PlatformRow, names: set[str], cache: Path, where: Path) -> None:
-    """Every stanza under one of these names, cut to what the closure reads."""
+    """Writes all stanzas under these names, with only the FIELDS, to the folder `where`."""
     for archive in platform.archives:
         for component in archive.components:
             path = f"{component}/binary-{platform.package_architecture}/Packages.xz"
@@ -109,7 +109,7 @@ def record(platform: PlatformRow, names: set[str], cache: Path, where: Path) -> 
 
 
 def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
-    """What does not hold of the platform's rows."""
+    """What is wrong in the platform's rows."""
     rows = catalog.load()
     universe = Universe.of(debian.read(platform, catalog.keys(), cache=cache).packages)
     drivers = [row for row in rows.drivers if row.platform == platform.id]
@@ -120,22 +120,22 @@ def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
         for cuda in cudas:
             what = f"{platform.id}: driver {driver.version}, CUDA {cuda.version}"
             try:
-                found = closure(universe, driver, cuda)
+                packages = closure(universe, driver, cuda)
             except ProvisionError as error:
                 wrong.append(f"{what}: {error.message} (there is {error.got})")
                 continue
-            names |= set(found)
-            suite = found[driver.userspace[0]].origin.partition("/")[0]
+            names |= set(packages)
+            suite = packages[driver.userspace[0]].origin.partition("/")[0]
             if suite != driver.suite:
                 wrong.append(f"{what}: the driver lies in {suite}, the row says {driver.suite}")
-            size = sum(package.size for package in found.values()) // 1_000_000
-            print(f"{what}: {len(found)} packages, {size} MB, driver of {suite}")
+            size = sum(package.size for package in packages.values()) // 1_000_000
+            print(f"{what}: {len(packages)} packages, {size} MB, driver of {suite}")
     owners = contents(platform, cache)
     for cuda in cudas:
         for path, package in promises(cuda):
             if package not in owners.get(path, set()):
-                had = ", ".join(sorted(owners.get(path, set()))) or "no package"
-                wrong.append(f"{platform.id}: /{path} is of {had}, not of {package}")
+                actual = ", ".join(sorted(owners.get(path, set()))) or "no package"
+                wrong.append(f"{platform.id}: /{path} is of {actual}, not of {package}")
         print(f"{platform.id}: CUDA {cuda.version}: {len(list(promises(cuda)))} files looked for")
     if where is not None:
         record(platform, names, cache, where)
@@ -143,7 +143,7 @@ def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
 
 
 def main() -> int:
-    """0 where all rows hold."""
+    """The exit code: 0 where all rows are right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=download.cache_directory())
     parser.add_argument("--record", type=Path)

@@ -1,11 +1,11 @@
-"""Makes provision/catalog/gpus.json: NVIDIA's PCI device ids with chip, generation and capability.
+"""Generates provision/catalog/gpus.json: PCI device ids with chip, generation and capability.
 
     python scripts/catalog_gpus.py            # fetch the sources, write the file
-    python scripts/catalog_gpus.py --check    # say whether the file is what the sources give
+    python scripts/catalog_gpus.py --check    # check that the file is up to date
 
 Chips come from pci.ids, names from the supported-gpus.json that NVIDIA ships with each driver, and
-which branch drives a device from the lists of Debian's nvidia-detect. All are taken from Debian's
-packages, believed through Debian's signed indices.
+a device's branches from the lists of Debian's nvidia-detect. All are in Debian's packages, verified
+by Debian's signed indices.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SIGNERS = [
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Files in a package of a suite, by what they are to us."""
+class PackageFiles:
+    """Files in a package of a suite; `files` is {our key: path}."""
 
     suite: str
     component: str
@@ -58,20 +58,20 @@ class Wanted:
         return f"{self.component}/{self.index}/Packages.xz"
 
 
-# pci.ids of unstable: that of Debian 13 knows no B300 and few of the RTX PRO Blackwell cards.
-PCI_IDS = Wanted("sid", "main", "binary-all", "pci.ids", {"": "/usr/share/misc/pci.ids"})
+# pci.ids of unstable: Debian 13's lacks B300 and most RTX PRO Blackwell cards.
+PCI_IDS = PackageFiles("sid", "main", "binary-all", "pci.ids", {"": "/usr/share/misc/pci.ids"})
 
-# NVIDIA's names and legacy branches; the newer one's count. Not for what a branch drives: from 525
-# on NVIDIA leaves out what defaults to the GSP firmware, Tesla T4 and A100-PCIE-40GB among it.
+# NVIDIA's names and legacy branches; the newer file wins. Not used for a branch's devices: from 525
+# on NVIDIA omits those that default to the GSP firmware, such as Tesla T4 and A100-PCIE-40GB.
 _JSON = "/usr/share/doc/nvidia-driver/supported-gpus.json.gz"
 NAMES = [
-    Wanted("bullseye", "non-free", "binary-amd64", "nvidia-driver", {"470": _JSON}),
-    Wanted("trixie", "non-free", "binary-amd64", "nvidia-driver", {"550": _JSON}),
+    PackageFiles("bullseye", "non-free", "binary-amd64", "nvidia-driver", {"470": _JSON}),
+    PackageFiles("trixie", "non-free", "binary-amd64", "nvidia-driver", {"550": _JSON}),
 ]
 
-# What a branch drives: Debian's lists, which have those as well.
+# A branch's devices: Debian's lists, which have those too.
 _IDS = "/usr/share/nvidia/nvidia{}.ids"
-DRIVEN = Wanted(
+DRIVEN = PackageFiles(
     "trixie",
     "non-free",
     "binary-amd64",
@@ -112,29 +112,29 @@ CHIPS: list[tuple[str, str, str]] = [
     ("GB20B", "Blackwell", "12.1"),  # GB10
 ]
 
-# What pci.ids has under a chip's name that is no GPU, or no product.
+# Entries of pci.ids under a chip's name that are no GPU, or no product.
 _OTHER = re.compile(r"Audio|USB|UCSI|PCI bridge|PCIe host|NVSwitch|Reserved Dev ID|FPGA|Tegra RP")
 
 
 def pci_devices(text: str) -> dict[str, str]:
-    """Device id -> description, of NVIDIA's part of pci.ids."""
-    found: dict[str, str] = {}
+    """{device id: description} of NVIDIA's devices in pci.ids."""
+    descriptions: dict[str, str] = {}
     vendor = ""
     for line in text.splitlines():
         if match := re.match(r"(\t?)([0-9a-f]{4})  (.+)", line):
             if not match[1]:
                 vendor = match[2]
             elif vendor == NVIDIA:
-                found[match[2]] = match[3]
-    return found
+                descriptions[match[2]] = match[3]
+    return descriptions
 
 
 def chip_of(description: str) -> tuple[str, str, str] | None:
-    """Chip, generation, capability of "TU104GL [Tesla T4]"."""
+    """(chip, generation, capability) of "TU104GL [Tesla T4]"; None for anything but a known GPU."""
     if _OTHER.search(description):
         return None
     for pattern, generation, capability in CHIPS:
-        # Behind the chip come its variants: GL for workstations, M for mobile, B for a revision.
+        # Suffixes of variants: GL for workstations, M for mobile, B for a revision.
         if match := re.match(rf"({pattern})(?:[BGLM]{{0,3}}|) ", f"{description} "):
             return match[1], generation, capability
     return None
@@ -160,8 +160,9 @@ def devices(
                 default[device] = entry["name"]
             if "legacybranch" in entry:
                 legacy[device] = entry["legacybranch"].removesuffix(".xx")
-        # Without a default name (the one that goes with no subsystem) all must agree.
-        names |= {device: one.pop() for device, one in seen.items() if len(one) == 1} | default
+        # Without a default name (one without a subsystem) all must agree.
+        unique = {device: given.pop() for device, given in seen.items() if len(given) == 1}
+        names |= unique | default
     rows = []
     for device, description in sorted(pci.items()):
         chip = chip_of(description)
@@ -209,88 +210,89 @@ def main() -> int:
         FILE.write_text(make(datetime.now(timezone.utc).strftime("%Y-%m-%d")), encoding="utf-8")
         print(f"{FILE}: {len(json.loads(FILE.read_text(encoding='utf-8'))['devices'])} devices")
         return 0
-    had = FILE.read_text(encoding="utf-8")
-    text = make(json.loads(had)["header"]["read"])
-    if had == text:
+    old_text = FILE.read_text(encoding="utf-8")
+    text = make(json.loads(old_text)["header"]["read"])
+    if old_text == text:
         print(f"{FILE} is what its sources give")
         return 0
-    old, new = set(had.splitlines()), set(text.splitlines())
+    old, new = set(old_text.splitlines()), set(text.splitlines())
     print(f"{FILE} is not what its sources give: {len(old - new)} lines gone, {len(new - old)} new")
-    print("\n".join([*(f"-{x}" for x in sorted(old - new)), *(f"+{x}" for x in sorted(new - old))]))
+    removed, added = sorted(old - new), sorted(new - old)
+    print("\n".join([*(f"-{line}" for line in removed), *(f"+{line}" for line in added)]))
     return 1
 
 
 def make(read: str) -> str:
-    """Fetches the sources and makes the text; `read` is the day it says they were read."""
-    shelf = Shelf()
-    sources = [shelf.source(wanted) for wanted in (PCI_IDS, *NAMES, DRIVEN)]
-    pci = pci_devices(shelf.files(PCI_IDS)[""].decode("utf-8"))
+    """Fetches the sources and renders the file's text; `read` is its date of fetching."""
+    fetcher = Fetcher()
+    sources = [fetcher.source(entry) for entry in (PCI_IDS, *NAMES, DRIVEN)]
+    pci = pci_devices(fetcher.files(PCI_IDS)[""].decode("utf-8"))
     named = {
         branch: json.loads(gzip.decompress(body))["chips"]
-        for wanted in NAMES
-        for branch, body in shelf.files(wanted).items()
+        for entry in NAMES
+        for branch, body in fetcher.files(entry).items()
     }
     driven = {
         branch: frozenset(line[-4:].lower() for line in body.decode("ascii").split())
-        for branch, body in shelf.files(DRIVEN).items()
+        for branch, body in fetcher.files(DRIVEN).items()
     }
     return render(read, sources, devices(pci, named, driven))
 
 
-class Shelf:
-    """Debian's packages, each suite's signature and each index read once."""
+class Fetcher:
+    """Fetches Debian's packages; verifies each suite and reads each index once."""
 
     def __init__(self) -> None:
         self._signed: dict[str, dict[str, tuple[str, int]]] = {}
         self._packages: dict[tuple[str, str], str] = {}
 
-    def source(self, wanted: Wanted) -> dict[str, Any]:
-        """Where the files are from."""
-        stanza = self._stanza(wanted)
+    def source(self, entry: PackageFiles) -> dict[str, Any]:
+        """The origin of the files, for the header."""
+        stanza = self._stanza(entry)
         return {
             "url": f"{MIRROR}/{stanza['Filename']}",
             "sha256": stanza["SHA256"],
-            "suite": wanted.suite,
-            "package": f"{wanted.package} {stanza['Version']}",
-            "files": sorted(wanted.files.values()),
+            "suite": entry.suite,
+            "package": f"{entry.package} {stanza['Version']}",
+            "files": sorted(entry.files.values()),
         }
 
-    def files(self, wanted: Wanted) -> dict[str, bytes]:
-        """The files' bytes."""
-        stanza = self._stanza(wanted)
+    def files(self, entry: PackageFiles) -> dict[str, bytes]:
+        """{our key: bytes} of the files."""
+        stanza = self._stanza(entry)
         url = f"{MIRROR}/{stanza['Filename']}"
         package = DebFile(fileobj=io.BytesIO(_verified(url, stanza["SHA256"])))
-        found = {}
-        for what, path in wanted.files.items():
+        contents = {}
+        for key, path in entry.files.items():
             content = package.data.get_content(f".{path}")
             if not isinstance(content, bytes):
                 raise SystemExit(f"{url}: no {path}")
-            found[what] = content
-        return found
+            contents[key] = content
+        return contents
 
-    def _stanza(self, wanted: Wanted) -> Packages:
-        base = f"{MIRROR}/dists/{wanted.suite}"
-        if wanted.suite not in self._signed:
+    def _stanza(self, entry: PackageFiles) -> Packages:
+        base = f"{MIRROR}/dists/{entry.suite}"
+        if entry.suite not in self._signed:
             archive = Archive(
                 url=MIRROR,
-                suite=wanted.suite,
-                label=wanted.suite,
-                components=[wanted.component],
+                suite=entry.suite,
+                label=entry.suite,
+                components=[entry.component],
                 signed_by=SIGNERS,
             )
             text, _ = release.verify(download.fetch(f"{base}/InRelease"), archive, keys())
-            self._signed[wanted.suite] = release.checksums(Release(text), where=base)
-        if (wanted.suite, wanted.path) not in self._packages:
-            digest, _size = self._signed[wanted.suite][wanted.path]
-            body = lzma.decompress(_verified(f"{base}/{wanted.path}", digest)).decode("utf-8")
-            self._packages[wanted.suite, wanted.path] = body
-        body = self._packages[wanted.suite, wanted.path]
-        found = re.search(
-            rf"^Package: {re.escape(wanted.package)}\n(?:.+\n)*", body, flags=re.MULTILINE
+            self._signed[entry.suite] = release.checksums(Release(text), where=base)
+        if (entry.suite, entry.path) not in self._packages:
+            digest, _size = self._signed[entry.suite][entry.path]
+            body = lzma.decompress(_verified(f"{base}/{entry.path}", digest)).decode("utf-8")
+            self._packages[entry.suite, entry.path] = body
+        body = self._packages[entry.suite, entry.path]
+        stanza = re.search(
+            rf"^Package: {re.escape(entry.package)}\n(?:.+\n)*", body, flags=re.MULTILINE
         )
-        if found is None:
-            raise SystemExit(f"{base} {wanted.path}: no {wanted.package}")
-        return Packages(found[0])
+        if stanza is None:
+            raise SystemExit(f"{base} {entry.path}: no {entry.package}")
+        return Packages(stanza[0])
 
 
 def _verified(url: str, digest: str) -> bytes:

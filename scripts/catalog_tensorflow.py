@@ -1,12 +1,12 @@
-"""Compares provision/catalog/tensorflow.yml with the wheels that PyPI has.
+"""Compares provision/catalog/tensorflow.yml with the wheels on PyPI.
 
     python scripts/catalog_tensorflow.py             # every release of the catalog
-    python scripts/catalog_tensorflow.py 2.9 2.18    # these; also ones that are not in it yet
+    python scripts/catalog_tensorflow.py 2.9 2.18    # these, even if the catalog lacks them
 
-Read are the release's file list and, of the newest patch's wheel, three small files by HTTP range
-(no wheel is downloaded): METADATA, build_info.py and cuda_config.h. Prints what each row ought to
-have in the keys that can be measured; exits 1 if one has something else. What only a person can
-say (cuda, cudnn, driver, constraints) is left alone.
+Reads the release's file list and three small files of the newest patch's wheel by HTTP range (no
+wheel is downloaded): METADATA, build_info.py and cuda_config.h. Prints the right values where a
+row differs, and then exits with 1. Keys that can't be measured (cuda, cudnn, driver, constraints)
+are not compared.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ HERE = Path(__file__).resolve().parent.parent
 FILE = HERE / "provision" / "catalog" / "tensorflow.yml"
 INDEX = "https://pypi.org/pypi/tensorflow/json"
 
-# What TryDlopenCUDALibraries opens, all or nothing. curand went with 2.14: read from the calls in
-# libtensorflow_framework.so.2 of 2.4 to 2.19 and 2.21 by objdump, 2026-11-21.
+# The libraries that TryDlopenCUDALibraries opens, all or nothing; no curand from 2.14 on. From the
+# calls in libtensorflow_framework.so.2 of 2.4 to 2.19 and 2.21, by objdump, 2026-11-21.
 LIBRARIES = {
     "cudart": "CUDART",
     "cublas": "CUBLAS",
@@ -84,10 +84,10 @@ class Remote(io.RawIOBase):
 
 
 def releases() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Release -> patch -> its Linux wheels, of what is neither yanked nor a candidate."""
+    """{release: {patch: its Linux wheels}}, without yanked files and pre-releases."""
     with urllib.request.urlopen(INDEX, timeout=60) as answer:
         data = json.load(answer)
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    wheels_by_release: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for patch, files in data["releases"].items():
         version = Version(patch)
         wheels = [
@@ -96,12 +96,12 @@ def releases() -> dict[str, dict[str, list[dict[str, Any]]]]:
             if re.search(r"linux.*_x86_64\.whl$", file["filename"]) and not file["yanked"]
         ]
         if wheels and not version.is_prerelease:
-            found.setdefault(f"{version.major}.{version.minor}", {})[patch] = wheels
-    return found
+            wheels_by_release.setdefault(f"{version.major}.{version.minor}", {})[patch] = wheels
+    return wheels_by_release
 
 
 def measure(release: str, patches: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """What the row of a release ought to have."""
+    """The measured values of a release's row."""
     ordered = sorted(patches, key=Version)
     wheels = patches[ordered[-1]]
     pythons = {re.sub(r"cp(\d)(\d+)", r"\1.\2", w["filename"].split("-")[2]) for w in wheels}
@@ -134,35 +134,37 @@ def measure(release: str, patches: dict[str, list[dict[str, Any]]]) -> dict[str,
 
 
 def cuda_wheels(metadata: str) -> dict[str, str]:
-    """Name -> version (or the range, where a release has no exact pins) of the extra and-cuda."""
-    found = {}
+    """{name: version, or range without an exact pin} of the extra and-cuda."""
+    versions = {}
     for line in re.findall(r"^Requires-Dist: (.+and-cuda.+)$", metadata, flags=re.MULTILINE):
-        wanted = Requirement(re.sub(r"^([\w.-]+) \(([^)]*)\)", r"\1\2", line))
-        exact = re.fullmatch(r"==([\w.]+)", str(wanted.specifier))
-        low_first = ",".join(sorted(map(str, wanted.specifier), reverse=True))
-        found[wanted.name] = exact[1] if exact else low_first
-    return dict(sorted(found.items()))
+        requirement = Requirement(re.sub(r"^([\w.-]+) \(([^)]*)\)", r"\1\2", line))
+        exact = re.fullmatch(r"==([\w.]+)", str(requirement.specifier))
+        low_first = ",".join(sorted(map(str, requirement.specifier), reverse=True))
+        versions[requirement.name] = exact[1] if exact else low_first
+    return dict(sorted(versions.items()))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("releases", nargs="*", help="by default all of the catalog")
-    wanted = parser.parse_args().releases
+    chosen = parser.parse_args().releases
     rows = {
         row["release"]: row
         for row in yaml.safe_load(FILE.read_text(encoding="utf-8"))["tensorflow"]
     }
-    there = releases()
+    published = releases()
     wrong = 0
-    for release in wanted or rows:
-        if release not in there:
+    for release in chosen or rows:
+        if release not in published:
             print(f"{release}: no wheels")
             wrong += 1
             continue
-        for key, value in measure(release, there[release]).items():
-            had = rows.get(release, {}).get(key)
-            if had != value:
-                print(f"{release} {key}: {json.dumps(value)}\n  the catalog has {json.dumps(had)}")
+        for key, value in measure(release, published[release]).items():
+            listed = rows.get(release, {}).get(key)
+            if listed != value:
+                print(
+                    f"{release} {key}: {json.dumps(value)}\n  the catalog has {json.dumps(listed)}"
+                )
                 wrong += 1
     if not wrong:
         print(f"{FILE} has what PyPI has")

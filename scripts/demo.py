@@ -1,8 +1,8 @@
-"""Two bare hosts on this machine, provisioned and proven: what `make demo` does.
+"""Provisions and proves two bare hosts on this machine: `make demo`.
 
-It does what a person would: makes an inventory, then runs `provision lock`, `render` and `apply`.
-The one thing of its own is the cuDNN tarball, packed from NVIDIA's PyPI wheel, because NVIDIA's
-site can't be reached from everywhere (inventories/demo says so too).
+Writes an inventory, then runs `provision lock`, `render` and `apply`, as a person would. Only the
+cuDNN tarball is packed here, from NVIDIA's PyPI wheel, because not every machine can reach NVIDIA's
+site (as inventories/demo says).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def write_inventory(
     *,
     group: str = "gpu_hosts",
 ) -> None:
-    """inventories/demo with this lab's addresses and this archive's hash, as `project`/lab."""
+    """Writes inventories/demo to `project`/lab, with the lab's addresses and the archive's hash."""
     target = project / "lab"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / "inventories" / "demo", target)
-    # The inventory is plain data and may be read by anyone; the key it names lies beside the lab.
+    # The inventory holds no secret: it only names the key, which is in the lab's state.
     (target / "hosts.yml").write_text(
         yaml.safe_dump(lab.inventory(group), sort_keys=False), encoding="utf-8"
     )
@@ -57,7 +57,7 @@ def write_inventory(
 
 
 def provision(*arguments: str, quiet: bool = False) -> int:
-    """Run the command line as a person would; its output goes to the terminal."""
+    """Runs `provision` with its output on the terminal; returns the exit code."""
     stdout = subprocess.DEVNULL if quiet else None
     return subprocess.run(
         [str(BIN / "provision"), *arguments], check=False, stdout=stdout
@@ -67,21 +67,20 @@ def provision(*arguments: str, quiet: bool = False) -> int:
 def prepare(
     project: Path, name: str, hosts: Sequence[str], *, keep: bool, more: Path | None = None
 ) -> locallab.Lab:
-    """Bare hosts, and a rendered project for them that was never run.
+    """Starts bare hosts and renders a project for them.
 
-    `more` is a folder with further files of the inventory (host_vars), where it exists.
-    Without `keep` the hosts are swept away once this process, or the one that PROVISION_LAB_OWNER
-    names by its pid, is gone: a killed test run leaves nothing for long.
+    `more` is a folder with further files of the inventory (host_vars), if it exists. Without `keep`
+    `sweep` removes the hosts after the end of this process, or of the pid in PROVISION_LAB_OWNER.
     """
     locallab.sweep()
     project.mkdir(parents=True, exist_ok=True)
-    named = os.environ.get("PROVISION_LAB_OWNER")
+    owner_pid = os.environ.get("PROVISION_LAB_OWNER")
     lab = locallab.up(
         name,
         state_dir=project / ".lab",
         hosts=hosts,
-        keep=keep and not named,
-        owner_pid=int(named) if named else None,
+        keep=keep and not owner_pid,
+        owner_pid=int(owner_pid) if owner_pid else None,
         progress=say,
     )
     write_inventory(project, lab, cudnn_archive.pack(cache_directory(), progress=say))
@@ -95,7 +94,7 @@ def prepare(
 
 
 def up(project: Path, name: str, hosts: Sequence[str]) -> int:
-    """The demo: everything from bare to proven, and the commands to go on with."""
+    """Runs the whole demo from bare to proven, and prints the next commands."""
     down(project, name)
     prepare(project, name, hosts, keep=True)
     code = provision("apply", "--project", str(project))

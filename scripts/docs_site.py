@@ -1,9 +1,8 @@
-"""What the documentation's site has beside docs/: a hook of mkdocs, which `make docs` loads.
+"""Adds pages to the documentation's site besides docs/: a hook of mkdocs, for `make docs`.
 
-Pages that lie elsewhere in the repository (README, CHANGELOG, the roles' READMEs) are taken into
-the site, and links to them are turned; what the program, the roles and the modules say of
-themselves becomes the reference pages. So nothing is written twice, and with --strict a link that
-leads nowhere fails the build.
+Adds pages from elsewhere in the repository (README, CHANGELOG, the roles' READMEs) and adapts the
+links to them; generates the reference pages from the program, the roles and the modules. So nothing
+is written twice, and with --strict a broken link fails the build.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
-# A fenced or an indented block, whose brackets are no links.
+# Fenced blocks, indented blocks and code spans: their brackets are no links.
 CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`[^`\n]*`", re.M | re.S)
 
 
-def taken() -> dict[str, str]:
-    """{page of the site: file of the repository} of what lies outside of docs/."""
+def outside_pages() -> dict[str, str]:
+    """{page of the site: file of the repository} of the pages outside of docs/."""
     pages = {
         "overview.md": "README.md",
         "contributing.md": "CONTRIBUTING.md",
@@ -37,26 +36,28 @@ def taken() -> dict[str, str]:
     return pages
 
 
-def turned(text: str, file: str, page: str) -> str:
-    """The text of a file of the repository with its relative links as the site's page needs them.
+def adapted(text: str, file: str, page: str) -> str:
+    """The text of a file of the repository, with its relative links adapted to the site's page.
 
-    A link to a file that the site has no page for becomes the file's name. One to a file that does
-    not exist is left as it is, for mkdocs to refuse.
+    A link to a file without a page becomes the file's name. A link to a missing file is kept, for
+    mkdocs to refuse.
     """
-    places = {source: target for target, source in taken().items()}
+    places = {source: target for target, source in outside_pages().items()}
 
     def link(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(file), match["target"]))
         anchor = match["anchor"] or ""
         if target in places:
-            there = places[target]
+            destination = places[target]
         elif target.startswith("docs/"):
-            there = target.removeprefix("docs/")
+            destination = target.removeprefix("docs/")
         elif (ROOT / target).exists():
             return f"{match['text']} (`{target}`)" if match["text"] != target else f"`{target}`"
         else:
             return match.group()
-        return f"[{match['text']}]({posixpath.relpath(there, posixpath.dirname(page))}{anchor})"
+        return (
+            f"[{match['text']}]({posixpath.relpath(destination, posixpath.dirname(page))}{anchor})"
+        )
 
     parts, end = [], 0
     for code in CODE.finditer(text):
@@ -66,7 +67,7 @@ def turned(text: str, file: str, page: str) -> str:
 
 
 def commands() -> str:
-    """Every command of `provision`, with its arguments and options, from the program itself."""
+    """A page of all commands of `provision`, with arguments and options, from the program."""
     import typer
 
     from provision import cli
@@ -89,7 +90,7 @@ def commands() -> str:
 
 
 def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The commands below one that are not hidden, with the words that call them."""
+    """(words that call it, command) of each visible command below `command`."""
     for word, below in getattr(command, "commands", {}).items():
         if below.hidden:
             continue
@@ -100,7 +101,7 @@ def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _words(text: Any) -> str:
-    """Text of a docstring or of YAML as Markdown on one line; paragraphs stay."""
+    """Text of a docstring or of YAML as Markdown, each paragraph on one line."""
     if isinstance(text, list):
         return " ".join(_words(part) for part in text)
     text = re.sub(r"\[/?[a-z ]+\]|\f.*", "", str(text or ""), flags=re.S)
@@ -206,30 +207,30 @@ REFERENCE = {
 }
 
 
-def spelt_out(nav: Any) -> Any:
-    """The navigation with the pages that a pattern means (`decisions/*.md`) in its place."""
+def expanded(nav: Any) -> Any:
+    """The navigation with patterns (`decisions/*.md`) replaced by the pages that match."""
     if isinstance(nav, list):
-        return [spelt_out(entry) for entry in nav]
+        return [expanded(entry) for entry in nav]
     if isinstance(nav, dict):
-        return {title: spelt_out(entry) for title, entry in nav.items()}
+        return {title: expanded(entry) for title, entry in nav.items()}
     if "*" not in nav:
         return nav
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    return sorted(page for page in [*pages, *taken()] if fnmatch.fnmatch(page, nav))
+    return sorted(page for page in [*pages, *outside_pages()] if fnmatch.fnmatch(page, nav))
 
 
 def on_config(config: Any) -> Any:
-    """mkdocs has read mkdocs.yml."""
-    config.nav = spelt_out(config.nav)
+    """Hook of mkdocs: expands patterns in the navigation."""
+    config.nav = expanded(config.nav)
     return config
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """mkdocs asks which files there are: those of docs/, and these."""
+    """Hook of mkdocs: adds the pages outside of docs/, and the generated ones."""
     from mkdocs.structure.files import File
 
-    for page, source in taken().items():
-        text = turned((ROOT / source).read_text(encoding="utf-8"), source, page)
+    for page, source in outside_pages().items():
+        text = adapted((ROOT / source).read_text(encoding="utf-8"), source, page)
         files.append(File.generated(config, page, content=text))
     for page, write in REFERENCE.items():
         files.append(File.generated(config, page, content=write()))
@@ -237,8 +238,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
-    """mkdocs has read a page: the links of one in docs/ that lead out of it are turned."""
+    """Hook of mkdocs: adapts the links of a page in docs/ that lead out of it."""
     path = page.file.src_path.replace(os.sep, "/")
-    if path in REFERENCE or path in taken():
+    if path in REFERENCE or path in outside_pages():
         return markdown
-    return turned(markdown, f"docs/{path}", path)
+    return adapted(markdown, f"docs/{path}", path)

@@ -1,8 +1,8 @@
-"""What to break, how and when, drawn from a seed: the part of scripts/faults.py without a host.
+"""Draws from a seed what to break, how and when: the part of scripts/faults.py without a host.
 
-The same seed and number give the same fault on every machine, whatever else is asked for in the
-same run: so a fault that was not cured can be had again. Moments are fractions, not seconds, for
-machines differ; what they are fractions of is learned from the runs (`Estimates`).
+The same seed and number give the same fault on every machine, independent of the other faults of
+the run, so that a fault that was not cured can be repeated. Moments are fractions, because machines
+differ; the durations are learned from the runs (`Estimates`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ MEANING = {
     "disk": "the host's disk is filled",
     "power": "power-off of the host",
 }
-# One fault of so many starts from a bare host, which takes minutes; the others from a proven one.
+# One fault of this many starts from a bare host, which takes minutes; the others from a proven one.
 BARE_EVERY = 20
 BARE = "bare"
 
 
 @dataclass(frozen=True)
 class Wound:
-    """Something that is broken on a proven host, so that a run has real work.
+    """Damage to a proven host, so that a run has real work.
 
-    `seconds` is a first guess of the work it makes; `phases` are the kinds of work a fault can wait
-    for there; `pick` names what it takes a random part of, from `least` to `most` of it.
+    `seconds`: a first guess of the time its repair takes; `phases`: what a fault can wait for in
+    it; `pick` names the list of which it removes a random part, from `least` to `most` items.
     """
 
     component: str
@@ -60,10 +60,10 @@ WOUNDS = {
     "venv-gone": Wound("tensorflow", 70, ("pip",), 1),
     "venv-away": Wound("tensorflow", 70, ("pip",), 1),
 }
-# Taken away beside a wound: without them packages, and the lists of them, are downloaded anew.
+# Removed besides a wound, so that packages and their lists are downloaded again.
 RIDERS = ("archives", "lists", "sources", "pins")
 
-# What a fault of a kind can wait for; `run` is any moment from the plan to the end.
+# {kind: phases that a fault can wait for}; `run` is any moment from the plan to the end.
 PHASES = {
     "controller": ("run", "run", "download", "dpkg", "cudnn", "pip"),
     "module": ("run", "run", "download", "dpkg", "cudnn", "pip"),
@@ -72,12 +72,12 @@ PHASES = {
     "disk": ("dpkg", "cudnn", "pip"),
     "power": ("run", "run", "dpkg", "cudnn", "pip"),
 }
-# How it is done, where there is more than one way.
+# {kind: its variants}
 VARIANTS = {
     "controller": ("processes", "processes-and-connections"),
     "network": ("refused", "refused", "silent", "ssh"),
 }
-# The share of a component's time that one phase takes: apt downloads and dpkg installs.
+# {phase: its share of a component's time}
 SHARES = {"download": 0.25, "dpkg": 0.45, "pip": 0.7, "cudnn": 0.4}
 
 
@@ -107,7 +107,7 @@ class Fault:
 
     @property
     def state(self) -> str:
-        """The host before, in words."""
+        """The host's state before the fault, in words."""
         parts = [*self.start, *self.riders]
         return "+".join(parts) + (f" ({len(self.picked)})" if self.picked else "")
 
@@ -123,19 +123,19 @@ def draw(
     kinds: Sequence[str] = KINDS,
     names: Mapping[str, Sequence[str]],
 ) -> Fault:
-    """The fault of this seed and number (from 1); `attempt` grows when one hit nothing.
+    """The fault of a seed and number (from 1); `attempt` counts redraws of one that hit nothing.
 
-    `names` are the packages and wheels that a wound takes a part of, by its `pick`.
-    A redraw keeps the kind and the way; everything else is new. Pure.
+    `names`: {pick of a wound: packages or wheels to draw from}. A redraw keeps the kind and the
+    variant; everything else is new. Pure.
     """
-    kind = _of_block(f"{seed} kinds", number, len(kinds), [one for one in KINDS if one in kinds])
+    kind = _deal(f"{seed} kinds", number, len(kinds), [name for name in KINDS if name in kinds])
     # `attempt` is left out: a redraw of a bare start would take minutes again.
     bare = attempt == 0 and _is_bare(seed, number)
     fixed = random.Random(f"provision {seed} {number} {kind}")  # noqa: S311 (not a secret)
     variant = fixed.choice(VARIANTS.get(kind, ("",)))
     rng = random.Random(f"provision {seed} {number} {kind} {attempt}")  # noqa: S311
     if variant == "silent":
-        # pip's own patience with a silent network is minutes; apt's is half of one.
+        # pip waits minutes on a silent network; apt half a minute.
         phases: tuple[str, ...] = ("download",)
     else:
         phases = PHASES[kind]
@@ -180,8 +180,8 @@ def schedule(
     ]
 
 
-def _of_block(text: str, number: int, size: int, values: Sequence[str]) -> str:
-    """Decks of all values, each shuffled by its own number: as even as a draw can be."""
+def _deal(text: str, number: int, size: int, values: Sequence[str]) -> str:
+    """The value at `number` of a series of shuffled decks of `size` values, for an even draw."""
     deck = list(values)
     random.Random(f"provision {text} {(number - 1) // size}").shuffle(deck)  # noqa: S311
     return deck[(number - 1) % size]
@@ -193,12 +193,12 @@ def _is_bare(seed: int, number: int) -> bool:
 
 
 def _wounds(rng: random.Random, during: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One wound that makes the phase happen, and now and then others; one per component."""
+    """(wounds, riders): a wound whose repair has the phase, perhaps more; one per component."""
     able = {n: w for n, w in WOUNDS.items() if during == "run" or during in w.phases}
     chosen = {_weighted(rng, able)}
     for _ in range(rng.choice((0, 0, 1, 2))):
         taken = {WOUNDS[name].component for name in chosen}
-        # Of others only cheap ones: a run should take a minute.
+        # The others only cheap: a run should take a minute.
         others = {n: w for n, w in WOUNDS.items() if w.component not in taken and w.seconds <= 15}
         chosen.add(_weighted(rng, others))
     riders: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ def _weighted(rng: random.Random, wounds: Mapping[str, Wound]) -> str:
 
 @dataclass
 class Estimates:
-    """How long work takes here: guesses at first, then what the runs' reports said."""
+    """How long components take on this machine: guesses, corrected by the runs' reports."""
 
     base: float = 18.0
     bare: dict[str, float] = field(
@@ -227,11 +227,11 @@ class Estimates:
             "tensorflow": 80.0,
         }
     )
-    # Measured by guessed, per component.
+    # {component: measured time divided by the guess}
     factors: dict[str, float] = field(default_factory=dict)
 
     def component(self, start: Sequence[str], component: str) -> float:
-        """Seconds that the role of a component works, started from this state."""
+        """Seconds that a component's role takes from this state."""
         if BARE in start:
             guess = self.bare.get(component, 0.0)
         else:
@@ -243,39 +243,39 @@ class Estimates:
         return self.base + sum(self.component(start, component) for component in self.bare)
 
     def phase(self, start: Sequence[str], during: str) -> float:
-        """Seconds that a phase lasts, from when it is first seen."""
+        """Seconds that a phase takes, from its beginning."""
         if during == "run":
             return self.run(start)
         chosen = self.bare if BARE in start else {WOUNDS[n].component: 0.0 for n in start}
         able = {w.component for w in WOUNDS.values() if during in w.phases} & set(chosen)
-        # From bare there are two of apt's; the first that is seen is the driver's.
+        # On a bare host apt runs twice; the driver's run is the first.
         first = next((c for c in self.bare if c in able), "")
         return self.component(start, first) * SHARES[during]
 
     def learn(self, start: Sequence[str], took: Mapping[str, float], total: float | None) -> None:
-        """Takes what components took in a run, and, of a whole one, all of it from the plan on."""
+        """Corrects the estimates by a run's seconds, by component and in total."""
         for component, seconds in took.items():
             guess = self.component(start, component)
             if guess > 0:
                 old = self.factors.get(component, 1.0)
-                # Half of the new: the machine's load changes.
+                # The mean of old and new: the machine's load changes.
                 self.factors[component] = old * (1 + min(seconds / guess, 5.0)) / 2
         if total is not None:
             self.base = (self.base + max(total - sum(took.values()), 5.0)) / 2
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """kind x (faults, proven), as a Markdown table; faults that hit nothing are none."""
+    """A Markdown table of faults and proven ones by kind; faults that hit nothing don't count."""
     lines = ["| kind | what | faults | proven |", "|---|---|---:|---:|"]
     rows = [
-        (kind, MEANING[kind], [one for one in results if one["fault"]["kind"] == kind])
+        (kind, MEANING[kind], [result for result in results if result["fault"]["kind"] == kind])
         for kind in KINDS
     ]
-    for kind, meaning, ones in rows:
-        if ones:
-            good = sum(1 for one in ones if one["proven"])
-            lines.append(f"| {kind} | {meaning} | {len(ones)} | {good} |")
-    good = sum(1 for one in results if one["proven"])
+    for kind, meaning, of_kind in rows:
+        if of_kind:
+            good = sum(1 for result in of_kind if result["proven"])
+            lines.append(f"| {kind} | {meaning} | {len(of_kind)} | {good} |")
+    good = sum(1 for result in results if result["proven"])
     lines.append(f"| all | | {len(results)} | {good} |")
     return lines
 
@@ -283,10 +283,9 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
 def judge(
     code: int, report: Mapping[str, Any] | None, host: str, *, again: bool = False
 ) -> list[str]:
-    """Why a run did not prove the host; nothing where it did. Pure.
+    """Why a run did not prove the host; empty where it did. Pure.
 
-    `report` is None where the run wrote none of its own. With `again` it is the run after the
-    proof, which must find nothing to do.
+    `report` is None where the run wrote none. With `again` the run must find nothing to do.
     """
     if report is None:
         return [f"the run wrote no report (exit {code})"]
@@ -294,12 +293,12 @@ def judge(
     if entry is None:
         return [f"the report does not know the host (exit {code})"]
     wrong = [] if code == 0 else [f"ansible-playbook ended with {code}"]
-    wanted = ("converged", "proven") if again else ("proven",)
-    if entry.get("status") not in wanted:
-        said = (entry.get("failure") or {}).get("message") or ""
-        wrong.append(f"the host is {entry.get('status')}: {said}".rstrip(": "))
+    good = ("converged", "proven") if again else ("proven",)
+    if entry.get("status") not in good:
+        message = (entry.get("failure") or {}).get("message") or ""
+        wrong.append(f"the host is {entry.get('status')}: {message}".rstrip(": "))
     left = entry.get("changes") if again else entry.get("left")
     if left:
-        items = ", ".join(f"{one.get('component')} {one.get('item')}" for one in left[:5])
+        items = ", ".join(f"{change.get('component')} {change.get('item')}" for change in left[:5])
         wrong.append(f"{'changed again' if again else 'left'}: {items}")
     return wrong

@@ -1,11 +1,11 @@
 """Waits on a lab host for a moment of a run, and strikes; scripts/faults.py pipes it there.
 
-It runs beside what it kills, for a process found from outside is often gone before a command
-reaches it. Python 3.7, standard library only. One JSON object is its argument:
+It runs on the host, because a process found from outside has often ended before a command reaches
+it. Python 3.7, standard library only. One JSON object is its argument:
 
     {"during": "dpkg", "delay": 1.5, "act": "kill-module", "timeout": 300, "disk": "/var"}
 
-`during` is a key of PHASES, or "told": then a line on standard input is the moment. It prints one
+`during` is a key of PHASES, or "signal": then a line on standard input is the moment. It prints one
 JSON line when the phase begins and one about what was hit, and exits with 0; with 3 where the
 moment never came.
 """
@@ -33,7 +33,7 @@ def processes():
     A module that has named itself stands there by its name; with BEHIND where it is a process that
     a module has begun and left to itself.
     """
-    found = []
+    running = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -43,8 +43,8 @@ def processes():
         except OSError:
             continue
         if argv and argv[0]:
-            found.append((int(name), argv))
-    return sorted(found)
+            running.append((int(name), argv))
+    return sorted(running)
 
 
 def own_name(stat):
@@ -77,8 +77,8 @@ def is_apt_install(argv):
     return os.path.basename(argv[0]) == "apt-get" and "install" in argv
 
 
-def of_python(argv):
-    """What a Python runs and its arguments, without options such as -I; [] of another program."""
+def python_arguments(argv):
+    """A Python's arguments without leading options such as -I; [] for another program."""
     if not os.path.basename(argv[0]).startswith("python"):
         return []
     begin = 1
@@ -90,20 +90,20 @@ def of_python(argv):
 
 
 def is_pip(argv):
-    return of_python(argv)[:3] == ["-m", "pip", "install"]
+    return python_arguments(argv)[:3] == ["-m", "pip", "install"]
 
 
 def is_cudnn(argv):
     return argv[0] == "provision-cudnn"
 
 
-def downloading(found):
-    methods = [one for one in found if is_method(one[1])]
-    return methods if any(is_apt_install(argv) for _pid, argv in found) else []
+def downloading(running):
+    methods = [process for process in running if is_method(process[1])]
+    return methods if any(is_apt_install(argv) for _pid, argv in running) else []
 
 
 def only(test):
-    return lambda found: [one for one in found if test(one[1])]
+    return lambda running: [process for process in running if test(process[1])]
 
 
 PHASES = {
@@ -115,35 +115,35 @@ PHASES = {
 }
 
 
-def interesting(found):
-    """What of the run is at work, for the record."""
+def command_lines(running):
+    """The command lines of the run's processes, for the record."""
     tests = (is_dpkg, is_module, is_method, is_apt_install, is_pip, is_cudnn)
-    return [" ".join(argv)[:100] for _pid, argv in found if any(test(argv) for test in tests)]
+    return [" ".join(argv)[:100] for _pid, argv in running if any(test(argv) for test in tests)]
 
 
-def let_go():
-    """True once standard input is closed: whoever asked is gone, or the run is over."""
+def is_released():
+    """Is standard input closed, because the harness ended or the run is over?"""
     ready, _, _ = select.select([sys.stdin], [], [], 0)
     return bool(ready) and not os.read(0, 1)
 
 
 def wait_for(phase, deadline):
-    """The processes of a phase as soon as there are any; None when there is no reason to wait."""
-    while time.monotonic() < deadline and not let_go():
-        found = PHASES[phase](processes())
-        if found:
-            return found
+    """Waits for processes of a phase and returns them; None after the deadline or release."""
+    while time.monotonic() < deadline and not is_released():
+        matching = PHASES[phase](processes())
+        if matching:
+            return matching
         time.sleep(POLL)
     return None
 
 
 def kill(phase, deadline):
-    """Kills the youngest process of a phase, waiting for one; (pid, command line) or None."""
+    """Waits for processes of a phase, kills that with the highest pid: {pid, command}, or None."""
     while True:
-        found = wait_for(phase, deadline)
-        if found is None:
+        matching = wait_for(phase, deadline)
+        if matching is None:
             return None
-        pid, argv = found[-1]
+        pid, argv = matching[-1]
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -152,7 +152,7 @@ def kill(phase, deadline):
 
 
 def fill(directory):
-    """Takes all space of the disk under `directory`; bytes. Only ever a disk of its own."""
+    """Fills the disk of `directory`: {bytes, path}. Refuses the machine's own disk."""
     if os.stat(directory).st_dev == os.stat("/").st_dev:
         raise SystemExit(f"refused: {directory} is on the machine's own disk")
     total = 0
@@ -174,20 +174,20 @@ def main(spec):
     deadline = time.monotonic() + spec["timeout"]
     print(json.dumps({"event": "ready"}), flush=True)
     seen = []
-    if spec["during"] == "told":
+    if spec["during"] == "signal":
         ready, _, _ = select.select([sys.stdin], [], [], spec["timeout"])
         if not ready or not os.read(0, 100):
             return 3
     else:
-        found = wait_for(spec["during"], deadline)
-        if found is None:
+        processes_of_phase = wait_for(spec["during"], deadline)
+        if processes_of_phase is None:
             return 3
-        seen = interesting(found)
+        seen = command_lines(processes_of_phase)
         print(json.dumps({"event": "seen"}), flush=True)
     time.sleep(spec["delay"])
-    if let_go():
+    if is_released():
         return 3
-    running = interesting(processes())
+    running = command_lines(processes())
     act = spec["act"]
     hit = {"by": "harness"}
     if act == "fill":

@@ -1,12 +1,12 @@
-"""Breaks runs at random moments, cures each by one run, and proves it: what `make faults` does.
+"""Breaks runs at random moments and proves that one more run cures each: `make faults`.
 
-A tool that is trusted on a bad day was tried on many. Each fault: a lab host is brought into a
-state with real work to do, the project's own `ansible-playbook site.yml -i lab` is started, and in
-the middle of it something is killed, cut, filled or switched off. Then what broke is put right as a
-person would (the cable, the disk, the power), and the same command, once, must end with the host
-proven, and once more with nothing to do. Nothing else is done by hand.
+For each fault a lab host is damaged, so that a run has real work, the project's own
+`ansible-playbook site.yml -i lab` is started, and in the middle of it something is killed, cut,
+filled or switched off. Then the environment is repaired as a person would (the cable, the disk, the
+power), and the same command must end with the host proven, and once more with nothing to do.
+Nothing else is done by hand.
 
-What is drawn from a seed is in fault_schedule.py; what strikes on the host in fault_watch.py.
+fault_schedule.py draws the faults from a seed; fault_watch.py strikes on the host.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ PLATFORM = "debian11"
 WATCH = (ROOT / "scripts" / "fault_watch.py").read_text("utf-8")
 # Sparse: it holds what is written to it, about 10 GB with everything installed.
 DISK_SIZE = 20 << 30
-# On the host's own small disk: what apt, dpkg, pip and cuDNN write to.
+# Top folders on the host's own disk: those that apt, dpkg, pip and cuDNN write to.
 ON_DISK = ("usr", "var", "opt")
 RUN_TIMEOUT = 3600.0
-# How long a struck run may take to notice: ssh gives up after 90 s of silence.
+# How long a broken run may take to end, in seconds: ssh gives up after 90 s of silence.
 NOTICE_TIMEOUT = 900.0
 ATTEMPTS = 8
-# Faults that could not be tried for a reason of this machine's; after more there is no point.
+# The harness stops after more errors of its own than this.
 MAXIMUM_ERRORS = 5
-# What only CUDA's compilers need; any other package takes nvidia-cuda-dev along, 1.5 GB unpacked.
+# Packages whose removal does not remove nvidia-cuda-dev (1.5 GB unpacked) too.
 LEAVES = {"libnvvm4", "nvidia-cuda-toolkit", "nvidia-opencl-dev", "nvidia-profiler"}
-# Wheels that are quick to put back.
+# Wheels that are slow to reinstall, and never picked.
 BIG_WHEELS = {"tensorflow", "libclang", "tensorflow-io-gcs-filesystem", "setuptools"}
 
 _print_lock = threading.Lock()
@@ -70,11 +70,11 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-# The host, and the disk it stands on
+# The host and its disk
 
 
 class Disk:
-    """A file system of its own in a sparse file, so that filling it fills nothing else."""
+    """A file system in a sparse file, so that filling it fills nothing else."""
 
     def __init__(self, podman: Podman, directory: Path) -> None:
         self.podman = podman
@@ -89,7 +89,7 @@ class Disk:
         as_root = self.podman.as_root
         as_root("mkfs.ext4", "-q", "-m", "0", str(self._file))
         as_root("mount", "-o", "loop,discard,noatime", str(self._file), str(self.mount))
-        # The mount keeps it; it is gone with the mount, whoever ends that.
+        # The mount keeps the file's content until it is unmounted, even by another process.
         self._file.unlink()
         base = image.ensure(self.podman, PLATFORM, cache_directory(), say)
         where = self.podman.call("image", "mount", base).split()[-1]
@@ -98,7 +98,7 @@ class Disk:
             as_root("cp", "--archive", *paths, str(self.mount))
         finally:
             self.podman.run("image", "unmount", base)
-        # Put into the host's image under /usr, which this disk hides.
+        # The lab installs these under the image's /usr, which this disk hides.
         libraries = self.mount / gpu.DIRECTORY.lstrip("/")
         with tempfile.TemporaryDirectory() as place:
             for soname, data in gpu.compile_libraries(cache_directory()).items():
@@ -122,12 +122,12 @@ def unmount(podman: Podman, mount: Path) -> None:
 
 
 def place() -> Path:
-    """Where the harnesses of this user keep their projects, one directory each."""
+    """The folder of this user's harnesses, each with a directory of its own for its projects."""
     return cache_directory().parent / "faults"
 
 
 def sweep(podman: Podman) -> None:
-    """Removes what a killed harness left: hosts, mounts and files."""
+    """Removes the hosts, mounts and files of killed harnesses."""
     locallab.sweep()
     for directory in place().glob("*/"):
         try:
@@ -150,8 +150,8 @@ WOUND_SCRIPTS = {
     "cuda-all": "purge $PICKED",
     "cuda-holds": "apt-mark unhold $(apt-mark showhold) >/dev/null",
     "cudnn-gone": "rm -rf /opt/nvidia/cudnn/*-cuda*",
-    "cudnn-files": 'for one in $(find /opt/nvidia/cudnn/*-cuda* -name "libcudnn_*.so.*" -type f'
-    ' | sort | head -2); do : > "$one"; done',
+    "cudnn-files": 'for library in $(find /opt/nvidia/cudnn/*-cuda* -name "libcudnn_*.so.*" -type f'
+    ' | sort | head -2); do : > "$library"; done',
     "cudnn-link": "rm -f /opt/nvidia/cudnn/current",
     "env-gone": "rm -f /etc/profile.d/provision-gpu.sh /etc/provision/gpu.env"
     " /etc/systemd/system.conf.d/50-provision-gpu.conf; : > /etc/environment",
@@ -165,20 +165,20 @@ WOUND_SCRIPTS = {
 }
 PROLOGUE = r"""
 export DEBIAN_FRONTEND=noninteractive
-# With all that depends on it, and nothing in its place: apt would install a substitute.
+# With all packages that depend on them; by dpkg, because apt would install a substitute.
 purge() {
-    local said more
+    local output dependants
     for _ in 1 2 3 4 5 6; do
-        said=$(LC_ALL=C dpkg --purge "$@" 2>&1) && return
-        more=$(sed -n 's/^ *\([^ :]*\)[^ ]* depends on .*/\1/p' <<< "$said" | sort -u)
-        set -- "$@" $more
+        output=$(LC_ALL=C dpkg --purge "$@" 2>&1) && return
+        dependants=$(sed -n 's/^ *\([^ :]*\)[^ ]* depends on .*/\1/p' <<< "$output" | sort -u)
+        set -- "$@" $dependants
     done
-    echo "$said"
+    echo "$output"
     return 1
 }
 rm -rf /opt/away
 """
-# Nothing of these may be left by a fault and its cure.
+# Prints processes, temporary files and broken packages that a fault and its cure left behind.
 LEFTOVERS = r"""
 ps -eo args= \
     | grep -E '^(/usr/bin/)?(apt-get|dpkg) |-m pip install|python[0-9.]* - (install|bring)' \
@@ -196,19 +196,19 @@ dpkg --audit
 
 
 def wounds(fault: Fault, names: Mapping[str, Sequence[str]]) -> str:
-    """The shell script that breaks what the fault starts from. Pure."""
+    """The shell script that damages the host before the fault. Pure."""
     lines = [PROLOGUE]
     for name in (*fault.start, *fault.riders):
         picked = ""
         wound = drawn.WOUNDS.get(name)
         if wound is not None and wound.pick:
-            picked = shlex.join(one for one in fault.picked if one in names[wound.pick])
+            picked = shlex.join(item for item in fault.picked if item in names[wound.pick])
         lines.append(WOUND_SCRIPTS[name].replace("$PICKED", picked))
     return "\n".join(lines)
 
 
 class Watcher:
-    """fault_watch.py at work in the container."""
+    """A process of fault_watch.py in the container; `answer` is its last JSON line."""
 
     def __init__(self, podman: Podman, container: str, spec: Mapping[str, Any]) -> None:
         self.answer: dict[str, Any] | None = None
@@ -231,14 +231,14 @@ class Watcher:
                 self.answer = json.loads(line)
 
     def tell(self) -> None:
-        """Now is the moment."""
+        """Tells the watcher to strike now."""
         assert self._process.stdin is not None  # noqa: S101
         with contextlib.suppress(OSError):
             self._process.stdin.write(b"go\n")
             self._process.stdin.flush()
 
     def stop(self) -> str:
-        """Ends it, so that it can't strike a later run; its last words."""
+        """Ends the watcher, so that it can't strike a later run; returns its stderr."""
         assert self._process.stdin is not None  # noqa: S101
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -255,12 +255,12 @@ class Watcher:
 
 
 class Run:
-    """One plain `ansible-playbook site.yml -i lab`, and what its events say."""
+    """A plain `ansible-playbook site.yml -i lab`, its events and its report."""
 
     def __init__(self, project: Path, log: Path, connections: Path) -> None:
         self._events = project / "report" / "latest" / "events.jsonl"
         self._report = project / "report" / "latest" / "report.json"
-        # What the runs before this one left stays, and is not taken for its own.
+        # Earlier runs keep their folders, but are not mistaken for this one.
         (project / "report" / "latest").unlink(missing_ok=True)
         self.started = time.time()
         self.log = log
@@ -272,7 +272,7 @@ class Run:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                # Only where its connections lie, to end those of this host alone.
+                # A folder for its connections, so that only this host's can be ended.
                 env=os.environ | {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(connections)},
             )
 
@@ -280,22 +280,22 @@ class Run:
         return self.process.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        found = []
+        events = []
         with contextlib.suppress(OSError):
             for line in self._events.read_text("utf-8").splitlines():
-                with contextlib.suppress(ValueError):  # the last may be half written
-                    found.append(json.loads(line))
-        return found
+                with contextlib.suppress(ValueError):  # the last line may be incomplete
+                    events.append(json.loads(line))
+        return events
 
     def now(self) -> tuple[str, float]:
-        """The task at work, and since when (seconds since the epoch)."""
+        """The current task, and when it began (seconds since the epoch)."""
         for event in reversed(self.events()):
             if event["event"] in ("host_start", "host_result"):
                 return event["task"], seconds(event["time"])
         return "before the first task", self.started
 
     def wait(self, timeout: float) -> int:
-        """The exit code; a run that takes longer is killed and raises MachineError."""
+        """Waits for the exit code; kills a run that takes longer and raises MachineError."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -310,7 +310,7 @@ class Run:
         self.process.wait()
 
     def report(self) -> dict[str, Any] | None:
-        """The report that this run wrote; None where it wrote none."""
+        """The finished report of this run; None without one."""
         with contextlib.suppress(OSError, ValueError):
             if self._report.stat().st_mtime >= self.started:
                 loaded: dict[str, Any] = json.loads(self._report.read_text("utf-8"))
@@ -329,11 +329,11 @@ def seconds(stamp: str) -> float:
 
 
 class NotHitError(Exception):
-    """The run was over before the fault could happen, or overcame it by itself."""
+    """The run ended before the fault could happen, or succeeded in spite of it."""
 
 
 class Bench:
-    """One lab host with its project; every fault of one worker happens on it."""
+    """A lab host with its project, on which one worker tries its faults."""
 
     def __init__(self, number: int, directory: Path, options: argparse.Namespace) -> None:
         self.name = f"faults{number}"
@@ -342,7 +342,7 @@ class Bench:
         self.options = options
         self.podman = connect()
         self.disk = Disk(self.podman, self.project)
-        # A socket's path may have 108 bytes.
+        # In /tmp: a socket's path has at most 108 bytes.
         self.connections = Path(tempfile.mkdtemp(prefix="faults-"))
         self.lab: locallab.Lab | None = None
         self.bare = True
@@ -353,7 +353,10 @@ class Bench:
     # the host
 
     def up(self, lock: str | None) -> str:
-        """A bare host and its rendered project; `lock` is another bench's, for it is the same."""
+        """Starts a bare host and renders its project; returns the lock.
+
+        `lock` is that of another bench, which has the same.
+        """
         self._host()
         path = self.project / "lock.yml"
         if lock is None:
@@ -364,7 +367,7 @@ class Bench:
         return path.read_text("utf-8")
 
     def renew(self) -> None:
-        """Another host, bare as the first was; one that is kept stays as it is, beside it."""
+        """Replaces the host by a bare one, unless it is to be kept."""
         if self.kept:
             return
         self._down()
@@ -394,7 +397,7 @@ class Bench:
     def close(self) -> None:
         if self.kept:
             say(f"kept: {self.container}, project {self.project}")
-            # Nobody's any more: the next harness leaves it alone.
+            # Without an owner, so that the next harness does not remove it.
             (self.project.parent / "owner").unlink(missing_ok=True)
             return
         self._down()
@@ -408,7 +411,7 @@ class Bench:
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """What wounds take a part of, as the lock has it."""
+        """{pick of a wound: the lock's packages or wheels that it draws from}."""
         lock = yaml.safe_load((self.project / "lock.yml").read_text("utf-8"))["gpu_lock"]
         (stack,) = lock["stacks"].values()
         return {
@@ -421,33 +424,33 @@ class Bench:
     def on_host(self, script: str, *, check: bool = True) -> str:
         done = self.podman.run("exec", self.container, "bash", "-c", "set -e\n" + script)
         if check and done.returncode:
-            said = (done.stdout + done.stderr).decode("utf-8", "replace")[-500:]
-            raise MachineError(f"{self.name} could not be prepared", got=said)
+            output = (done.stdout + done.stderr).decode("utf-8", "replace")[-500:]
+            raise MachineError(f"{self.name} could not be prepared", got=output)
         return done.stdout.decode("utf-8", "replace")
 
     def _inside(self, *argv: str, stdin: str | None = None) -> None:
-        """A program of this machine in the host's network."""
+        """Runs a program of this machine in the host's network namespace."""
         pid = self.podman.call("inspect", "--format", "{{.State.Pid}}", self.container).strip()
         command = [*self.podman.prefix, "nsenter", "--target", pid, "--net", *argv]
         subprocess.run(command, input=stdin, text=True, check=True, timeout=30)
 
     def _hang_up(self) -> list[int]:
-        """Kills the ssh processes that keep this host's connections open; their pids."""
-        found = []
+        """Kills the ssh processes that keep this host's connections open; returns their pids."""
+        pids = []
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 text = entry.read_bytes().decode("utf-8", "replace")
                 if text.startswith("ssh") and str(self.connections) in text:
-                    found.append(int(entry.parent.name))
-        for pid in found:
+                    pids.append(int(entry.parent.name))
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return found
+        return pids
 
-    # the faults that need more than a process on the host
+    # faults from outside the host
 
     def strike(self, fault: Fault, run: Run) -> str:
-        """Breaks something from outside, and says what it hit. The run is alive."""
+        """Breaks something from outside while the run is alive; returns what it did."""
         if fault.kind == "controller":
             pid = run.process.pid
             run.kill()
@@ -464,7 +467,7 @@ class Bench:
         raise AssertionError(fault.kind)
 
     def power_on(self) -> None:
-        """The host again, under its own address, as a machine keeps it."""
+        """Starts the host again with its old address, and waits for SSH."""
         assert self.lab is not None  # noqa: S101
         host = self.lab.hosts[0]
         self.podman.run("network", "disconnect", "podman", self.container)
@@ -472,7 +475,7 @@ class Bench:
         self.podman.call("start", self.container)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            # Not over an old connection: that is for the run to find out.
+            # Not over an old connection, which only the run may use.
             done = subprocess.run(
                 [
                     "ssh", *self.lab.ssh_arguments(), "-o", "ConnectTimeout=5", "-i",
@@ -486,7 +489,7 @@ class Bench:
         raise MachineError(f"{self.name} did not come back", got=done.stderr.decode()[-300:])
 
     def heal(self, fault: Fault) -> None:
-        """Puts right what a person would: the cable, the disk."""
+        """Repairs what a person would repair: the cable, the disk."""
         if fault.kind == "network":
             self._inside("iptables-restore", stdin=NETWORK_RULES["whole"])
         if fault.kind == "disk":
@@ -501,13 +504,13 @@ class Bench:
         return self.current
 
     def stop(self) -> None:
-        """Ends what is at work, from another thread; nothing more begins."""
+        """Ends the current run, from another thread; no other begins."""
         self.stopped = True
         if self.current is not None:
             self.current.kill()
 
     def bring_up(self, estimates: Estimates) -> None:
-        """From bare to proven, undisturbed: what most faults start from."""
+        """Brings a bare host to the proven state, from which most faults start."""
         run = self.run("bring-up")
         wrong = drawn.judge(run.wait(RUN_TIMEOUT), run.report(), self.name)
         if wrong:
@@ -516,10 +519,10 @@ class Bench:
         self.bare = False
 
     def break_run(self, fault: Fault, estimates: Estimates, at: tuple[str, float] | None) -> Hit:
-        """Runs and breaks it; NotHitError where it ended first."""
-        told = at is not None or fault.during == "run"
-        during = "told" if told else fault.during
-        delay = 0.0 if told else fault.fraction * estimates.phase(fault.start, fault.during)
+        """Starts a run and breaks it. Raises NotHitError where the run ended first."""
+        at_moment = at is not None or fault.during == "run"
+        during = "signal" if at_moment else fault.during
+        delay = 0.0 if at_moment else fault.fraction * estimates.phase(fault.start, fault.during)
         watcher = Watcher(
             self.podman,
             self.container,
@@ -534,7 +537,7 @@ class Bench:
         run = self.run("broken")
         hit = Hit()
         try:
-            if told:
+            if at_moment:
                 moment = at or ("", fault.fraction * estimates.run(fault.start))
                 self._await(run, *moment)
                 watcher.tell()
@@ -545,8 +548,9 @@ class Bench:
             answer = watcher.answer or {}
             if answer.get("event") != "struck" or not run.running():
                 hit.code = run.wait(NOTICE_TIMEOUT)
-                unseen = during != "told" and not answer
-                return self._ended(hit, run, f"no {during} in it" if unseen else "the run was over")
+                never = during != "signal" and not answer
+                why = f"it had no phase {during}" if never else "the run was over"
+                return self._ended(hit, run, why)
             hit.running = answer["running"]
             struck = answer["hit"]
             if "command" in struck:
@@ -569,11 +573,11 @@ class Bench:
             hit.message = ((entry.get("failure") or {}).get("message") or "")[:300]
         self._learn(fault.start, run, estimates, hit.task if hit.code else None)
         if hit.code == 0:
-            return self._ended(hit, run, "the run overcame it by itself: " + hit.what)
+            return self._ended(hit, run, "the run succeeded in spite of it: " + hit.what)
         return hit
 
     def _ended(self, hit: Hit, run: Run, why: str) -> Hit:
-        """NotHitError for a run that came to its good end; one that didn't is a finding."""
+        """Raises NotHitError for a run that ended well; returns the hit for one that did not."""
         hit.wrong = drawn.judge(hit.code, run.report(), self.name)
         if not hit.wrong:
             raise NotHitError(why)
@@ -581,7 +585,7 @@ class Bench:
         return hit
 
     def _await(self, run: Run, task: str, offset: float) -> None:
-        """Until `offset` seconds after a task began on the host; "" is the plan's end."""
+        """Waits until `offset` seconds after a task began on the host; "" is the plan's end."""
         begun: float | None = None
         while run.running():
             if begun is None:
@@ -596,7 +600,7 @@ class Bench:
             time.sleep(0.02)
 
     def cure(self, result: dict[str, Any]) -> None:
-        """The one run that must prove the host, and the one that must find nothing."""
+        """Adds to `result` the run that must prove the host, and the one that must do nothing."""
         begun = time.monotonic()
         run = self.run("cure")
         code = run.wait(RUN_TIMEOUT)
@@ -605,8 +609,8 @@ class Bench:
         result["wrong"] += drawn.judge(code, report, self.name)
         entry = ((report or {}).get("hosts") or {}).get(self.name) or {}
         result["changes"] = [
-            f"{one['component']} {one['item']}: {one['from']} -> {one['to']}"
-            for one in entry.get("changes") or []
+            f"{change['component']} {change['item']}: {change['from']} -> {change['to']}"
+            for change in entry.get("changes") or []
         ]
         if not result["wrong"]:
             begun = time.monotonic()
@@ -617,7 +621,7 @@ class Bench:
         result["leftovers"] = self.on_host(LEFTOVERS, check=False).splitlines()
 
     def cured_by_more(self) -> bool:
-        """Whether another run does what one should have: then the host can serve on."""
+        """Whether two more runs bring the host to the lock, so that it can be used again."""
         try:
             self.run("more").wait(RUN_TIMEOUT)
             run = self.run("more-again")
@@ -631,9 +635,9 @@ class Bench:
     def _learn(
         self, start: Sequence[str], run: Run, estimates: Estimates, struck: str | None = None
     ) -> None:
-        """Of a run that was broken in the task `struck` only the components before it count."""
+        """Updates the estimates by a run; if broken in task `struck`, by the earlier components."""
         entry = ((run.report() or {}).get("hosts") or {}).get(self.name) or {}
-        took = {name: one["seconds"] for name, one in (entry.get("components") or {}).items()}
+        took = {name: part["seconds"] for name, part in (entry.get("components") or {}).items()}
         if struck is not None:
             took.pop(struck.partition(" : ")[0], None)
         estimates.learn(start, took, None if struck is not None else run.took())
@@ -641,7 +645,7 @@ class Bench:
     def one(
         self, fault: Fault, estimates: Estimates, at: tuple[str, float] | None = None
     ) -> dict[str, Any]:
-        """A fault from its state to its judgement; NotHitError leaves a proven host."""
+        """Tries one fault and returns its result. NotHitError leaves a proven host."""
         begun = time.monotonic()
         if fault.bare and not self.bare:
             self.renew()
@@ -678,7 +682,7 @@ class Bench:
 
 
 class Hit:
-    """What a fault hit: the task and how long it had run, and what became of the run."""
+    """What a fault hit: the task, how long it had run, and how the run ended."""
 
     def __init__(self) -> None:
         self.what = ""
@@ -693,7 +697,7 @@ class Hit:
 
 
 ACTS = {"module": "kill-module", "dpkg": "kill-dpkg", "disk": "fill"}
-# `ssh` keeps working in the first two, as where only the way to the mirrors is cut.
+# In the first two ssh keeps working, as if only the mirrors were unreachable.
 NETWORK_RULES = {
     "refused": """*filter
 -A OUTPUT -o lo -j ACCEPT
@@ -734,14 +738,14 @@ def _provision(*arguments: str) -> None:
 
 
 class Harness:
-    """Hands the faults to the benches, and keeps the record."""
+    """Gives the faults to the benches, and writes the record."""
 
     def __init__(self, options: argparse.Namespace, directory: Path) -> None:
         self.options = options
         self.directory = directory
         self.estimates = Estimates()
         self.results: list[dict[str, Any]] = []
-        # Not proven once, in a record that is gone on with.
+        # Results of the resumed record that were not proven.
         self.earlier: list[dict[str, Any]] = []
         self.missed: list[dict[str, Any]] = []
         self.errors: list[str] = []
@@ -762,8 +766,8 @@ class Harness:
             self.names = benches[0].names
             if self.options.resume:
                 self.resume()
-            done = {(one["fault"]["seed"], one["fault"]["number"]) for one in self.results}
-            self._queue = [one for one in self.plan() if (one.seed, one.number) not in done]
+            done = {_key(result) for result in self.results}
+            self._queue = [fault for fault in self.plan() if (fault.seed, fault.number) not in done]
             with ThreadPoolExecutor(len(benches)) as pool:
                 try:
                     for future in [pool.submit(self._serve, bench) for bench in benches]:
@@ -782,40 +786,41 @@ class Harness:
 
     @property
     def proven(self) -> bool:
-        wanted = len(self.plan())
-        return len(self.results) == wanted and all(one["proven"] for one in self.results)
+        planned = len(self.plan())
+        return len(self.results) == planned and all(result["proven"] for result in self.results)
 
     def plan(self) -> list[Fault]:
         options = self.options
         faults = drawn.schedule(options.seed, options.count, kinds=options.kinds, names=self.names)
-        return [one for one in faults if not options.number or one.number in options.number]
+        return [fault for fault in faults if not options.number or fault.number in options.number]
 
     def records(self) -> dict[Path, list[int]]:
-        """Where the record goes, and of which seeds: one file or, with {seed}, one per seed."""
-        found: dict[Path, list[int]] = {}
+        """{file of the record: its seeds}: one file or, with {seed} in its name, one per seed."""
+        seeds_by_path: dict[Path, list[int]] = {}
         for seed in self.options.seed if self.options.json else ():
-            found.setdefault(Path(self.options.json.replace("{seed}", str(seed))), []).append(seed)
-        return found
+            path = Path(self.options.json.replace("{seed}", str(seed)))
+            seeds_by_path.setdefault(path, []).append(seed)
+        return seeds_by_path
 
     def resume(self) -> None:
-        """Takes what is proven in the record; what was not is done again, and stays in it."""
+        """Reads the record: keeps proven results; the others are tried again, and kept too."""
         for path in self.records():
             if path.exists():
                 record = json.loads(path.read_text("utf-8"))
-                self.results += [one for one in record["results"] if one["proven"]]
-                self.earlier += [one for one in record["results"] if not one["proven"]]
+                self.results += [result for result in record["results"] if result["proven"]]
+                self.earlier += [result for result in record["results"] if not result["proven"]]
                 self.earlier += record.get("earlier", [])
                 self.missed += record["missed"]
 
     def _take(self, bench: Bench) -> Fault | None:
-        """The next fault; a bare host takes one that begins bare, wherever in the queue it is."""
+        """Removes the next fault from the queue; for a bare host, the next that starts bare."""
         with self._lock:
             if not self._queue or len(self.errors) > MAXIMUM_ERRORS:
                 return None
-            place = 0
+            index = 0
             if bench.bare:
-                place = next((i for i, one in enumerate(self._queue) if one.bare), 0)
-            return self._queue.pop(place)
+                index = next((i for i, fault in enumerate(self._queue) if fault.bare), 0)
+            return self._queue.pop(index)
 
     def _serve(self, bench: Bench) -> None:
         while not bench.kept and not bench.stopped:
@@ -827,7 +832,7 @@ class Harness:
             except Exception as error:
                 if bench.stopped:
                     return
-                # The harness's own trouble: neither proven nor not, and never silent.
+                # An error of the harness itself: recorded, neither proven nor not.
                 with self._lock:
                     self.errors.append(f"seed {fault.seed} number {fault.number}: {error!r}")
                 say(f"ERROR  seed {fault.seed}  #{fault.number}  {error}")
@@ -847,7 +852,7 @@ class Harness:
                     self.missed.append({"fault": fault.data(), "reason": str(missed)})
                 continue
             if bench.stopped:
-                return  # what was killed by Ctrl-C tells nothing
+                return  # Ctrl-C killed the run
             with self._lock:
                 self.results.append(result)
                 self.write()
@@ -870,24 +875,24 @@ class Harness:
             bench.renew()
 
     def write(self) -> None:
-        """The record so far, written whole."""
+        """Writes the record so far, atomically."""
         for path, seeds in self.records().items():
 
-            def of_these(
-                ones: list[dict[str, Any]], seeds: list[int] = seeds
+            def select(
+                results: list[dict[str, Any]], seeds: list[int] = seeds
             ) -> list[dict[str, Any]]:
-                found = [one for one in ones if one["fault"]["seed"] in seeds]
-                return sorted(found, key=lambda one: (one["fault"]["seed"], one["fault"]["number"]))
+                chosen = [result for result in results if result["fault"]["seed"] in seeds]
+                return sorted(chosen, key=_key)
 
-            results = of_these(self.results)
+            results = select(self.results)
             data = {
                 "format": 1,
                 "started": self.started.isoformat(timespec="seconds"),
                 "seeds": seeds,
                 "count": self.options.count,
                 "results": results,
-                "earlier": of_these(self.earlier),
-                "missed": of_these(self.missed),
+                "earlier": select(self.earlier),
+                "missed": select(self.missed),
                 "errors": self.errors,
                 "table": drawn.table(results),
             }
@@ -897,7 +902,13 @@ class Harness:
             os.replace(temporary, path)
 
 
+def _key(result: Mapping[str, Any]) -> tuple[int, int]:
+    """The seed and number of a result's fault."""
+    return result["fault"]["seed"], result["fault"]["number"]
+
+
 def line_of(result: Mapping[str, Any]) -> str:
+    """A result in one line, for the terminal."""
     fault, hit = result["fault"], result["hit"]
     verdict = "proven" if result["proven"] else "NOT: " + "; ".join(result["wrong"])
     return (
@@ -910,20 +921,20 @@ def line_of(result: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory that `sweep` recognises as this process's."""
+    """A directory for this process, marked so that `sweep` removes it only after its end."""
     place().mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=place()))
     (directory / "owner").write_text(owner(), "ascii")
     try:
         yield directory
     finally:
-        # A host that is kept keeps its project here.
+        # A kept host has its project here.
         if not any(directory.glob("*/")):
             shutil.rmtree(directory, ignore_errors=True)
 
 
 def moment(text: str) -> tuple[str, float]:
-    """TASK+SECONDS, as the harness prints it."""
+    """(task, seconds) of "TASK+SECONDS", as the harness prints it."""
     task, plus, offset = text.rpartition("+")
     try:
         return task.strip(" '"), float(offset.rstrip("s")) if plus else 0.0
@@ -937,9 +948,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=20, help="faults of each seed")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(drawn.KINDS), help="some of them, by comma")
-    parser.add_argument("--json", help="where the record goes; {seed} makes it a file each")
+    parser.add_argument("--json", help="file for the record; with {seed} in it, one per seed")
     parser.add_argument(
-        "--resume", action="store_true", help="go on with that record: what is proven stays so"
+        "--resume",
+        action="store_true",
+        help="continue that record: only what is not proven is tried",
     )
     parser.add_argument("--number", type=int, action="append", help="only these of each seed")
     parser.add_argument("--at", type=moment, help="'TASK+SECONDS': the moment, as printed")
@@ -968,11 +981,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if options.table:
         records = [json.loads(path.read_text("utf-8")) for path in options.table]
-        for line in drawn.table([one for record in records for one in record["results"]]):
+        for line in drawn.table([result for record in records for result in record["results"]]):
             print(line)
         return 0
     say("seeds " + " ".join(str(seed) for seed in options.seed))
-    # A terminated harness removes its hosts as an interrupted one does.
+    # SIGTERM removes the hosts, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sweep(connect())

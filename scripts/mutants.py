@@ -1,10 +1,10 @@
-"""Turns every check and every preflight rule red by what it guards: what `make mutants` does.
+"""Proves that each check and preflight rule can fail, and that tests guard it: `make mutants`.
 
-Two kinds of faults. A host's: the facts of a recorded, proven host are made wrong one at a time,
-and the check that guards the fact must turn red, and no other. And the code's: each comparison,
-constant, text, branch and statement of the checks and rules is made wrong, one at a time, and a
-test must notice. A fault that changes no behaviour is waived in tests/mutants/waivers.yml, with
-its reason; a waiver that fits no living fault is an error. docs/mutants.md tells the rest.
+Two kinds of faults. A host's: each fact of a recorded, proven host is made wrong, and the check
+that guards the fact must fail, and no other. And the code's: each comparison, constant, text,
+branch and statement of the checks and rules is changed, and a test must fail. A fault that changes
+no behaviour is waived in tests/mutants/waivers.yml, with its reason; a waiver that matches no
+living fault is an error. More in docs/mutants.md.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ RESULTS = ("alive", "killed", "killed at import")
 
 
 def state_mutants() -> list[dict[str, Any]]:
-    """Every wrong fact, with what is wrong with the answer to it. In a process of its own."""
+    """Every wrong fact, with what is wrong with its verdicts. For `in_a_fork`."""
     import check_states
     import rule_states
 
-    found = []
+    results = []
     for state in check_states.states():
         wrong = check_states.judged(state)
-        found.append({"kind": "check", "id": state.check, "fact": state.fact, "wrong": wrong})
+        results.append({"kind": "check", "id": state.check, "fact": state.fact, "wrong": wrong})
     for rule in rule_states.states():
         wrong = rule_states.judged(rule)
-        found.append(
+        results.append(
             {
                 "kind": "rule" if rule.trips else "neighbour",
                 "id": rule.rule,
@@ -48,11 +48,11 @@ def state_mutants() -> list[dict[str, Any]]:
                 "wrong": wrong,
             }
         )
-    return found
+    return results
 
 
 def in_a_fork(function: Any) -> Any:
-    """What a function returns, called in a process that leaves nothing imported in this one."""
+    """Calls a function in a forked process, so that its imports stay out of this one."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     pid = os.fork()
@@ -74,33 +74,37 @@ def in_a_fork(function: Any) -> Any:
 
 
 def load_waivers(path: Path) -> dict[tuple[Any, ...], str]:
-    """{a fault: why it changes no behaviour}."""
-    found: dict[tuple[Any, ...], str] = {}
+    """{key of a fault: why it changes no behaviour}. Raises SystemExit for a faulty file."""
+    waivers: dict[tuple[Any, ...], str] = {}
     for entry in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
         key = tuple(entry.get(name, 0 if name == "number" else "") for name in KEYS)
-        if key in found:
+        if key in waivers:
             raise SystemExit(f"{path}: the same waiver twice: {key}")
         if len(str(entry.get("reason") or "")) < 10:
             raise SystemExit(f"{path}: a waiver without a reason: {key}")
-        found[key] = str(entry["reason"])
-    return found
+        waivers[key] = str(entry["reason"])
+    return waivers
 
 
 def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str]) -> Any:
-    """(every fault of the code with what became of it, waivers that fit no living one)."""
+    """(all faults of the code with their results, keys of waivers without a living fault)."""
     import farm
     from targets import TARGETS
 
-    found, unused, started = [], dict(waivers), time.monotonic()
+    rows, unused, started = [], dict(waivers), time.monotonic()
     for target in TARGETS:
-        mutants = [m for m in target.mutants() if only in (None, m.function, target.file.stem)]
+        mutants = [
+            mutant
+            for mutant in target.mutants()
+            if only in (None, mutant.function, target.file.stem)
+        ]
         if not mutants:
             continue
         counts: collections.Counter[str] = collections.Counter()
         results: dict[int, dict[str, Any]] = {}
 
-        def told(
-            place: int,
+        def record(
+            index: int,
             status: int,
             test: str,
             mutants: list[Any] = mutants,
@@ -108,13 +112,13 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
             counts: collections.Counter[str] = counts,
             results: dict[int, dict[str, Any]] = results,
         ) -> None:
-            mutant = mutants[place]
+            mutant = mutants[index]
             key = (target.path, *mutant.key)
             result = RESULTS[status]
             if status == farm.ALIVE and unused.pop(key, None) is not None:
                 result = "waived"
             counts[result] += 1
-            results[place] = dict(zip(KEYS, key, strict=True)) | {
+            results[index] = dict(zip(KEYS, key, strict=True)) | {
                 "line": mutant.line,
                 "result": result,
                 "test": test,
@@ -125,30 +129,30 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
             elif done % 250 == 0:
                 print(f"{target.path}: {done} of {len(mutants)}", flush=True)
 
-        farm.tried(target, mutants, jobs, told)
-        found += [results[place] for place in sorted(results)]
+        farm.tried(target, mutants, jobs, record)
+        rows += [results[index] for index in sorted(results)]
         shown = ", ".join(f"{counts[name]} {name}" for name in (*RESULTS[1:], "waived", "alive"))
         clear = "\r\033[K" if sys.stdout.isatty() else ""
         print(f"{clear}{target.path}: {len(mutants)} faults: {shown}", flush=True)
-    print(f"code: {len(found)} faults in {time.monotonic() - started:.0f} s")
+    print(f"code: {len(rows)} faults in {time.monotonic() - started:.0f} s")
     if only is not None:
         unused = {k: v for k, v in unused.items() if only in (k[1], Path(k[0]).stem)}
-    return found, sorted(unused)
+    return rows, sorted(unused)
 
 
 def on_hosts() -> dict[str, str]:
-    """What turned a check red, or tripped a rule, on a real host of a lab: {id: what it was}."""
+    """{check or rule: what made it fail on a host of a lab}."""
     sys.path.insert(0, str(ROOT / "tests" / "hosts"))
     import test_checks_red
 
-    found: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for damage in test_checks_red.DAMAGES:
         for name in damage.red:
-            found[name] = "; ".join([*filter(None, [found.get(name)]), damage.title])
+            causes[name] = "; ".join([*filter(None, [causes.get(name)]), damage.title])
     cases = yaml.safe_load((ROOT / "molecule" / "reject" / "cases.yml").read_text("utf-8"))
     (cases,) = [value for value in cases.values() if isinstance(value, list)] or [[]]
-    found |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
-    return found | {
+    causes |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
+    return causes | {
         "boot-full": "tests/hosts/test_bad_sources.py",
         "docker-other": "tests/hosts/test_docker_ce.py",
         "dpkg-interrupted": "tests/hosts/test_refusals.py",
@@ -168,35 +172,35 @@ def on_hosts() -> dict[str, str]:
 
 
 def functions() -> dict[str, list[str]]:
-    """{check or rule: [its file's stem, the function in it that judges]}."""
+    """{check or rule: [stem of its file, name of its function]}."""
     from gpu_stack import preflight
 
     from provision.verify import checks
 
-    found = [(check.id, check.judge) for check in checks.CHECKS]
-    found += [(rule.id, rule.check) for rule in preflight.RULES]
-    return {name: [judge.__module__.split(".")[-1], judge.__name__] for name, judge in found}
+    judges = [(check.id, check.judge) for check in checks.CHECKS]
+    judges += [(rule.id, rule.check) for rule in preflight.RULES]
+    return {name: [judge.__module__.split(".")[-1], judge.__name__] for name, judge in judges}
 
 
 def tables(states: list[dict[str, Any]], code: list[dict[str, Any]]) -> str:
-    """The tables of docs/mutants.md: what turned each check and each rule red."""
+    """The tables of docs/mutants.md: what made each check and each rule fail."""
     hosts = in_a_fork(on_hosts)
     judges = {name: tuple(judge) for name, judge in in_a_fork(functions).items()}
     dead = collections.Counter(
-        (Path(one["file"]).stem, one["function"]) for one in code if one["result"] != "alive"
+        (Path(row["file"]).stem, row["function"]) for row in code if row["result"] != "alive"
     )
-    kinds = collections.Counter((one["id"], one["kind"]) for one in states)
+    kinds = collections.Counter((row["id"], row["kind"]) for row in states)
     shared = sum(dead.values()) - sum(dead[judge] for judge in set(judges.values()))
     lines = [
         "| check | wrong facts | faults of its code | on a host of a lab |",
         "|---|---|---|---|",
     ]
-    for name in dict.fromkeys(one["id"] for one in states if one["kind"] == "check"):
+    for name in dict.fromkeys(row["id"] for row in states if row["kind"] == "check"):
         cells = (f"`{name}`", kinds[name, "check"], dead[judges[name]], hosts.get(name, "-"))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "| rule | trips | neighbours | faults of its code | on a host of a lab |"]
     lines.append("|---|---|---|---|---|")
-    for name in dict.fromkeys(one["id"] for one in states if one["kind"] == "rule"):
+    for name in dict.fromkeys(row["id"] for row in states if row["kind"] == "rule"):
         counts = (kinds[name, "rule"], kinds[name, "neighbour"], dead[judges[name]])
         cells = (f"`{name}`", *counts, hosts.get(name, "-"))
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -205,24 +209,24 @@ def tables(states: list[dict[str, Any]], code: list[dict[str, Any]]) -> str:
 
 
 def write_tables(text: str) -> None:
-    """Puts the tables between the page's marks."""
+    """Writes the tables between the page's marks."""
     page = ROOT / "docs" / "mutants.md"
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
 
 
-def shown(one: dict[str, Any]) -> str:
-    """A living fault, as a person looks for it."""
+def shown(row: dict[str, Any]) -> str:
+    """A living fault, with its place and the change."""
     return (
-        f"  {one['file']}:{one['line']} in {one['function']} ({one['operator']})\n"
-        f"    {one['text']}\n    - {one['before']}\n    + {one['after']}"
+        f"  {row['file']}:{row['line']} in {row['function']} ({row['operator']})\n"
+        f"    {row['text']}\n    - {row['before']}\n    + {row['after']}"
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything down here too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results here, too")
     parser.add_argument("--docs", action="store_true", help="write the tables of docs/mutants.md")
     parser.add_argument("--only", metavar="NAME", help="faults of this function or file only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
@@ -231,20 +235,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.chdir(ROOT)
     waivers = load_waivers(MUTANTS / "waivers.yml")
     states = in_a_fork(state_mutants) if chosen.only is None else []
-    kinds = collections.Counter(one["kind"] for one in states)
-    checks = {one["id"] for one in states if one["kind"] == "check"}
-    rules = {one["id"] for one in states if one["kind"] == "rule"}
+    kinds = collections.Counter(row["kind"] for row in states)
+    checks = {row["id"] for row in states if row["kind"] == "check"}
+    rules = {row["id"] for row in states if row["kind"] == "rule"}
     if states:
         print(f"states: {kinds['check']} wrong facts turn {len(checks)} checks red, "
               f"{kinds['rule']} trip {len(rules)} rules, {kinds['neighbour']} neighbours "
               "trip none")  # fmt: skip
     code, unused = code_mutants(chosen.only, chosen.jobs, waivers)
-    missed = [one for one in states if one["wrong"]]
-    alive = [one for one in code if one["result"] == "alive"]
+    missed = [row for row in states if row["wrong"]]
+    alive = [row for row in code if row["result"] == "alive"]
     for state in missed:
         print(f"  {state['id']}: {state['fact']}: {'; '.join(state['wrong'])}")
-    for one in sorted(alive, key=lambda one: (one["file"], one["line"])):
-        print(shown(one))
+    for row in sorted(alive, key=lambda row: (row["file"], row["line"])):
+        print(shown(row))
     for key in unused:
         print(f"  a waiver that fits no living fault: {dict(zip(KEYS, key, strict=True))}")
     if chosen.json:
@@ -252,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if chosen.docs and chosen.only is None:
         write_tables(tables(states, code))
-    waived = sum(1 for one in code if one["result"] == "waived")
+    waived = sum(1 for row in code if row["result"] == "waived")
     print(f"{len(states) + len(code)} mutants: {len(missed) + len(alive)} alive, {waived} waived")
     return 1 if missed or alive or unused else 0
 

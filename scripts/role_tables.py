@@ -1,10 +1,10 @@
-"""Holds the roles' own package tables against Debian's signed indices, or writes them anew.
+"""Checks the roles' own package tables against Debian's signed indices, or rewrites them.
 
     python scripts/role_tables.py [--cache DIR] [--write] [PLATFORM...]
 
-A role that is used without a lock takes its packages from vars/Debian_<release>.yml. The tables
-there are what a lock of the same catalog rows would name; this makes both from one closure. Says
-which table differs, and ends with 1; with --write it replaces the tables and nothing else.
+A role without a lock takes its packages from vars/Debian_<release>.yml. Its tables are those of a
+lock of the same catalog rows; both are made from one closure. Prints the tables that differ and
+exits with 1; with --write it replaces only the tables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def versions(packages: Mapping[str, Package]) -> dict[str, str]:
 
 
 def driver_sets(universe: Universe, row: DriverRow) -> dict[str, dict[str, Package]]:
-    """The three sets of one driver, each without what an earlier one has."""
+    """A driver's three sets of packages, each without those of an earlier set."""
     branch = Branch(row.version, frozenset(row.branch_sources))
     sets: dict[str, dict[str, Package]] = {}
     known: dict[str, Package] = {}
@@ -49,9 +49,11 @@ def driver_sets(universe: Universe, row: DriverRow) -> dict[str, dict[str, Packa
 
 
 def cuda_tables(universe: Universe, row: CudaRow, driver: DriverRow) -> dict[str, Any]:
-    """CUDA's two profiles, and the driver's libraries that the toolkit can't do without."""
+    """The tables of CUDA's two profiles, and of the driver's libraries that the toolkit needs."""
     branch = Branch(driver.version, frozenset(driver.branch_sources))
-    known = {n: p for one in driver_sets(universe, driver).values() for n, p in one.items()}
+    known = {
+        n: p for packages in driver_sets(universe, driver).values() for n, p in packages.items()
+    }
     runtime = minus(close(universe, row.runtime, branch, known), known)
     roots = [*row.runtime, *row.toolkit]
     toolkit = minus(close(universe, roots, branch, {**known, **runtime}), known)
@@ -69,7 +71,7 @@ def cuda_tables(universe: Universe, row: CudaRow, driver: DriverRow) -> dict[str
 def tables(
     packages: Iterable[Package], drivers: Sequence[DriverRow], cuda: CudaRow
 ) -> dict[str, dict[str, Any]]:
-    """{role: {variable: table}} of one platform: its packages, and its rows of the catalog."""
+    """{role: {variable: table}} from a platform's packages and rows of the catalog."""
     universe = Universe.of(packages)
     return {
         "nvidia_driver": {
@@ -84,7 +86,7 @@ def tables(
 
 
 def of_platform(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]:
-    """The tables as the platform's archives have them now."""
+    """The tables by the platform's current archives."""
     rows = catalog.load()
     drivers = [row for row in rows.drivers if row.platform == platform.id]
     cuda = next(row for row in rows.cuda if row.platform == platform.id)
@@ -92,15 +94,15 @@ def of_platform(platform: PlatformRow, cache: Path) -> dict[str, dict[str, Any]]
 
 
 def lines(table: Mapping[str, Any], depth: int = 1) -> list[str]:
-    """A table as YAML, versions quoted."""
-    found = []
+    """A table as lines of YAML, with versions quoted."""
+    text_lines = []
     for name, value in table.items():
         key = "  " * depth + (f'"{name}"' if name[0].isdigit() else name) + ":"
         if isinstance(value, Mapping):
-            found += [key, *lines(value, depth + 1)]
+            text_lines += [key, *lines(value, depth + 1)]
         else:
-            found.append(f'{key} "{value}"')
-    return found
+            text_lines.append(f'{key} "{value}"')
+    return text_lines
 
 
 def replaced(text: str, variable: str, table: Mapping[str, Any]) -> str:
@@ -126,9 +128,9 @@ def main() -> int:
             continue
         if given.platforms and platform.id not in given.platforms:
             continue
-        for role, wanted in of_platform(platform, given.cache).items():
+        for role, role_tables in of_platform(platform, given.cache).items():
             path = ROLES / role / "vars" / f"Debian_{platform.release}.yml"
-            for variable, table in wanted.items():
+            for variable, table in role_tables.items():
                 text = path.read_text(encoding="utf-8")
                 if yaml.safe_load(text)[variable] == table:
                     print(f"ok {path.name} {variable}")

@@ -1,7 +1,7 @@
-"""Takes pictures of a page at the widths people have, light, dark and printed: to be looked at.
+"""Takes pictures of a page at common widths, light, dark and printed, for review.
 
-Chromium (on PATH) is driven through its debugging pipe, because its own `--screenshot` can't be
-narrower than 500 pixels and knows no dark mode. `overflow` says how far a page is wider than its
+Drives Chromium (on PATH) through its debugging pipe, because its own `--screenshot` can't be
+narrower than 500 pixels and has no dark mode. `overflow` measures how far a page is wider than its
 window; tests use it.
 """
 
@@ -40,12 +40,12 @@ TALLEST = 12000
 
 
 def program() -> str | None:
-    """Where Chromium is, if it is anywhere."""
+    """The path of Chromium; None where it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def trust(ca: Path, home: Path) -> None:
-    """Chromium whose home this is knows the authority; it takes certutil (libnss3-tools)."""
+    """Makes a Chromium with this home trust the authority; needs certutil (libnss3-tools)."""
     store = home / ".pki" / "nssdb"
     store.mkdir(parents=True)
     for words in (
@@ -58,33 +58,33 @@ def trust(ca: Path, home: Path) -> None:
 class Browser:
     """One headless Chromium with one page; a context manager.
 
-    `ca` is a certificate authority (PEM) that it trusts beside those it knows, as a person would
-    import it; `names` are host names and the addresses that it takes for theirs.
+    `ca` is a further certificate authority (PEM) that it trusts; `names` is {host name: address}
+    for its resolver.
     """
 
     def __init__(self, ca: Path | None = None, names: Mapping[str, str] | None = None) -> None:
-        found = program()
-        if found is None:
+        chromium = program()
+        if chromium is None:
             raise SystemExit("no chromium on PATH: apt install chromium")
-        # Its children may write for a moment after it has ended.
+        # Its children may still write shortly after its end.
         self._profile = tempfile.TemporaryDirectory(
             prefix="screenshots-", ignore_cleanup_errors=True
         )
         if ca is not None:
             trust(ca, Path(self._profile.name))
         rules = ",".join(f"MAP {name} {address}" for name, address in (names or {}).items())
-        told = [f"--host-resolver-rules={rules}"] if rules else []
+        options = [f"--host-resolver-rules={rules}"] if rules else []
         read_theirs, self._write = os.pipe()
         self._read, write_theirs = os.pipe()
 
         def hand_over() -> None:
-            # Chromium reads from 3 and writes to 4. Moved up first: one may be the other's number.
+            # Chromium reads from 3 and writes to 4; moved up first, as they may be 4 and 3.
             low = [os.dup2(fd, 10 + place) for place, fd in enumerate((read_theirs, write_theirs))]
             os.dup2(low[0], 3)
             os.dup2(low[1], 4)
 
         self._process = subprocess.Popen(
-            [found, *FLAGS, *told, f"--user-data-dir={self._profile.name}", "about:blank"],
+            [chromium, *FLAGS, *options, f"--user-data-dir={self._profile.name}", "about:blank"],
             env={**os.environ, "HOME": self._profile.name},
             pass_fds=(3, 4, read_theirs, write_theirs),
             preexec_fn=hand_over,
@@ -126,11 +126,11 @@ class Browser:
                 raise RuntimeError("chromium ended")
             self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\0")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Asks the browser, or its page once there is one, and waits for the answer."""
+        """Calls a method of the browser, or of its page once attached; returns the result."""
         self._number += 1
         asked: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -154,19 +154,19 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        # Another fragment alone would be no new load.
+        # A URL that differs only in its fragment would not be loaded again.
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=url)
         while self.ask("document.readyState") != "complete":
             pass
 
     def ask(self, expression: str) -> Any:
-        """The value of a JavaScript expression; runs beside the page, whatever its policy."""
+        """The value of a JavaScript expression, evaluated whatever the page's policy."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"].get("value")
 
     def until(self, expression: str, *, seconds: float = 60) -> Any:
-        """The value of a JavaScript expression once it is true of the page; TimeoutError."""
+        """Waits until a JavaScript expression is true; returns its value. Raises TimeoutError."""
         end = time.monotonic() + seconds
         while not (value := self.ask(expression)):
             if time.monotonic() > end:
@@ -175,18 +175,18 @@ class Browser:
         return value
 
     def write(self, text: str) -> None:
-        """Types a text where the cursor is."""
+        """Types a text at the cursor."""
         self.call("Input.insertText", text=text)
 
     def press(self, key: str, code: int, *, shift: bool = False) -> None:
-        """One key by its name and number (`Enter`, 13)."""
+        """Presses a key by its name and code (`Enter`, 13)."""
         about = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
         entered = {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", **about, **entered)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def click(self, selector: str) -> None:
-        """The left button in the middle of the first element of a CSS selector."""
+        """Clicks in the middle of the first element of a CSS selector."""
         place = self.until(
             f"(() => {{const e = document.querySelector({json.dumps(selector)}); if (!e) return 0;"
             "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a directory")
     parser.add_argument("--fragment", default="", help="as in page.html#fragment")
     parser.add_argument("--width", type=int, action="append")
-    parser.add_argument("--height", type=int, help="only so much of the page")
+    parser.add_argument("--height", type=int, help="in pixels: only the top of the page")
     parser.add_argument("--light", action="store_true", help="no dark ones, no PDF")
     chosen = parser.parse_args()
     chosen.output.mkdir(parents=True, exist_ok=True)

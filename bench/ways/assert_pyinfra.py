@@ -41,11 +41,11 @@ listing = host.get_fact(
     command=f"find {state['cudnn']} "
     "-type l -printf '%P -> %l\\n' -o -type f -printf '%P %s %04m\\n'",
 )
-wanted = {
+expected = {
     f"{path} -> {seen['link']}" if "link" in seen else f"{path} {seen['size']} {seen['mode']}"
     for path, seen in state["cudnn_files"].items()
 }
-if set(listing.splitlines()) != wanted:
+if set(listing.splitlines()) != expected:
     server.shell(name="cuDNN differs", commands=["false"])
 
 loader = host.get_fact(Command, command="/sbin/ldconfig -p")

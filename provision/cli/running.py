@@ -29,7 +29,7 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
     check_tags([*options.tags, *options.skip_tags])
     if not former:
         check_fresh(project)
-    told: Collection[str] = ()
+    reported: Collection[str] = ()
     if request.as_json:
         outcome = run.run_playbook(project, options, mode=mode)
         print_json(outcome.report)
@@ -39,7 +39,7 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
     else:
         with live.view(err) as view:
             outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
-        told = view.told if _same_place() else ()
+        reported = view.reported if _same_place() else ()
     if outcome.report is None:
         words = (
             outcome.log.read_text(encoding="utf-8", errors="replace") if not request.verbose else ""
@@ -49,7 +49,7 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
         if mode == "plan":
             terminal.plan(outcome.report, out)
         else:
-            terminal.outcome(outcome.report, out, told=told)
+            terminal.outcome(outcome.report, out, reported=reported)
             if outcome.report["hosts"]:
                 there = "" if project == Path() else f" --project {shell_word(project)}"
                 say(f"As a page to show to others: provision report{there}")

@@ -1,7 +1,7 @@
-"""Hosts in containers on this machine: a lab to try a tree on before a real one sees it.
+"""Hosts in containers on this machine, to try a tree on before it meets a real host.
 
-Without it, the first machine on which a lab admin's inventory runs would be one that people
-use. Everything on such a host is real but its GPU, which is simulated and says so
+Without them, the first machine on which a lab admin's inventory runs would be one that people
+use. Everything on such a host is real but its GPU, which is simulated and marked so
 (docs/local-lab.md).
 """
 

@@ -1,8 +1,8 @@
 """One download cache for all lab hosts of a user: apt-cacher-ng in a container of its own.
 
-Without it, every host downloads the same 500 MB of CUDA packages again. It is shared by labs
-that are up at once and lives as long as the first and the last of them; its files stay.
-Callers hold `labs.lock` around both functions.
+Without it, every host downloads the same 500 MB of CUDA packages again. The labs that are up share
+the container, which is removed with the last of them; its files stay. Callers hold `labs.lock`
+around `ensure` and `release`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ START_TIMEOUT = 20.0
 
 
 def identity(cached: Path) -> str:
-    """Names the cache directory in labels."""
+    """A short hash that stands for the cache directory in labels."""
     return hashlib.sha256(str(cached.resolve()).encode()).hexdigest()[:8]
 
 
 def ensure(
     podman: Podman, cached: Path, base: str, platform: str, progress: Progress
 ) -> str | None:
-    """The proxy's URL; None (and said so) when it can't run: hosts then download directly."""
+    """Starts the proxy if needed and returns its URL; None if it can't run, which is reported."""
     try:
         return _ensure(podman, cached, base, platform, progress)
     except (ProvisionError, OSError) as error:
@@ -76,7 +76,7 @@ def _ensure(podman: Podman, cached: Path, base: str, platform: str, progress: Pr
 
 
 def _image(podman: Podman, base: str, platform: str, progress: Progress) -> str:
-    """The host image plus apt-cacher-ng, made once per host image."""
+    """The host image with apt-cacher-ng, built once per host image."""
     image = f"localhost/provision-lab-cache:{platform}-{base.removeprefix('sha256:')[:12]}"
     if podman.run("image", "exists", image).returncode == 0:
         return image

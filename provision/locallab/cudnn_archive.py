@@ -2,8 +2,8 @@
 
 NVIDIA's own tarballs need a login or a reachable download server. The same libraries are in
 the wheel nvidia-cudnn-cu11, so a lab can prove the cudnn role with real libraries in NVIDIA's
-very layout, and with a checksum of its own in the inventory. NVIDIA changed that layout with 8.3:
-there is one version here for each of the two.
+layout, and with its own checksum in the inventory. NVIDIA changed the layout with 8.3: there is one
+version here for each.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ VERSION = "8.5.0.96"  # the oldest on PyPI
 
 @dataclass(frozen=True)
 class Build:
-    """One version: the wheel it comes from, and how the archive is laid out.
+    """One version: the wheel it comes from, and the layout of its archive.
 
-    `cuda` is what the archive's name and an inventory say: a release, or from 8.3 on its major.
+    `cuda`: as in the archive's name and an inventory, a release, from 8.3 on a major version.
     """
 
     version: str
@@ -50,8 +50,8 @@ class Build:
 BUILDS = {
     build.version: build
     for build in (
-        # nvidia_cudnn_cu11-8.5.0.96-2-py3-none-manylinux1_x86_64.whl, in the layout up to 8.2, so
-        # that a lab of CUDA 11.2 meets the archive that its real hosts have
+        # nvidia_cudnn_cu11-8.5.0.96-2-py3-none-manylinux1_x86_64.whl, in the layout up to 8.2, as
+        # real hosts with CUDA 11.2 have it
         Build(
             VERSION,
             "11.2",
@@ -77,7 +77,7 @@ BUILDS = {
 
 @dataclass(frozen=True)
 class CudnnArchive:
-    """What an inventory needs to wish for it."""
+    """A packed archive, with what an inventory needs to ask for it."""
 
     path: Path
     version: str
@@ -97,9 +97,9 @@ def pack(
 ) -> CudnnArchive:
     """The archive of one of BUILDS, from the cache or packed now.
 
-    That takes a minute or two, and a download of more than half a GB. The same wheel gives the same
-    bytes: names sorted, no times, no owners (another zlib or liblzma may compress differently; the
-    checksum is then another). `fetch(directory)` unpacks the wheel.
+    Packing takes a minute or two, and a download of more than half a GB. The same wheel gives the
+    same bytes: names sorted, no times, no owners (but another zlib or liblzma may compress to other
+    bytes). `fetch(directory)` unpacks the wheel.
     """
     if version not in BUILDS:
         raise InputError(
@@ -133,7 +133,7 @@ def pack(
 
 
 def download(directory: Path, build: Build) -> None:
-    """Unpack the wheel into `directory`; uv refuses one whose hash is not the pinned."""
+    """Unpack the wheel into `directory`; uv verifies its pinned hash."""
     requirements = directory / "requirements.txt"
     requirements.write_text(f"{build.wheel} --hash=sha256:{build.wheel_sha256}\n", "ascii")
     done = subprocess.run(
@@ -155,14 +155,14 @@ def download(directory: Path, build: Build) -> None:
 
 
 def _compressed(raw: IO[bytes], build: Build) -> gzip.GzipFile | lzma.LZMAFile:
-    """A stream into `raw`, compressed as the archive's name says: fast, and without a time."""
+    """A stream into `raw`, xz or gzip by the archive's name: fast, and without a timestamp."""
     if build.name.endswith(".xz"):
         return lzma.LZMAFile(raw, "wb", preset=0)
     return gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0)
 
 
 def write(unpacked: Path, target: Path, build: Build) -> None:
-    """Write the tarball of an unpacked wheel in NVIDIA's layout of the build."""
+    """Write the tarball of an unpacked wheel in the layout of the build."""
     wheel = unpacked / "nvidia" / "cudnn"
     headers = sorted((wheel / "include").glob("cudnn*.h"))
     libraries = sorted((wheel / "lib").glob("libcudnn*.so.8"))

@@ -1,9 +1,8 @@
-"""The simulated GPU of a lab host: what it claims to be, its libraries and its PCI entries.
+"""The simulated GPU of a lab host: its configuration, libraries and PCI entries.
 
 The CUDA driver API and NVML are two small C libraries of ours (simulated_gpu/), so that the
 real nvidia-smi and the real TensorFlow enumerate devices through the real CUDA and cuDNN
-libraries. Nothing pretends to be a kernel module: what only a real GPU can show stays
-not applicable.
+libraries. The kernel module is not simulated: checks that need it are not applicable.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from provision.locallab.machine import locked
 
 CONFIG = "/etc/gpu-simulated"
 DIRECTORY = "/usr/local/lib/gpu-simulated"
-# Read before every other ld.so.conf.d file, so that these win over Debian's libcuda1 and
-# libnvidia-ml1; ldconfig keeps the first of several libraries with one soname in front.
+# Sorts before all other ld.so.conf.d files: ldconfig prefers the first of several libraries with
+# one soname, here to Debian's libcuda1 and libnvidia-ml1.
 LOADER_CONFIG = "/etc/ld.so.conf.d/000-gpu-simulated.conf"
 LIBRARIES = {"libcuda.so.1": "libcuda.c", "libnvidia-ml.so.1": "libnvidia-ml.c"}
 
 
 @dataclass(frozen=True)
 class Model:
-    """A GPU product, as /usr/share/misc/pci.ids knows it."""
+    """A GPU product; PCI ids as in /usr/share/misc/pci.ids."""
 
     device: int
     subsystem: int
@@ -47,7 +46,7 @@ MODELS = {
     "NVIDIA A100 80GB PCIe": Model(0x20B5, 0x1533, 81920, "8.0"),
     "NVIDIA H100 80GB HBM3": Model(0x2330, 0x16C1, 81559, "9.0"),
 }
-# driver branch -> CUDA version that its libcuda answers (cuDriverGetVersion)
+# {driver branch: CUDA version that its libcuda reports (cuDriverGetVersion)}
 CUDA_OF_BRANCH = {
     "450": "11.0",
     "460": "11.2",
@@ -62,23 +61,23 @@ CUDA_OF_BRANCH = {
 
 
 def product(name: str) -> str:
-    """The full product name; 'T4', 'A100', 'V100', 'K80' and 'H100' find theirs too."""
+    """The full product name for a name or a part of one ('T4', 'A100'). Raises InputError."""
     if name in MODELS:
         return name
-    for known in MODELS:
-        if name and name.lower() in known.lower():
-            return known
+    for model_name in MODELS:
+        if name and name.lower() in model_name.lower():
+            return model_name
     raise InputError("no such GPU to simulate", got=name, expected=", ".join(sorted(MODELS)))
 
 
 def model(name: str) -> Model:
-    """The row of a product name, or of a part of one."""
+    """The row of MODELS for a product name or a part of one."""
     return MODELS[product(name)]
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What /etc/gpu-simulated says; `processes` are (pid, MiB) of GPU 0's work."""
+    """The content of /etc/gpu-simulated; `processes` are (pid, MiB) on GPU 0."""
 
     count: int = 2
     name: str = "Tesla T4"
@@ -90,21 +89,21 @@ class Simulated:
 
     @property
     def cuda_version(self) -> str:
-        """The CUDA version of the driver; the newest known for an unknown branch."""
+        """The CUDA version of the driver; the newest of the table for an unknown branch."""
         branch = self.driver_version.split(".")[0]
         return CUDA_OF_BRANCH.get(branch, max(CUDA_OF_BRANCH.items())[1])
 
     def uuids(self) -> list[str]:
         """One stable GPU-<uuid> per GPU, different on every host."""
-        found = []
+        uuids = []
         for index in range(self.count):
             digest = hashlib.sha256(f"{self.seed}:{index}".encode()).hexdigest()
             parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
-            found.append("GPU-" + "-".join(parts))
-        return found
+            uuids.append("GPU-" + "-".join(parts))
+        return uuids
 
     def text(self) -> str:
-        """The file's text, read by both libraries; its first lines are for people."""
+        """The file's text, which both libraries read, after a comment for people."""
         pairs = {
             "count": str(self.count),
             "name": self.name,
@@ -135,12 +134,12 @@ def parse(text: str) -> dict[str, str]:
 
 
 def address(index: int) -> str:
-    """The PCI address of a simulated GPU; a real server has them on buses of their own."""
+    """The PCI address of a simulated GPU, each on its own bus as in real servers."""
     return f"0000:{0x3B + index:02x}:00.0"
 
 
 def pci_tree(simulated: Simulated | None) -> dict[str, str]:
-    """{relative path: text} to lie over /sys/bus/pci/devices: a host bridge and the GPUs."""
+    """{relative path: text} to mount over /sys/bus/pci/devices: a host bridge and the GPUs."""
     tree: dict[str, str] = {}
 
     def function(
@@ -179,10 +178,10 @@ def pci_tree(simulated: Simulated | None) -> dict[str, str]:
     return tree
 
 
-def write_tree(where: Path, tree: dict[str, str]) -> None:
+def write_tree(folder: Path, tree: dict[str, str]) -> None:
     """Write a `pci_tree` under `where`."""
     for name, text in tree.items():
-        path = where / name
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "ascii")
 
@@ -197,7 +196,7 @@ def sources() -> dict[str, bytes]:
     }
 
 
-# No GNU extensions: with them a newer C library binds to symbols that Debian 11's lacks.
+# No GNU extensions: with them a newer libc would bind to symbols that Debian 11's lacks.
 FLAGS = (
     "-std=c99",
     "-O1",
@@ -212,14 +211,17 @@ FLAGS = (
 
 
 def compile_libraries(cache: Path, compiler: Sequence[str] = ("gcc",)) -> dict[str, bytes]:
-    """{soname: library}; compiled once per version of the sources, then kept in `cache`."""
-    texts = sources()
-    digest = hashlib.sha256(repr((sorted(texts.items()), FLAGS)).encode()).hexdigest()[:12]
-    place = cache / f"simulated-gpu-{digest}"
+    """{soname: library}, compiled once per version of the sources and cached in `cache`.
+
+    Raises MachineError where the compiler fails.
+    """
+    files = sources()
+    digest = hashlib.sha256(repr((sorted(files.items()), FLAGS)).encode()).hexdigest()[:12]
+    folder = cache / f"simulated-gpu-{digest}"
     with locked(cache / "simulated-gpu.lock"):
-        if not place.exists():
+        if not folder.exists():
             with tempfile.TemporaryDirectory(dir=cache) as work:
-                for name, text in texts.items():
+                for name, text in files.items():
                     Path(work, name).write_bytes(text)
                 ready = Path(work, "ready")
                 ready.mkdir()
@@ -241,5 +243,5 @@ def compile_libraries(cache: Path, compiler: Sequence[str] = ("gcc",)) -> dict[s
                             got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
                             hint="sudo apt-get install gcc libc6-dev",
                         )
-                os.rename(ready, place)
-    return {soname: (place / soname).read_bytes() for soname in LIBRARIES}
+                os.rename(ready, folder)
+    return {soname: (folder / soname).read_bytes() for soname in LIBRARIES}

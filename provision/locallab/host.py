@@ -1,4 +1,4 @@
-"""One host of a lab: its container, what makes it this very host, and when it answers."""
+"""One host of a lab: its container, its own files, and waiting until it answers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BOOT_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Shape:
-    """What every host of a lab is like.
+    """Properties that all hosts of a lab share.
 
-    `driver_version` is what the simulated driver says; without it, the platform's own. `volumes`
-    are further `podman --volume` values, `arguments` further arguments of `podman create`.
+    `driver_version` of the simulated driver; the platform's by default. `volumes` are further
+    `podman --volume` values, `arguments` further arguments of `podman create`.
     """
 
     platform: str = "debian11"
@@ -40,7 +40,7 @@ class Shape:
     arguments: Sequence[str] = ()
 
     def simulated(self, seed: str) -> gpu.Simulated | None:
-        """The GPUs of one host; their keys are made from its seed."""
+        """The GPUs of one host, with UUIDs derived from `seed`; None for a lab without GPUs."""
         if not self.with_gpu:
             return None
         row = gpu.model(self.gpu_name)
@@ -56,7 +56,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the hosts of one lab are made of."""
+    """Everything needed to create the hosts of one lab."""
 
     lab: str
     run: str
@@ -72,7 +72,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class LabHost:
-    """A host as SSH reaches it."""
+    """A host, with what SSH needs to reach it."""
 
     name: str
     address: str
@@ -100,7 +100,7 @@ def _host_files(
     libraries: Mapping[str, bytes],
     proxy: str | None,
 ) -> dict[str, tuple[bytes, int, int]]:
-    """{path: (content, mode, uid)} of what makes a container of the image this very host."""
+    """{path: (content, mode, uid)} of the files that distinguish a host from its image."""
     host_key = place / "ssh_host_ed25519_key"
     keygen(host_key, place.name)
     files = {
@@ -121,7 +121,7 @@ def _host_files(
 
 
 def create(podman: Podman, recipe: Recipe, host: str, progress: Progress) -> str:
-    """Makes and starts a host's container; its name."""
+    """Creates and starts a host's container; returns its name."""
     progress(f"Starting {host}")
     shape = recipe.shape
     simulated = shape.simulated(f"{recipe.run}-{host}")
@@ -153,7 +153,7 @@ def create(podman: Podman, recipe: Recipe, host: str, progress: Progress) -> str
 
 
 def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
-    """A tar of {path: (content, mode, uid)}, with the directories those of uid need."""
+    """A tar of {path: (content, mode, uid)}, with the folder of each file that has a uid."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, (data, mode, uid) in files.items():
@@ -170,7 +170,7 @@ def archive(files: Mapping[str, tuple[bytes, int, int]]) -> bytes:
 
 
 def finish(podman: Podman, container: str, shape: Shape) -> None:
-    """Wait for systemd, then do what only a running host can."""
+    """Wait for systemd, then run ldconfig, and purge Python where the shape has none."""
     deadline = time.monotonic() + BOOT_TIMEOUT
     while True:
         done = podman.run("exec", container, "systemctl", "is-system-running", "--wait")
@@ -200,10 +200,10 @@ def address_of(podman: Podman, container: str) -> str:
         "inspect", "--format",
         "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container,
     )  # fmt: skip
-    found = text.split()
-    if not found:
+    addresses = text.split()
+    if not addresses:
         raise MachineError(f"{container} has no address on podman's bridge network")
-    return found[0]
+    return addresses[0]
 
 
 def wait_for_ssh(host: LabHost) -> None:

@@ -1,8 +1,8 @@
-"""Another distribution's identity over a Debian userland, for paths whose archive is out of reach.
+"""Ubuntu's identity over a Debian userland, for machines that can't reach Ubuntu's archive.
 
-Roles, locks and programs read who a host is from a few files; these say Ubuntu, and all else stays
-Debian: packages, libraries, apt sources. `/etc/os-simulated` on the host says so, and so does every
-report from it.
+Roles, locks and programs identify a host by a few files; these say Ubuntu, and everything else
+stays Debian: packages, libraries, apt sources. `/etc/os-simulated` on the host says so, and so does
+every report from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 CONFIG = "/etc/os-simulated"
 
-# Reads /etc/lsb-release, as Ubuntu's own does; its options combine as there ("-cs").
+# Reads /etc/lsb-release, as Ubuntu's own program does, with the same combined options ("-cs").
 LSB_RELEASE = r"""#!/bin/sh
 . /etc/lsb-release
 [ $# -gt 0 ] || { echo "No LSB modules are available." >&2; exit 0; }
@@ -42,7 +42,7 @@ say() { if [ -n "$short" ]; then echo "$2"; else printf '%s:\t%s\n' "$1" "$2"; f
 
 @dataclass(frozen=True)
 class Identity:
-    """What a release of Ubuntu says of itself, and the Debian release it was made from."""
+    """A release of Ubuntu: version, names, and the Debian release that it derives from."""
 
     release: str
     point: str
@@ -55,7 +55,7 @@ class Identity:
         return f"Ubuntu {self.point} LTS"
 
     def files(self, userland: str) -> dict[str, tuple[str, int]]:
-        """{path: (text, mode)}; `userland` is what the host really is."""
+        """{path: (text, mode)} of the identity's files; `userland` is the real distribution."""
         return {
             "/usr/lib/os-release": (
                 'NAME="Ubuntu"\n'
@@ -87,12 +87,12 @@ class Identity:
 
 FOCAL = Identity("20.04", "20.04.6", "focal", "Focal Fossa", "bullseye")
 
-# Diverted, so that no update of base-files or lsb-release takes the identity away again.
+# Diverted, so that updates of base-files or lsb-release don't overwrite the identity.
 DIVERTED = ("/usr/lib/os-release", "/etc/debian_version", "/usr/bin/lsb_release")
 
 
 def script() -> str:
-    """Run in the image before the files are there."""
+    """The shell script that diverts Debian's files; runs in the image before the identity's."""
     lines = [
         f"dpkg-divert --quiet --local --rename --divert {path}.debian --add {path} 2>/dev/null"
         for path in DIVERTED

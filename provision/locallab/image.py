@@ -1,8 +1,8 @@
-"""The image a lab host starts from: a plain Debian as a fresh install leaves it.
+"""The image a lab host starts from: a freshly installed Debian.
 
-Made with mmdebstrap from the archive itself, since no image registry is needed then. It holds
-what a freshly installed server has (systemd, sshd, sudo, Python) and nothing of NVIDIA:
-contrib and non-free stay off, because enabling them is a role's work.
+Built with mmdebstrap from the archive, without an image registry. It holds what a fresh server has
+(systemd, sshd, sudo, Python) and nothing of NVIDIA: contrib and non-free stay off, because enabling
+them is a role's work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from provision.errors import InputError, MachineError
 from provision.locallab import identity
 from provision.locallab.machine import Podman, Progress, locked
 
-# Package indices rot: after a week a fresh host would start with too many updates pending.
+# In seconds: after a week a fresh host would start with too many pending updates.
 MAXIMUM_AGE = 7 * 24 * 3600
 REPOSITORY = "localhost/provision-lab"
 CA_BUNDLES = (
@@ -49,8 +49,8 @@ PasswordAuthentication no
 ChallengeResponseAuthentication no
 UseDNS no
 """
-# pip carries certificates of its own and would not trust what this machine trusts; its cache is
-# shared by all hosts, which is safe (it writes each file atomically).
+# By default pip uses its own certificates, without those that this machine trusts. All hosts share
+# its cache, which is safe: it writes each file atomically.
 PIP = """\
 [global]
 cert = /etc/ssl/certs/ca-certificates.crt
@@ -61,9 +61,9 @@ disable-pip-version-check = true
 
 @dataclass(frozen=True)
 class Platform:
-    """One Debian release a lab host can be, or one that says that it is something else.
+    """A Debian release for lab hosts, perhaps with the identity of another distribution.
 
-    `over` names the platform whose image an `identity` is laid over, as a thin layer.
+    `over` names the platform whose image gets the `identity` as a thin layer.
     """
 
     suite: str
@@ -87,16 +87,15 @@ def _debian(suite: str, driver_version: str, *arguments: str) -> Platform:
     )
 
 
-# The driver that a simulated GPU claims is the newest that the catalog has for the platform, so
-# that a lab's hosts answer as a lock without a wish for another says.
+# Simulated GPUs report the newest driver in the catalog for the platform, which is what a lock has
+# by default.
 PLATFORMS = {
     "debian11": _debian("bullseye", "470.256.02"),
     "debian12": _debian("bookworm", "535.309.01"),
-    # systemd from 256 on starts with cgroups of version 1 only where its command line says so; in a
-    # container that is init's own.
+    # systemd from 256 on starts on cgroups v1 only with this argument; in a container it is init's.
     "debian13": _debian("trixie", "550.163.01", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"),
 }
-# Ubuntu's archive can't be bootstrapped from everywhere: Ubuntu's name, Debian's userland.
+# Not every machine can reach Ubuntu's archive: Ubuntu's name, Debian's userland.
 PLATFORMS["ubuntu2004"] = replace(
     PLATFORMS["debian11"],
     driver_version="470.256.02",
@@ -106,7 +105,7 @@ PLATFORMS["ubuntu2004"] = replace(
 
 
 def platform(name: str) -> Platform:
-    """The row of a platform, or an InputError with the list of those there are."""
+    """The row of a platform. Raises InputError with the list of all platforms."""
     if name not in PLATFORMS:
         raise InputError(
             "no such platform for lab hosts", got=name, expected=", ".join(sorted(PLATFORMS))
@@ -122,7 +121,7 @@ def certificates(text: str) -> list[str]:
 
 
 def trusted() -> str:
-    """This machine's CA bundle: a lab host trusts what its machine trusts (proxies included)."""
+    """This machine's CA bundle, which lab hosts get too (for proxies); "" without one."""
     for place in CA_BUNDLES:
         try:
             return Path(place).read_text("utf-8", "replace")
@@ -149,7 +148,7 @@ done
 
 
 def recipe(name: str, bundle: str) -> str:
-    """Everything the image is made of, as text: its hash names the image."""
+    """Everything that the image depends on, as text: its hash names the image."""
     row = platform(name)
     return json.dumps(
         {
@@ -167,30 +166,30 @@ def recipe(name: str, bundle: str) -> str:
 
 
 def tag(name: str, bundle: str) -> str:
-    """The image's name, for one recipe."""
+    """The image's name, with the hash of its recipe."""
     digest = hashlib.sha256(recipe(name, bundle).encode()).hexdigest()[:12]
     return f"{REPOSITORY}:{name}-{digest}"
 
 
 def ensure(podman: Podman, name: str, cache: Path, progress: Progress) -> str:
-    """The image's id; builds it when it is absent, of another recipe or too old.
+    """The image's id; builds it when it is missing, of another recipe or too old.
 
-    The tarball is kept beside, so that a machine whose podman storage was emptied starts fast.
+    The tarball is kept in `cache`, so that a machine with emptied podman storage starts fast.
     """
     row = platform(name)
     if row.identity:
         base = ensure(podman, row.over, cache, progress)
         files = row.identity.files(f"Debian ({row.suite})")
-        return _disguised(podman, name, base, files, cache, progress)
+        return _with_identity(podman, name, base, files, cache, progress)
     bundle = trusted()
     image = tag(name, bundle)
     tarball = cache / (image.rsplit(":", 1)[1] + ".tar")
     with locked(cache / f"{name}.lock"):
-        found = podman.run(
+        inspected = podman.run(
             "image", "inspect", "--format", '{{.Id}} {{index .Labels "provision.built"}}', image
         )
-        if found.returncode == 0:
-            identity, built = found.stdout.decode().split()
+        if inspected.returncode == 0:
+            identity, built = inspected.stdout.decode().split()
             if time.time() - int(built) < MAXIMUM_AGE:
                 return identity
         if not tarball.exists() or time.time() - tarball.stat().st_mtime > MAXIMUM_AGE:
@@ -200,14 +199,14 @@ def ensure(podman: Podman, name: str, cache: Path, progress: Progress) -> str:
             build(podman, name, bundle, tarball)
         else:
             progress(f"Importing the {name} image")
-        # The image is as old as its packages, which may be days older than this import.
+        # The image's age is that of its packages, perhaps days older than this import.
         label = f"LABEL provision.built={int(tarball.stat().st_mtime)}"
-        made = podman.call("import", "--quiet", "--change", label, str(tarball), image)
+        imported = podman.call("import", "--quiet", "--change", label, str(tarball), image)
         _remove_old(podman, name)
-        return made.strip().splitlines()[-1]
+        return imported.strip().splitlines()[-1]
 
 
-def _disguised(
+def _with_identity(
     podman: Podman,
     name: str,
     base: str,
@@ -215,7 +214,7 @@ def _disguised(
     cache: Path,
     progress: Progress,
 ) -> str:
-    """The id of `base` with an identity's files over it: a layer of a few kB."""
+    """The id of `base` with an identity's files over it, a layer of a few kB, built if missing."""
     digest = hashlib.sha256(repr((base, identity.script(), files)).encode()).hexdigest()[:12]
     image = f"{REPOSITORY}:{name}-{digest}"
     with locked(cache / f"{name}.lock"):
@@ -225,36 +224,36 @@ def _disguised(
             for path, (text, mode) in files.items():
                 place = shlex.quote(path)
                 steps.append(f"printf %s {shlex.quote(text)} > {place} && chmod {mode:o} {place}")
-            made = podman.call("create", base, "/bin/sh", "-c", " && ".join(steps)).strip()
+            container = podman.call("create", base, "/bin/sh", "-c", " && ".join(steps)).strip()
             try:
-                podman.call("start", "--attach", made)
-                podman.call("commit", "--quiet", made, image)
+                podman.call("start", "--attach", container)
+                podman.call("commit", "--quiet", container, image)
             finally:
-                podman.run("rm", "--force", "--time=0", made)
+                podman.run("rm", "--force", "--time=0", container)
             _remove_old(podman, name)
         return podman.call("image", "inspect", "--format", "{{.Id}}", image).strip()
 
 
 def _remove_old(podman: Podman, name: str) -> None:
-    """Remove this platform's images that are too old; podman keeps those that are in use."""
+    """Remove this platform's images that are too old; podman keeps those in use."""
     listed = podman.call(
         "images", "--filter=label=provision.built",
         "--format={{.ID}} {{.Repository}}:{{.Tag}}", "--noheading",
     )  # fmt: skip
     for line in listed.splitlines():
-        identity, named = line.split(maxsplit=1)
-        if named.startswith(f"{REPOSITORY}") and f":{name}-" not in named:
+        identity, reference = line.split(maxsplit=1)
+        if reference.startswith(f"{REPOSITORY}") and f":{name}-" not in reference:
             continue  # another platform's
-        found = podman.run(
+        inspected = podman.run(
             "image", "inspect", "--format", '{{index .Labels "provision.built"}}', identity
         )
-        built = found.stdout.decode().strip()
+        built = inspected.stdout.decode().strip()
         if built.isdigit() and time.time() - int(built) > MAXIMUM_AGE:
             podman.run("rmi", identity)
 
 
 def build(podman: Podman, name: str, bundle: str, tarball: Path) -> None:
-    """Bootstrap a root file system with mmdebstrap into `tarball`, whole or not at all."""
+    """Bootstrap a root file system with mmdebstrap into `tarball`, atomically."""
     row = platform(name)
     work = tarball.with_suffix(f".{os.getpid()}.work")
     unfinished = tarball.with_suffix(f".{os.getpid()}.part.tar")

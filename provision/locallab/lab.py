@@ -1,8 +1,8 @@
-"""Labs: groups of hosts in containers, reached over real SSH with keys of their own.
+"""Labs: groups of hosts in containers, reached over real SSH with their own keys.
 
-Every container carries labels (lab, run, state directory, owner), so that `down` takes only
-its own, two runs on one machine never collide, and what a killed run left behind is found by
-`sweep` without a record that could be lost with it.
+Every container carries labels (lab, run, state directory, owner), so that `down` removes only its
+own, two runs on one machine never collide, and `sweep` finds the containers of a killed run without
+a record that could be lost with it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Lab:
 
     @property
     def known_hosts(self) -> Path:
-        """The hosts' real public keys."""
+        """The file with the hosts' public keys."""
         return self.state_dir / "known_hosts"
 
     def ssh_arguments(self) -> list[str]:
-        """Options for ssh(1) that make it trust this lab's hosts and nothing else."""
+        """Options for ssh(1), which then trusts only this lab's hosts."""
         return [
             "-o", f'UserKnownHostsFile="{self.known_hosts}"',
             "-o", "GlobalKnownHostsFile=/dev/null",
@@ -66,7 +66,7 @@ class Lab:
         ]  # fmt: skip
 
     def inventory(self, group: str = "gpu") -> dict[str, Any]:
-        """Ordinary inventory data (as in a YAML inventory file), one group with every host."""
+        """Inventory data, as in a YAML file: one group with all hosts."""
         return {
             group: {
                 "hosts": {
@@ -88,7 +88,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab as its containers tell it. `hosts` is {name: address or '' when not running}."""
+    """A lab, by its containers' labels. `hosts` is {name: address, '' when not running}."""
 
     name: str
     run: str
@@ -112,10 +112,10 @@ def up(
 ) -> Lab:
     """Start a lab and return it when every host answers on SSH.
 
-    `hosts` names the hosts; without it they are gpu01 to gpu<count>. With `keep` the lab outlives
-    its owner (`provision lab up`); without, `sweep` removes it once its owner, this process or
-    `owner_pid`, is gone. On any failure nothing is left. Raises InputError for a
-    name in use, an unknown platform or GPU; MachineError otherwise.
+    `hosts` names the hosts, gpu01 to gpu<count> by default. With `keep` the lab outlives its owner
+    (`provision lab up`); without, `sweep` removes it once its owner, this process or `owner_pid`,
+    has ended. A failure leaves nothing behind. Raises InputError for a name in use, an unknown
+    platform or GPU; MachineError otherwise.
     """
     shape = shape or Shape()
     names = _names(hosts, count)
@@ -128,7 +128,7 @@ def up(
     _refuse_if_up(podman, name, state)
     cached = cache_directory()
     base = image.ensure(podman, shape.platform, cached, progress)
-    # The download cache is a program, not a host: it has no use for an identity.
+    # The download cache needs no identity.
     plain = system.over or shape.platform
     cache_base = image.ensure(podman, plain, cached, progress) if system.over else base
     libraries = gpu.compile_libraries(cached) if shape.with_gpu else {}
@@ -190,28 +190,28 @@ def _refuse_if_up(podman: Podman, name: str, state: Path) -> None:
 def down(name: str, *, state_dir: Path | None = None, progress: Progress = silent) -> bool:
     """Remove the lab's containers and its state; False if there was none.
 
-    Labs of one name can be up from several places; then `state_dir` must say which.
+    Where several labs have the name, `state_dir` must say which.
     """
     podman = connect()
     labels = {"lab": name} | ({"state": str(state_dir.resolve())} if state_dir else {})
-    found = podman.containers(**labels)
-    places = sorted({entry["Labels"]["provision.state"] for entry in found})
+    containers = podman.containers(**labels)
+    places = sorted({entry["Labels"]["provision.state"] for entry in containers})
     if len(places) > 1:
         raise InputError(
             f"there are {len(places)} labs named {name}",
             got=", ".join(places),
             hint="say which by its state directory",
         )
-    _remove(podman, found, cache_directory(), progress)
-    return bool(found)
+    _remove(podman, containers, cache_directory(), progress)
+    return bool(containers)
 
 
 def status(name: str | None = None) -> list[LabStatus]:
-    """Every lab of this machine (or those of one name), by name."""
+    """The labs of this machine (with `name`, those of that name), sorted by name."""
     podman = connect()
-    found = podman.containers(lab=name or "")
+    containers = podman.containers(lab=name or "")
     runs: dict[str, list[dict[str, Any]]] = {}
-    for entry in found:
+    for entry in containers:
         runs.setdefault(entry["Labels"]["provision.run"], []).append(entry)
     labs = []
     for run, entries in runs.items():
@@ -236,9 +236,9 @@ def status(name: str | None = None) -> list[LabStatus]:
 
 
 def sweep(*, podman: Podman | None = None, progress: Progress = silent) -> list[str]:
-    """Remove what killed runs left; the names of the labs removed.
+    """Remove the labs of killed runs; returns their names.
 
-    A lab is left over when the process that made it is gone and it wasn't made to be kept.
+    A lab is left over when the process that created it has ended, and it was not to be kept.
     """
     podman = podman or connect()
     dead = leftovers(podman.containers(lab=""))
@@ -247,7 +247,7 @@ def sweep(*, podman: Podman | None = None, progress: Progress = silent) -> list[
 
 
 def leftovers(containers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those containers whose owner is gone and that were not made to be kept."""
+    """Those containers whose owner has ended and that were not to be kept."""
     return [
         dict(entry)
         for entry in containers
@@ -257,7 +257,7 @@ def leftovers(containers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _make_state(state: Path, name: str) -> tuple[Path, str]:
-    """A fresh state directory with the lab's key pair; the key file and the public key."""
+    """Creates the state directory with the lab's key pair; returns (key file, public key)."""
     if state.exists():
         marker = state / "lab"
         if not marker.exists() and any(state.iterdir()):
@@ -287,13 +287,13 @@ def _remove(
     cached: Path,
     progress: Progress = silent,
 ) -> None:
-    """Remove containers, the state that no other container uses, and an idle cache."""
+    """Remove containers, state that no other container uses, and an idle cache."""
     if containers:
         names = [entry["Names"][0] for entry in containers]
         progress("Removing " + ", ".join(names))
         podman.call("rm", "--force", "--volumes", "--time=0", *names)
     for state in {entry["Labels"].get("provision.state", "") for entry in containers}:
-        # Only a directory that is a lab's, and no other container's.
+        # Only a lab's directory that no other container uses.
         if state and (Path(state) / "lab").exists() and not podman.containers(state=state):
             shutil.rmtree(state, ignore_errors=True)
     with locked(cached / "labs.lock"):

@@ -1,8 +1,8 @@
-"""What this machine offers for containers, and how podman is run on it.
+"""Checks what this machine needs for containers, and runs podman on it.
 
 podman's defaults fail on some machines before the first container starts: its default limits
 are above this machine's hard limits, or its runtime refuses hybrid cgroups. Both are measured
-here and cured by a `CONTAINERS_CONF` that holds only what this machine needs.
+here, and a `CONTAINERS_CONF` overrides only what this machine needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 # podman 4's own defaults (containers.conf(5)); a machine that allows them needs no file.
 PODMAN_NOFILE = 1048576
 PODMAN_NPROC = 4194304
-# podman lowers the number of processes to this where it can't have its default.
+# podman's fallback for the number of processes.
 LOWERED_NPROC = 32768
 
 # program -> Debian package; the first four are podman's bridge network.
@@ -49,12 +49,12 @@ HELPER_DIRECTORIES = (
 
 
 def silent(message: str) -> None:
-    """The default progress callback."""
+    """Default no-op progress callback."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits that decide what podman may ask for; None is unlimited."""
+    """This machine's limits for podman; None is unlimited."""
 
     nofile: int | None
     nproc: int | None
@@ -107,7 +107,7 @@ def containers_conf(limits: Limits) -> str:
 
 
 def missing(limits: Limits, names: Sequence[str] = tuple(PROGRAMS)) -> dict[str, str]:
-    """Programs a lab needs and this machine lacks, with the Debian package of each."""
+    """{missing program: its Debian packages} of those that a lab needs."""
     lacking = {
         name: PROGRAMS[name]
         for name in names
@@ -124,7 +124,7 @@ def missing(limits: Limits, names: Sequence[str] = tuple(PROGRAMS)) -> dict[str,
 
 
 def require(limits: Limits, names: Sequence[str] = tuple(PROGRAMS)) -> None:
-    """Raise one MachineError that names everything missing and the line that cures it."""
+    """Raise a MachineError with all missing programs and the command that installs them."""
     lacking = missing(limits, names)
     if lacking:
         packages = sorted({word for package in lacking.values() for word in package.split()})
@@ -160,7 +160,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as handle:
@@ -187,7 +187,10 @@ class Podman:
     def run(
         self, *arguments: str, stdin: bytes | None = None, timeout: float = 900
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run and return the result whatever its exit code; raise only if it can't be run."""
+        """Run podman and return the result, whatever the exit code.
+
+        Raises MachineError if it can't be started or does not end in time.
+        """
         return self._run(self.argv(*arguments), stdin, timeout)
 
     def _run(
@@ -210,7 +213,7 @@ class Podman:
             raise MachineError(f"{' '.join(argv[:6])} did not end in {timeout:.0f} s") from error
 
     def call(self, *arguments: str, stdin: bytes | None = None, timeout: float = 900) -> str:
-        """Run and return stdout; a MachineError with podman's own words otherwise."""
+        """Run podman and return stdout. Raises MachineError with its stderr on failure."""
         done = self.run(*arguments, stdin=stdin, timeout=timeout)
         if done.returncode:
             raise MachineError(
@@ -223,7 +226,7 @@ class Podman:
         return done.stdout.decode("utf-8", "replace")
 
     def as_root(self, *argv: str) -> None:
-        """Run a program of this machine with the same rights as podman."""
+        """Run another program with podman's rights. Raises MachineError on failure."""
         done = self._run([*self.prefix, *argv], None, 60)
         if done.returncode:
             raise MachineError(
@@ -233,18 +236,18 @@ class Podman:
     def containers(self, **labels: str) -> list[dict[str, Any]]:
         """`podman ps --all` as data, for containers with all these labels ('' = any value).
 
-        Label names are given without the `provision.` in front.
+        Label names are given without their prefix `provision.`.
         """
         filters = []
         for name, value in labels.items():
             label = f"provision.{name}" + (f"={value}" if value else "")
             filters += ["--filter", f"label={label}"]
-        found = json.loads(self.call("ps", "--all", "--format", "json", *filters) or "[]")
-        return list(found or [])
+        containers = json.loads(self.call("ps", "--all", "--format", "json", *filters) or "[]")
+        return list(containers or [])
 
 
 def connect(limits: Limits | None = None) -> Podman:
-    """Podman as this machine needs it; writes the CONTAINERS_CONF once, if one is needed."""
+    """Podman for this machine; writes a CONTAINERS_CONF if one is needed."""
     limits = limits or measure()
     text = containers_conf(limits)
     conf = None

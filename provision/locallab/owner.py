@@ -1,4 +1,4 @@
-"""Which process a lab belongs to: what a killed run left behind is found by that."""
+"""Identifies the process that a lab belongs to, so that labs of killed runs are found."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def owner(pid: int | None = None) -> str:
-    """`pid:start time:boot` of a process: a pid alone is soon another's."""
+    """`pid:start time:boot` of a process, since pids are reused."""
     number = pid or os.getpid()
     return f"{number}:{_start_time(number)}:{_boot()}"
 
 
 def is_alive(who: str) -> bool:
-    """Is the process of an `owner()` label still the one that runs under its pid?"""
+    """Does the process of an `owner()` label still run?"""
     parts = who.split(":")
     if len(parts) != 3 or not parts[0].isdigit() or parts[2] != _boot():
         return False
@@ -21,7 +21,7 @@ def is_alive(who: str) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat (proc(5)), '' for no such process."""
+    """Field 22 of /proc/<pid>/stat (proc(5)); '' without such a process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

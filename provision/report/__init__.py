@@ -1,7 +1,7 @@
-"""Reads report.json, the one account of a run, and answers what it means for the exit code.
+"""Reads and validates report.json, and derives a run's exit code from it.
 
-The report is written by the tree's own callback, perhaps by another version of it, perhaps
-truncated by a full disk: a reader that trusted it blindly would show a traceback instead.
+The tree's callback writes the report, perhaps in another version, and a full disk may truncate it:
+a reader that trusted it blindly would end with a traceback.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from provision.errors import DriftError, HostError, InputError, ProofError
 FORMAT = 1
 STATUSES = ("proven", "converged", "drift", "failed", "blocked", "unreachable")
 
-# What a host's entry may hold; every reader relies on it. Absent and null are always allowed, and
-# so are keys that a later version added.
+# The types of a host's keys, which every reader relies on. Absent and null are always allowed, and
+# so are keys of later versions.
 MAPPINGS = ("wanted", "found", "platform", "checks_summary", "components", "failure", "reboot")
 ROWS = ("changes", "left", "blockers", "warnings", "checks", "gpus")
 LISTS = ("not_selected",)
@@ -48,7 +48,7 @@ def load(path: Path) -> Report:
 
 
 def validate(data: Any, where: str = "report") -> Report:
-    """The same data, sure to have the shape that readers rely on. Raises InputError."""
+    """Returns `data` if it has the shape that readers rely on, else raises InputError."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         got = data.get("format") if isinstance(data, dict) else type(data).__name__
         raise InputError(
@@ -84,7 +84,7 @@ def validate(data: Any, where: str = "report") -> Report:
 
 
 def _check_shape(name: str, host: dict[str, Any], where: str) -> None:
-    """Raises InputError where a part of a host is not what its readers rely on."""
+    """Raises InputError where a key of a host has another type than readers rely on."""
     for key in (*MAPPINGS, *ROWS, *LISTS):
         value = host.get(key)
         if value is None:
@@ -116,15 +116,15 @@ def _check_shape(name: str, host: dict[str, Any], where: str) -> None:
 
 
 def failed_checks(host: dict[str, Any]) -> list[dict[str, Any]]:
-    """The checks of a host that did not pass."""
+    """The failed checks of a host."""
     return [check for check in host.get("checks") or [] if check.get("result") == "failed"]
 
 
 def exit_code(report: Report) -> int:
-    """The documented exit code for what the report says; the worst host counts.
+    """The documented exit code for a report: that of its worst host.
 
-    A host that failed, was blocked or unreachable is worse than a proof that failed, and that is
-    worse than drift. An apply that left changes out because of its tags did what it was told.
+    A failed, blocked or unreachable host is worse than a failed proof, and that is worse than
+    drift. Drift left by an apply with tags is no failure.
     """
     codes = {0}
     for host in report["hosts"].values():

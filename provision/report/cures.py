@@ -1,7 +1,7 @@
-"""What to do about a host that could not be reached, by what ssh said.
+"""Cures for unreachable hosts, by ssh's error message.
 
-A host that was just reinstalled is the ordinary case here, and its new host key the ordinary
-reason; "log in by hand" would leave a person with ssh's page of warnings.
+The usual reason here is the new host key of a reinstalled host, for which "log in by hand" would
+leave a person with ssh's page of warnings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
-# (what ssh says, what to do). ssh(1)'s own words, the same since OpenSSH 6; the first that fits.
+# (pattern, cure); the first match wins. ssh(1)'s messages, the same since OpenSSH 6.
 RULES = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|host key for .* has changed",
@@ -41,20 +41,19 @@ RULES = (
 )
 FALLBACK = "log in by hand, as the inventory says; then run again"
 
-# Ansible quotes the address it tried; ssh itself names it in other words.
+# The address, as Ansible and ssh name it.
 _ADDRESSES = (
     r"[Hh]ost key for (\S+) has changed",
     r'remote host "([^"]+)"',
     r"connect to host (\S+) port",
     r"via ssh: [^\s@]+@([^\s:]+)",
 )
-# The line of the file with the old key: the inventory may have a known_hosts of its own, and
-# without its name ssh-keygen would look into the user's.
+# The file with the old key; ssh-keygen needs its name unless it is the user's own known_hosts.
 _KNOWN_HOSTS = re.compile(r"Offending \S+ key in (.+?):\d+")
 
 
 def unreachable(message: str) -> str:
-    """The cure for a host that was unreachable with this message of Ansible's or ssh's."""
+    """The cure for an unreachable host, by Ansible's or ssh's message."""
     for words, cure in RULES:
         if re.search(words, message):
             matches = (re.search(pattern, message) for pattern in _ADDRESSES)
@@ -64,7 +63,7 @@ def unreachable(message: str) -> str:
 
 
 def _known_hosts(message: str) -> dict[str, str]:
-    """The options that name the file of known hosts which ssh has read; "" for the user's own."""
+    """ssh-keygen's and ssh's options for the known_hosts that ssh read; "" for the user's own."""
     match = _KNOWN_HOSTS.search(message)
     if match is None or match[1].endswith("/.ssh/known_hosts"):  # the user's own, ssh's default
         return {"file": "", "option": ""}
@@ -73,5 +72,5 @@ def _known_hosts(message: str) -> dict[str, str]:
 
 
 def _quoted(word: str) -> str:
-    """For a shell; `[192.0.2.1]:2222` is a pattern there."""
+    """Quotes a word for a shell, where `[192.0.2.1]:2222` is a pattern."""
     return word if word == "HOST" else shlex.quote(word)

@@ -1,11 +1,10 @@
 """Renders a report as JUnit XML, for CI systems that show tests: a host is a suite, a check a case.
 
-A CI system counts what is in the file. A host on which no check ran because it was blocked, failed
-before, or never answered would be missing there, and everything would be green; so every host has
-one case for the run itself. Jenkins and GitLab read different parts: GitLab knows a case by
-`classname` and `name` and shows an element's text only, Jenkins shows `message` and takes what is
-before the last dot of `classname` for a package. So a case's class is `host.component`, and what
-matters stands in both places.
+A CI system counts what is in the file. A host without checks, because it was blocked, failed early
+or never answered, would be missing there, and everything green; so every host has one case for the
+run itself. GitLab identifies a case by `classname` and `name` and shows only an element's text;
+Jenkins shows `message` and takes the part before the last dot of `classname` for a package. So a
+case's class is `host.component`, and the message is in both places.
 
 Pure: the same report gives the same bytes.
 """
@@ -16,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from provision.report import Report, failed_checks
-from provision.report.reading import Problem, clean, differences, disguise, number, problems
+from provision.report.reading import Problem, clean, differences, number, problems, userland_note
 
 SIMULATED = "The GPU of this host is simulated: nothing here proves a real one."
 RUN = "run: The run did on this host what it was told"
@@ -52,8 +51,8 @@ def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: R
     for row in host.get("checks") or []:
         _check(suite, name, row)
     lines = [SIMULATED] if host.get("simulated_gpu") else []
-    lines += [disguise(host)] if disguise(host) else []
-    lines += [_line(one) for one in host.get("changes") or []]
+    lines += [userland_note(host)] if userland_note(host) else []
+    lines += [_line(change) for change in host.get("changes") or []]
     lines += [f"note: {clean(row.get('message'))}" for row in host.get("warnings") or []]
     if lines:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)
@@ -79,10 +78,12 @@ def _properties(suite: ElementTree.Element, host: dict[str, Any], report: Report
 
 
 def _run(suite: ElementTree.Element, name: str, host: dict[str, Any], report: Report) -> None:
-    """The case for the run: an error where the host is a bad one and no check says so."""
+    """The case for the run: an error where the host is bad and no check failed."""
     case = ElementTree.SubElement(suite, "testcase", classname=f"{name}.run", name=RUN)
     status = host["status"]
-    differs = ", ".join(dict.fromkeys(clean(one.get("component")) for one in differences(host)))
+    differs = ", ".join(
+        dict.fromkeys(clean(change.get("component")) for change in differences(host))
+    )
     if failed_checks(host):
         _add(case, "skipped", "failed_checks", [Problem("", "its failed checks say what is wrong")])
     elif status in ("failed", "blocked", "unreachable"):
@@ -105,23 +106,26 @@ def _check(suite: ElementTree.Element, name: str, row: dict[str, Any]) -> None:
     if result == "not_applicable":
         _add(case, "skipped", "not_applicable", [Problem("", clean(row.get("detail")))])
     elif result == "failed":
-        said = clean(row.get("diagnosis") or row.get("detail"))
-        _add(case, "failure", identifier, [Problem("", said, clean(row.get("hint")))])
+        message = clean(row.get("diagnosis") or row.get("detail"))
+        _add(case, "failure", identifier, [Problem("", message, clean(row.get("hint")))])
 
 
-def _add(case: ElementTree.Element, tag: str, kind: str, found: list[Problem]) -> None:
-    """The outcome of a case: a first line for lists, the whole with its cures as text."""
-    messages = [f"{one.title}: {one.message}" if one.title else one.message for one in found]
+def _add(case: ElementTree.Element, tag: str, kind: str, problems: list[Problem]) -> None:
+    """Adds the outcome of a case: messages as its attribute, messages with cures as its text."""
+    messages = [
+        f"{problem.title}: {problem.message}" if problem.title else problem.message
+        for problem in problems
+    ]
     element = ElementTree.SubElement(case, tag, type=kind, message="; ".join(messages))
     texts = [
-        f"{message}\ncure: {one.cure}" if one.cure else message
-        for message, one in zip(messages, found, strict=True)
+        f"{message}\ncure: {problem.cure}" if problem.cure else message
+        for message, problem in zip(messages, problems, strict=True)
     ]
     element.text = "\n\n".join(texts)
 
 
 def _alone(root: ElementTree.Element, kind: str, message: str) -> None:
-    """A suite of one error, for what is no host's."""
+    """Adds a suite of one error that belongs to no host."""
     suite = ElementTree.SubElement(root, "testsuite", name="provision")
     case = ElementTree.SubElement(suite, "testcase", classname="provision.run", name=kind)
     _add(case, "error", kind, [Problem("", message)])
@@ -134,12 +138,12 @@ def _count(suite: ElementTree.Element) -> None:
         suite.set(key, str(len(suite.findall(f"testcase/{tag}"))))
 
 
-def _line(one: dict[str, Any]) -> str:
+def _line(change: dict[str, Any]) -> str:
     """ "cuda libcublas11: none -> 11.4 (missing)"."""
-    old = "none" if one.get("from") is None else clean(one["from"])
-    new = "none" if one.get("to") is None else clean(one["to"])
-    text = f"{clean(one.get('component'))} {clean(one.get('item'))}: {old} -> {new}"
-    return f"{text} ({clean(one['reason'])})" if one.get("reason") else text
+    old = "none" if change.get("from") is None else clean(change["from"])
+    new = "none" if change.get("to") is None else clean(change["to"])
+    text = f"{clean(change.get('component'))} {clean(change.get('item'))}: {old} -> {new}"
+    return f"{text} ({clean(change['reason'])})" if change.get("reason") else text
 
 
 def _time(seconds: Any) -> str:

@@ -1,9 +1,9 @@
-"""Shows a run while it happens: hosts by components, and every failure the moment it is known.
+"""Shows a run while it happens: hosts by components, and every failure at once.
 
-Ansible's own output interleaves all hosts task by task; with thirty hosts nobody can tell from it
-which one hangs in what, and a gigabyte's download looks like a hang. Hosts with trouble come first,
-then those that are longest at one step; of the others a count is enough. Without a terminal (a
-pipe, CI) the same events are plain lines.
+Ansible's own output interleaves all hosts task by task; with thirty hosts it does not show which
+host hangs where, and the download of a gigabyte looks like a hang. Hosts with trouble come first,
+then those longest at one step; the others are counted. Without a terminal (a pipe, CI) the same
+events are plain lines.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from rich.text import Text
 from provision.registry import SHORT_TITLES
 from provision.report import cures
 
-# (mark, mark where the terminal knows ASCII alone, style); the marks differ for those who can't
-# see colours too.
+# (mark, mark for an ASCII terminal, style); marks differ in shape for people who see no colours.
 MARKS = {
     "planned": ("·", ".", "dim"),
     "running": ("▶", ">", "bold cyan"),
@@ -32,31 +31,31 @@ MARKS = {
     "failed": ("✘", "x", "bold red"),
 }
 BAD = ("failed", "unreachable", "blocked")
-# Lines around the table: its head, the counts, the prompt.
+# Lines around the table: its header, the counts, the prompt.
 MARGIN = 5
-# Of hosts with trouble the table shows this share; each was told in full above it.
+# Hosts with trouble get at least 1/BAD_SHARE of the table; their failures are shown in full above.
 BAD_SHARE = 3
-# Without a terminal: how often the same step may say how far it is, for one host and for many.
+# Without a terminal: the least time between two progress lines of a step, and more of it per host.
 LINE_SECONDS = 15.0
 LINE_SECONDS_PER_HOST = 1.5
-# A step that takes no longer needs no clock.
+# A step's time is shown after this many seconds.
 SHORT = 3.0
 
 
 @dataclass
 class HostView:
-    """What is shown of one host."""
+    """The state of one host."""
 
     phase: str = ""
     planned: list[str] = field(default_factory=list)
     components: dict[str, str] = field(default_factory=dict)
     status: str = ""
     simulated: bool = False
-    # The task it is in, or was in last, and since when; a finished one waits for the other hosts.
+    # The current or last task, and since when. A host that is not busy waits for the others.
     task: str = ""
     busy: bool = False
     since: float = 0.0
-    # How far a long step is, and since when it is that step.
+    # The progress event of a long step, and since when the step runs.
     progress: dict[str, Any] = field(default_factory=dict)
     step: tuple[str, str] = ("", "")
     step_since: float = 0.0
@@ -65,7 +64,7 @@ class HostView:
 
     @property
     def rank(self) -> int:
-        """Hosts that something is wrong with, then the busy ones, the waiting, the finished."""
+        """0: in trouble, 1: busy, 2: waiting, 3: finished."""
         if self.status in BAD:
             return 0
         if self.status:
@@ -76,7 +75,7 @@ class HostView:
 class LiveView:
     """Takes events and shows them. A context manager.
 
-    `told`: the hosts whose failure was shown in full, for a summary that would say it again.
+    `reported`: the hosts whose failure was shown in full, so that a summary need not repeat it.
     """
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -90,7 +89,7 @@ class LiveView:
         self._expected = 0
         self._interrupted = False
         self.hosts: dict[str, HostView] = {}
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     def __enter__(self) -> LiveView:
         return self
@@ -110,8 +109,8 @@ class LiveView:
             yield self._table(ascii_only=options.ascii_only)
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Takes one line of events.jsonl. Unknown events are left alone."""
-        # Started by the first play only: until then Ansible may ask for a password.
+        """Takes one line of events.jsonl. Unknown events are ignored."""
+        # Starts with the first play: until then Ansible may prompt for a password.
         if self._live is None and self._console.is_terminal and event.get("event") == "play":
             self._live = Live(self, console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
@@ -121,10 +120,12 @@ class LiveView:
             self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def _take(self, event: dict[str, Any]) -> Text | None:
-        """Updates the hosts; the line to print at once, if there is one."""
+        """Updates the hosts; returns the line to print at once, or None."""
         kind = event.get("event")
         if kind == "run_start":
-            self._components = [str(one) for one in event.get("components") or self._components]
+            self._components = [
+                str(component) for component in event.get("components") or self._components
+            ]
         elif kind == "play":
             self._expected = max(self._expected, int(event.get("hosts") or 0))
         elif kind == "interrupt":
@@ -165,7 +166,7 @@ class LiveView:
             for component in host.planned:
                 host.components[component] = "failed" if component in components else "done"
             return None
-        host.planned = [one for one in components if one in self._components]
+        host.planned = [component for component in components if component in self._components]
         host.components = dict.fromkeys(host.planned, "planned")
         if not components and not event.get("blockers"):
             host.status = "as locked"
@@ -187,7 +188,7 @@ class LiveView:
             host.since = now
             host.progress, host.step = {}, ("", "")
         host.task, host.busy = task, True
-        if host.status == "as locked":  # verify goes on with it
+        if host.status == "as locked":  # verify continues with this host
             host.status = ""
         component = event.get("component")
         if not component or host.components.get(str(component)) == "running":
@@ -218,12 +219,12 @@ class LiveView:
         host.status = str(event["status"])
         if component:
             host.components[str(component)] = "failed"
-        self.told.add(name)
+        self.reported.add(name)
         message = str(event.get("message", "")).strip().replace("\n", "\n  ")
         if host.status == "unreachable":
-            said = message.removeprefix("Task failed: ")
+            reason = message.removeprefix("Task failed: ")
             cure = f"\n    cure: {cures.unreachable(message)}"
-            return Text.assemble((f"{name} is unreachable: ", "bold red"), said, cure)
+            return Text.assemble((f"{name} is unreachable: ", "bold red"), reason, cure)
         if host.phase == "verify":
             return Text.assemble((f"{name} is not proven:", "bold red"), f"\n  {message}")
         if host.phase == "preflight":
@@ -262,10 +263,10 @@ class LiveView:
         return table
 
     def _rows(self, room: int) -> Iterator[tuple[str, HostView]]:
-        """The hosts that are worth a line each; the counts tell of the rest."""
+        """The hosts that fit into `room` lines; the others are only counted."""
         ordered = sorted(
             self.hosts.items(),
-            # Whoever is longest at one step is whom one waits for.
+            # Among busy hosts, the one longest at its step first.
             key=lambda pair: (pair[1].rank, pair[1].since if pair[1].rank == 1 else 0.0, pair[0]),
         )
         if len(ordered) > room:
@@ -281,11 +282,13 @@ class LiveView:
         if host.status:
             return Text(host.status, "dim")
         now = self._clock()
-        running = next((c for c, state in host.components.items() if state == "running"), None)
+        running = next(
+            (component for component, state in host.components.items() if state == "running"), None
+        )
         if host.busy and host.progress and host.step[0] == running and host.phase == "apply":
             return Text(how_far(host.progress) + _clock_of(now - host.step_since))
         if not host.busy:
-            others = any(one.busy for one in self.hosts.values())
+            others = any(other.busy for other in self.hosts.values())
             return Text("waits for the other hosts" if others else "", "dim")
         return Text(_step(host.task) + _clock_of(now - host.since))
 
@@ -331,5 +334,5 @@ def how_far(event: dict[str, Any]) -> str:
 
 
 def view(console: Console) -> LiveView:
-    """The live view on this console: a table that moves on a terminal, plain lines elsewhere."""
+    """The live view on this console: a live table on a terminal, plain lines elsewhere."""
     return LiveView(console)

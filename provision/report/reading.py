@@ -1,8 +1,8 @@
-"""What every reader of a report needs: safe text, and the one list of what is wrong with a host.
+"""What every view of a report needs: safe text, and the problems of a host.
 
-Host names and messages come from machines that may be broken or hostile: colour codes of pip,
-bytes that XML forbids, marks that turn the reading direction around. Made visible here, once, they
-can neither break a page nor make one host look like another.
+Host names and messages come from machines that may be broken or hostile: pip's colour codes, bytes
+that XML forbids, marks that reverse the reading direction. Made visible here, they can neither
+break a page nor make one host look like another.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Problem:
     title: str
     message: str
     cure: str = ""
-    task: bool = False  # a task failed: its name says what was tried, and no title repeats it
+    task: bool = False  # `title` is the name of a failed task
 
 
 def clean(value: Any) -> str:
-    """A value as text that any page can hold; what can't be seen is written as `\\u202e`."""
+    """A value as text for any page, with invisible characters written as `\\u202e`."""
     text = "" if value is None else str(value)
     text = COLOUR_CODE.sub("", text).replace("\r\n", "\n")
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def number(value: Any) -> float:
@@ -48,10 +48,10 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     try:
-        found = float(value)
+        result = float(value)
     except OverflowError:
         return 0.0
-    return found if math.isfinite(found) and found > 0 else 0.0
+    return result if math.isfinite(result) and result > 0 else 0.0
 
 
 def duration(seconds: float) -> str:
@@ -73,26 +73,26 @@ def moment(value: Any) -> str:
     return f"{match.group(1)} {match.group(2)} UTC" if match else text
 
 
-def matches(found: Any, wanted: Any) -> bool:
-    """Is this version the one that was promised?
+def matches(version: Any, locked: Any) -> bool:
+    """Is this version the locked one?
 
-    cuDNN tells three numbers of its four, the lock names Python by two of its three.
+    cuDNN reports three of its four numbers, and the lock has two of Python's three.
     """
-    if wanted is None:
+    if locked is None:
         return True
-    if found is None:
+    if version is None:
         return False
-    if found == wanted:
+    if version == locked:
         return True
-    one, other = str(found).split("."), str(wanted).split(".")
-    if len(one) > len(other):
-        return len(other) >= 2 and one[: len(other)] == other
-    return len(one) >= 3 and other[: len(one)] == one
+    parts, locked_parts = str(version).split("."), str(locked).split(".")
+    if len(parts) > len(locked_parts):
+        return len(locked_parts) >= 2 and parts[: len(locked_parts)] == locked_parts
+    return len(parts) >= 3 and locked_parts[: len(parts)] == parts
 
 
 def problems(host: dict[str, Any]) -> list[Problem]:
-    """Everything that makes a host a bad one, each said once; the root cause, not its echo."""
-    found = [
+    """What is wrong with a host: blockers and failed checks, else the failed task."""
+    result = [
         Problem(
             clean(f"preflight: {row['component']}" if row.get("component") else "preflight"),
             clean(row.get("message")),
@@ -100,34 +100,36 @@ def problems(host: dict[str, Any]) -> list[Problem]:
         )
         for row in host.get("blockers") or []
     ]
-    bad = failed_checks(host)
-    found += [
+    failed = failed_checks(host)
+    result += [
         Problem(
             clean(row.get("title") or row.get("id")),
             clean(row.get("diagnosis") or row.get("detail")),
             clean(row.get("hint")),
         )
-        for row in bad
+        for row in failed
     ]
     failure = host.get("failure") or {}
-    said = clean(failure.get("message")).removeprefix("Task failed: ")
+    message = clean(failure.get("message")).removeprefix("Task failed: ")
     if host["status"] == "unreachable":
-        found.append(Problem("Ansible could not reach it", said, clean(cures.unreachable(said))))
-    elif failure and not bad and not (host["status"] == "blocked" and found):
-        found.append(Problem(clean(failure.get("task")) or "the run", said, task=True))
-    elif host["status"] in ("failed", "blocked") and not found:
-        found.append(Problem("the run", "it ended badly, and the report does not say why"))
-    return found
+        result.append(
+            Problem("Ansible could not reach it", message, clean(cures.unreachable(message)))
+        )
+    elif failure and not failed and not (host["status"] == "blocked" and result):
+        result.append(Problem(clean(failure.get("task")) or "the run", message, task=True))
+    elif host["status"] in ("failed", "blocked") and not result:
+        result.append(Problem("the run", "it failed, and the report does not say why"))
+    return result
 
 
 def differences(host: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is not as locked: what the last look found. A run that changed something looks twice."""
+    """What is not as locked, by the run's last look: a run with changes looks again at its end."""
     left: list[dict[str, Any]] = host.get("left") or []
     return left or host.get("changes") or []
 
 
 def counts(host: dict[str, Any]) -> dict[str, int]:
-    """How many checks passed, failed and did not apply; empty when none has run."""
+    """{result: how many checks have it}; empty when no check has run."""
     checks = host.get("checks") or []
     return {
         result: sum(1 for row in checks if row.get("result") == result)
@@ -141,10 +143,10 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def disguise(host: dict[str, Any]) -> str:
-    """What a host is that only says that it is another distribution; "" for all others."""
+def userland_note(host: dict[str, Any]) -> str:
+    """A note on a host whose userland is not the distribution that it names; "" for others."""
     platform = host.get("platform") or {}
     if not platform.get("userland"):
         return ""
-    said, real = clean(platform.get("pretty")), clean(platform["userland"])
-    return f"{said} by name only: the userland is {real}"
+    claimed, real = clean(platform.get("pretty")), clean(platform["userland"])
+    return f"{claimed} by name only: the userland is {real}"

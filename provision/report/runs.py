@@ -1,7 +1,7 @@
-"""The reports of a project's runs: where the last one is, and which earlier ones are kept.
+"""The reports of a project's runs: the last one, and the earlier ones that are kept.
 
-The tree's callback makes a folder for each run in `report/`, and the link `latest`. A folder that
-a person has renamed, to keep it, is a report like the others.
+The tree's callback creates a folder for each run in `report/`, and the link `latest`. A folder that
+a person has renamed, to keep it, counts like the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class Run:
-    """A run by its folder; `report` is None where it has none that can be read, and `wrong` why."""
+    """A run by its folder's name; `report` is None without a readable one, and `wrong` says why."""
 
     name: str
     report: Report | None
@@ -27,7 +27,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """How the run went: how many hosts have each status, and whether it came to its end."""
+        """How many hosts have each status, and whether the run was unfinished or interrupted."""
         if self.report is None:
             return self.wrong
         statuses = Counter(host["status"] for host in self.report["hosts"].values())
@@ -38,12 +38,12 @@ class Run:
 
 
 def last(project: Path) -> Path:
-    """The report.json of the last run; of a project without any, where it would be."""
+    """The path of the last run's report.json; without a run, where it would be."""
     home = project / "report"
     latest = home / LATEST / REPORT
     if latest.is_file():
         return latest
-    # Without a link: a project that was copied by a program that leaves links out.
+    # A copied project may have lost its link.
     written = [folder / REPORT for folder in _folders(home) if (folder / REPORT).is_file()]
     if written:
         return written[-1]
@@ -52,24 +52,24 @@ def last(project: Path) -> Path:
 
 
 def named(project: Path, name: str) -> Path:
-    """The report.json of a run by its name, or the beginning of it. Raises InputError."""
+    """The path of a run's report.json, by its name or the beginning of it. Raises InputError."""
     names = [folder.name for folder in _folders(project / "report")]
-    fitting = [known for known in names if known == name] or [
-        known for known in names if known.startswith(name)
+    matches = [kept for kept in names if kept == name] or [
+        kept for kept in names if kept.startswith(name)
     ]
-    if len(fitting) == 1:
-        return project / "report" / fitting[0] / REPORT
+    if len(matches) == 1:
+        return project / "report" / matches[0] / REPORT
     raise InputError(
-        f"{len(fitting)} runs have such a name" if fitting else "no such run is kept",
+        f"{len(matches)} runs have such a name" if matches else "no such run is kept",
         where=str(project / "report"),
         got=name,
-        expected=", ".join((fitting or names)[-5:]),
+        expected=", ".join((matches or names)[-5:]),
         hint="`provision report --list` shows all",
     )
 
 
 def kept(project: Path) -> list[Run]:
-    """Every run, the oldest first."""
+    """All kept runs, the oldest first."""
     runs = []
     for folder in _folders(project / "report"):
         try:

@@ -1,7 +1,7 @@
-"""Puts a report on a terminal: what every host has now, and what is wrong where, with its cure.
+"""Prints a report on a terminal: what every host has now, what is wrong, and its cure.
 
-The table answers "is my lab good?" in one look; what follows it answers "what do I do?". Colours
-repeat what words say already. A simulated GPU is always called one.
+The table answers "is my lab good?" at a glance, the text below it "what do I do?". Colours only
+repeat what words say. A simulated GPU is always named as one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.report import Report, cures, failed_checks
-from provision.report.reading import disguise
+from provision.report.reading import userland_note
 
 STYLES = {
     "proven": "bold green",
@@ -26,31 +26,31 @@ STYLES = {
     "blocked": "bold red",
     "unreachable": "bold red",
 }
-# Narrower than this, the table is set tight and its long words are written short.
+# In a narrower terminal the table has small gaps and short words.
 WIDE = 110
-# So many changes of one kind in a row are told in one line.
+# This many consecutive changes of one kind share a line.
 MANY = 4
 
 
-def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> None:
-    """The end of an apply or a verify: the table, then everything that is not good.
+def outcome(report: Report, console: Console, *, reported: Collection[str] = ()) -> None:
+    """Prints the outcome of an apply or a verify: the table, then everything that is not good.
 
-    `told`: hosts of whose failure the user has read already, in the live view right above.
+    `reported`: hosts whose failure the live view above has shown in full.
     """
     if not report["hosts"]:
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
     console.print(_versions(report, wide=console.width >= WIDE))
-    _disguised(report, console)
+    _userland_notes(report, console)
     for name, host in report["hosts"].items():
-        _problems(name, host, console, told=name in told)
+        _problems(name, host, console, reported=name in reported)
         if host.get("not_selected"):
             names = ", ".join(dict.fromkeys(_component(item) for item in host["not_selected"]))
             why = "differs from its lock" if report.get("mode") == "verify" else "left out by tags"
             console.print(Text(f"{name}: {why}: {names}"))
-    above = [name for name, host in report["hosts"].items() if name in told and _is_bad(host)]
+    above = [name for name, host in report["hosts"].items() if name in reported and _is_bad(host)]
     if above:
-        console.print(Text(f"\nWhat failed is told above: {', '.join(above)}"), soft_wrap=True)
+        console.print(Text(f"\nFailures are shown above: {', '.join(above)}"), soft_wrap=True)
     if report.get("not_begun"):
         console.print(
             Text(f"\n{report['not_begun']['message']}"),
@@ -59,11 +59,11 @@ def outcome(report: Report, console: Console, *, told: Collection[str] = ()) -> 
     console.print(Text(_sentence(report)))
 
 
-def _disguised(report: Report, console: Console) -> None:
-    """One line for each host that is not the distribution it says."""
+def _userland_notes(report: Report, console: Console) -> None:
+    """Prints a line for each host whose userland is not the distribution that it names."""
     for name, host in report["hosts"].items():
-        if disguise(host):
-            console.print(Text(f"{name}: {disguise(host)}"), soft_wrap=True)
+        if userland_note(host):
+            console.print(Text(f"{name}: {userland_note(host)}"), soft_wrap=True)
 
 
 def _is_bad(host: dict[str, Any]) -> bool:
@@ -71,7 +71,7 @@ def _is_bad(host: dict[str, Any]) -> bool:
 
 
 def plan(report: Report, console: Console) -> None:
-    """The end of a plan: what would change on every host, and why."""
+    """Prints a plan: what would change on every host, and why."""
     if not report["hosts"]:
         console.print(Text("No host was looked at: does the pattern or --limit match any?"))
         return
@@ -80,18 +80,18 @@ def plan(report: Report, console: Console) -> None:
         console.print(Text.assemble((names, "bold"), ": ", (status, STYLES[status])))
         for line in _changes(host.get("changes") or []):
             console.print(Text(f"  {line}"), soft_wrap=True)
-        # With nothing between them, the line above is heading enough.
+        # Without lines in between, the status line above is the heading.
         _problems(names, host, console, headed=bool(host.get("changes") or host.get("warnings")))
-    _disguised(report, console)
+    _userland_notes(report, console)
     console.print(Text(_sentence(report)))
 
 
 def _alike(report: Report) -> list[tuple[str, dict[str, Any]]]:
-    """Hosts of which the very same is to be said, together: a lab's hosts mostly drift alike."""
+    """Hosts with the same plan, together: a lab's hosts mostly drift alike."""
     groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
     for name, host in report["hosts"].items():
-        said = ("status", "simulated_gpu", "changes", "blockers", "failure")
-        key = json.dumps([host.get(part) for part in said], sort_keys=True)
+        parts = ("status", "simulated_gpu", "changes", "blockers", "failure")
+        key = json.dumps([host.get(part) for part in parts], sort_keys=True)
         groups.setdefault(key, ([], host))[0].append(name)
     return [
         (", ".join(names) + (" (simulated GPU)" if host.get("simulated_gpu") else ""), host)
@@ -100,9 +100,9 @@ def _alike(report: Report) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _changes(changes: list[dict[str, Any]]) -> Iterator[str]:
-    """One line per change; many in a row that differ in name and version alone share one.
+    """One line per change; MANY consecutive ones that differ only in item and version share one.
 
-    A bare host lacks some forty packages, and among as many lines nobody sees the odd one.
+    A bare host lacks some forty packages; among as many lines an unusual one is easily missed.
     """
 
     def kind(change: dict[str, Any]) -> tuple[Any, ...]:
@@ -130,7 +130,7 @@ def _change(change: dict[str, Any]) -> str:
 
 
 def _notes(changes: list[dict[str, Any]]) -> str:
-    """What else is to be said of these changes."""
+    """Notes on changes: whether they need a reboot or are left out by tags."""
     reboot = " (needs a reboot)" if any(change.get("reboot") for change in changes) else ""
     chosen = "" if changes[0].get("selected", True) else " (left out by tags)"
     return reboot + chosen
@@ -147,20 +147,20 @@ def _versions(report: Report, *, wide: bool) -> Table:
     for title in ("host", "status", "driver", "CUDA", "cuDNN", tensorflow, "GPUs", "checks"):
         table.add_column(title, overflow="fold", no_wrap=title in ("host", "status"))
     for name, host in report["hosts"].items():
-        found, wanted = host.get("found") or {}, host.get("wanted") or {}
+        versions, locked = host.get("found") or {}, host.get("wanted") or {}
         absent = host.get("absent") or ()
         table.add_row(
             Text(name),
             Text(host["status"], STYLES[host["status"]]),
             _version(
-                found.get("nvidia_driver"),
-                wanted.get("nvidia_driver"),
-                gone="nvidia_driver" in absent,
+                versions.get("nvidia_driver"),
+                locked.get("nvidia_driver"),
+                absent="nvidia_driver" in absent,
             ),
-            _version(found.get("cuda"), wanted.get("cuda"), gone="cuda" in absent),
-            _version(found.get("cudnn"), wanted.get("cudnn"), gone="cudnn" in absent),
+            _version(versions.get("cuda"), locked.get("cuda"), absent="cuda" in absent),
+            _version(versions.get("cudnn"), locked.get("cudnn"), absent="cudnn" in absent),
             _version(
-                found.get("tensorflow"), wanted.get("tensorflow"), gone="tensorflow" in absent
+                versions.get("tensorflow"), locked.get("tensorflow"), absent="tensorflow" in absent
             ),
             Text(_gpus(host)),
             Text(_counts(host) if wide else _counts(host).replace("not applicable", "n/a")),
@@ -168,21 +168,21 @@ def _versions(report: Report, *, wide: bool) -> Table:
     return table
 
 
-def _version(found: Any, wanted: Any, *, gone: bool = False) -> Text:
-    """What is there; marked where the lock wants another, or none is wished for."""
-    if gone:
-        return Text("absent" if found is None else f"{found}, not wished", "dim")
-    if found is None:
-        return Text(f"none, not {wanted}" if wanted else "", "yellow" if wanted else "")
-    # cuDNN tells three numbers of its four.
-    if wanted is None or found == wanted or str(wanted).startswith(f"{found}."):
-        return Text(str(found))
-    return Text(f"{found}, not {wanted}", "yellow")
+def _version(version: Any, locked: Any, *, absent: bool = False) -> Text:
+    """A version; marked where the lock has another, or the component should be absent."""
+    if absent:
+        return Text("absent" if version is None else f"{version}, not wished", "dim")
+    if version is None:
+        return Text(f"none, not {locked}" if locked else "", "yellow" if locked else "")
+    # cuDNN reports three of its four numbers.
+    if locked is None or version == locked or str(locked).startswith(f"{version}."):
+        return Text(str(version))
+    return Text(f"{version}, not {locked}", "yellow")
 
 
 def _gpus(host: dict[str, Any]) -> str:
-    found = host.get("found") or {}
-    count = found.get("tensorflow_gpus", found.get("gpus"))
+    counts = host.get("found") or {}
+    count = counts.get("tensorflow_gpus", counts.get("gpus"))
     if host["status"] == "unreachable":
         return ""
     if count is None:
@@ -213,30 +213,30 @@ def _problems(
     console: Console,
     *,
     headed: bool = True,
-    told: bool = False,
+    reported: bool = False,
 ) -> None:
-    """Blockers, failed checks and the failure of one host, each with its cure.
+    """Prints the notes of a host, then its blockers, failed checks and failure with their cures.
 
-    Notes are new to a user who was told of the rest.
+    `reported`: the live view has shown the problems; only notes are printed.
     """
     lines: list[tuple[str, str]] = [
         (str(blocker.get("message")), str(blocker.get("hint") or ""))
         for blocker in host.get("blockers") or []
     ]
-    bad = failed_checks(host)
+    failed = failed_checks(host)
     lines += [
         (f"{check['title']}: NO. {check.get('diagnosis')}", str(check.get("hint") or ""))
-        for check in bad
+        for check in failed
     ]
     failure = host.get("failure")
     if failure and host["status"] == "unreachable":
         words = str(failure.get("message")).removeprefix("Task failed: ")
         lines.append((words, cures.unreachable(words)))
-    elif failure and not bad and not (host["status"] == "blocked" and lines):
+    elif failure and not failed and not (host["status"] == "blocked" and lines):
         lines.append((f"{failure.get('task')}: {failure.get('message')}", ""))
     for warning in host.get("warnings") or []:
         console.print(Text(f"{name}: note: {warning.get('message')}"), soft_wrap=True)
-    if not lines or (told and _is_bad(host)):
+    if not lines or (reported and _is_bad(host)):
         return
     if headed:
         console.print(Text(f"\n{name} {host['status']}:", STYLES[host["status"]]))

@@ -1,8 +1,8 @@
-"""Runs a tree's playbook and tells what came of it.
+"""Runs a tree's playbook and returns its outcome.
 
-`ansible-playbook` runs as a process of its own, with the terminal's prompts (-K) left to it: its
-exit code alone can't say whether a host failed, was blocked or drifted, so the report that the
-tree's callback wrote says that. Knows nothing of the generator: any rendered tree will do.
+`ansible-playbook` runs as a process of its own and prompts on the terminal itself (-K). Its exit
+code alone can't say whether a host failed, was blocked or drifted; the report written by the tree's
+callback does. Independent of the generator: any rendered tree will do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions to hosts that are no run: one task, its answers read."""
+"""Single Ansible tasks on hosts, outside of a run, and their results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from provision.run.programs import environment, find_program
 
 
 def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Ansible's program for a single task, in a folder; its answer is for us, not for a person.
+    """Runs Ansible's program for a single task in `folder` and captures its output.
 
-    MachineError where it can't be started.
+    Raises MachineError where it can't be started.
     """
     try:
         return subprocess.run(
@@ -38,7 +38,7 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
 
 
 def answer(path: Path) -> dict[str, Any] | None:
-    """A host's result as Ansible's --tree writes it; None where there is none."""
+    """A host's result as Ansible's --tree writes it; None without one."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -55,9 +55,9 @@ def ask(
     vault_password_file: Path | None = None,
     forks: int | None = None,
 ) -> tuple[dict[str, dict[str, Any] | None], str]:
-    """What a shell script that only reads prints on hosts: (each host's result, Ansible's errors).
+    """Runs a shell script that only reads on hosts: ({host: its result}, Ansible's stderr).
 
-    No rights are taken, and so no password is asked for. MachineError as `ansible`.
+    Without become, so that no password is needed. Raises as `ansible`.
     """
     with tempfile.TemporaryDirectory(prefix="provision-") as folder:
         names = Path(folder) / "hosts"
@@ -71,8 +71,8 @@ def ask(
 
 
 def sourced(sources: Sequence[str], vault_password_file: Path | None) -> list[str]:
-    """Ansible's arguments for inventories, and for the file that opens them."""
-    found = [argument for source in sources for argument in ("-i", source)]
+    """Ansible's arguments for inventories and for their vault's password file."""
+    arguments = [argument for source in sources for argument in ("-i", source)]
     if vault_password_file is not None:
-        found += ["--vault-password-file", str(vault_password_file.resolve())]
-    return found
+        arguments += ["--vault-password-file", str(vault_password_file.resolve())]
+    return arguments

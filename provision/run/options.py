@@ -1,4 +1,4 @@
-"""What a run is asked for, as arguments of ansible-playbook."""
+"""A run's options, and ansible-playbook's arguments for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Mode = Literal["plan", "apply", "verify"]
 
 @dataclass(frozen=True)
 class Options:
-    """What a command hands through to `ansible-playbook`, under its names; `deep` is ours.
+    """Options of `ansible-playbook` under its own names, and our `deep`.
 
-    `inventory`: without any, the tree's `lab`. Relative paths are relative to where the user is.
+    `inventory`: the tree's `lab` by default. Relative paths start at the working directory.
     """
 
     inventory: Sequence[str] = ()
@@ -32,31 +32,31 @@ class Options:
 
 
 def arguments(options: Options, mode: Mode) -> list[str]:
-    """ansible-playbook's arguments behind the playbook's name. Pure."""
-    found: list[str] = []
+    """ansible-playbook's arguments after the playbook's name. Pure."""
+    command_line: list[str] = []
     for source in options.inventory:
-        found += ["-i", source]
-    found += _of_mode(options, mode)
+        command_line += ["-i", source]
+    command_line += _mode_arguments(options, mode)
     if options.limit:
-        found += ["--limit", options.limit]
+        command_line += ["--limit", options.limit]
     if options.tags:
-        found += ["--tags", ",".join(options.tags)]
+        command_line += ["--tags", ",".join(options.tags)]
     if options.skip_tags:
-        found += ["--skip-tags", ",".join(options.skip_tags)]
+        command_line += ["--skip-tags", ",".join(options.skip_tags)]
     if options.deep:
-        found += ["-e", "gpu_deep=true"]
+        command_line += ["-e", "gpu_deep=true"]
     for pair in options.extra_vars:
-        found += ["-e", pair]
+        command_line += ["-e", pair]
     if options.ask_become_pass:
-        found.append("--ask-become-pass")
+        command_line.append("--ask-become-pass")
     if options.forks is not None:
-        found += ["--forks", str(options.forks)]
+        command_line += ["--forks", str(options.forks)]
     if options.vault_password_file is not None:
-        found += ["--vault-password-file", str(options.vault_password_file)]
-    return [*found, *options.extra_args]
+        command_line += ["--vault-password-file", str(options.vault_password_file)]
+    return [*command_line, *options.extra_args]
 
 
-def _of_mode(options: Options, mode: Mode) -> list[str]:
+def _mode_arguments(options: Options, mode: Mode) -> list[str]:
     if mode == "plan":
         return ["--check"]
     if mode == "apply":
@@ -68,9 +68,9 @@ def _of_mode(options: Options, mode: Mode) -> list[str]:
 
 
 def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
-    """The sources as Ansible gets them: absolute paths, or host lists ("a,b") as they are.
+    """The inventory sources for Ansible: absolute paths, or host lists ("a,b") unchanged.
 
-    Ansible only warns about a source that isn't there and then finds no host to work on.
+    Raises InputError for a missing source; Ansible only warns about it and then runs on no host.
     """
     sources = list(inventory)
     if not sources:
@@ -81,20 +81,20 @@ def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
                 hint="name yours with -i",
             )
         return [str(tree / "lab")]
-    found = []
+    resolved = []
     for source in sources:
         path = Path(source).expanduser()
-        # What is not where the user is may be in the project: `-i lab` from anywhere.
+        # Not in the working directory: perhaps in the project (`-i lab` from anywhere).
         candidates = [path] if path.is_absolute() else [Path.cwd() / path, tree / path]
-        there = [candidate for candidate in candidates if candidate.exists()]
-        if not there and "," in source:
-            found.append(source)
+        existing = [candidate for candidate in candidates if candidate.exists()]
+        if not existing and "," in source:
+            resolved.append(source)
             continue
-        if not there:
+        if not existing:
             raise InputError(
                 "there is no such inventory",
                 where=source,
                 expected="a file or folder that Ansible reads as an inventory",
             )
-        found.append(str(there[0]))
-    return found
+        resolved.append(str(existing[0]))
+    return resolved

@@ -1,4 +1,4 @@
-"""Runs of site.yml and doctor.yml, and what came of them."""
+"""Runs site.yml and doctor.yml and returns their outcome."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from provision.errors import DriftError, HostError, InputError, MachineError, Pr
 from provision.report import Report, exit_code, load
 from provision.run.hosts import answer
 from provision.run.options import Mode, Options, arguments, inventory_sources
-from provision.run.process import Event, supervise, unseen
+from provision.run.process import Event, ignore_event, supervise
 from provision.run.programs import environment, find_program
 
 INTERRUPTED = 130
-# What the report calls them.
+# {mode: its name in the report}
 MODES = {"plan": "check", "apply": "run", "verify": "verify"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run. `report` is None where Ansible ended before it saw a host."""
+    """The outcome of a run. `report` is None where Ansible ended before it reached a host."""
 
     report: Report | None
     ansible_exit: int
@@ -41,14 +41,14 @@ def run_playbook(
     on_event: Callable[[Event], None] | None = None,
     quiet: bool = True,
 ) -> Outcome:
-    """Runs `site.yml` of `tree` in a mode; events arrive at `on_event` as they happen.
+    """Runs `site.yml` of `tree` in a mode and calls `on_event` with each event as it happens.
 
-    They are the lines of events.jsonl, and one of our own: `interrupt`, at the first Ctrl-C.
-    `quiet` sends Ansible's own output to `ansible.log` of the run's folder instead of the terminal.
+    Events are the lines of events.jsonl, and `interrupt` at the first Ctrl-C. `quiet` sends
+    Ansible's output to `ansible.log` in the run's folder instead of the terminal.
 
-    Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). What
-    happens on hosts raises nothing: it is in the outcome. Ctrl-C is passed on to Ansible, which
-    is waited for, and gives an outcome with exit code 130; it is ignored from then on.
+    Raises InputError (no site.yml, no such inventory), MachineError (no ansible-playbook). Failures
+    on hosts raise nothing: they are in the outcome. Ctrl-C is passed on to Ansible, which is waited
+    for; the outcome then has exit code 130, and further Ctrl-Cs are ignored.
     """
     tree = tree.resolve()
     missing = "is not a rendered project: there is no site.yml"
@@ -62,7 +62,7 @@ def run_playbook(
             env,
             stream if quiet else None,
             folder / "events.jsonl",
-            on_event or unseen,
+            on_event or ignore_event,
         )
     report = _written(folder / "report.json")
     if report is None and not quiet:
@@ -73,10 +73,10 @@ def run_playbook(
 def ask_doctor(
     tree: Path, options: Options, *, quiet: bool = True
 ) -> tuple[dict[str, Any] | None, int, Path]:
-    """Runs `doctor.yml` of `tree`: (what report/doctor.json says, the exit code, Ansible's log).
+    """Runs `doctor.yml` of `tree`: (the content of report/doctor.json, exit code, Ansible's log).
 
-    The report is None where Ansible ended before it saw a host. Exit codes: 4 where a host failed
-    or was not reached, 5 where something was found or differs, 0 where all are healthy. Raises as
+    The report is None where Ansible ended before it reached a host. Exit codes: 4 where a host
+    failed or was unreachable, 5 where one is ill or differs, 0 where all are healthy. Raises as
     `run_playbook`.
     """
     tree = tree.resolve()
@@ -92,30 +92,30 @@ def ask_doctor(
             environment(tree),
             stream if quiet else None,
             folder / "doctor-events.jsonl",
-            unseen,
+            ignore_event,
         )
     report = answer(path)
     if interrupted or ended == 99:
         return report, INTERRUPTED, log
     hosts = (report or {}).get("hosts") or {}
-    found = {host["status"] for host in hosts.values()}
+    statuses = {host["status"] for host in hosts.values()}
     if not hosts:
         return report, InputError.exit_code, log
-    if found & {"failed", "unreachable"} or (ended and "ill" not in found):
+    if statuses & {"failed", "unreachable"} or (ended and "ill" not in statuses):
         return report, HostError.exit_code, log
-    return report, DriftError.exit_code if found & {"ill", "differs"} else 0, log
+    return report, DriftError.exit_code if statuses & {"ill", "differs"} else 0, log
 
 
 def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:
-    """The documented exit code.
+    """The documented exit code of a run: the report's, or an error where only Ansible reports one.
 
-    Ansible's own: 0 ok, 1 error, 2 failed hosts, 4 unreachable or parser error, 99 interrupted,
-    250 crash. The report decides; where it sees nothing wrong and Ansible does, Ansible is right.
+    Ansible's exit codes: 0 ok, 1 error, 2 failed hosts, 4 unreachable or parser error, 99
+    interrupted, 250 crash.
     """
     if interrupted or ansible_exit == 99:
         return INTERRUPTED
     if report is not None and not report["hosts"] and ansible_exit == 0:
-        # A pattern, a --limit or a misspelt gpu_stack that leaves no host is no success.
+        # A pattern, a --limit or a misspelt gpu_stack matched no host: no success.
         return InputError.exit_code
     code = exit_code(report) if report is not None else 0
     if code == 0 and ansible_exit != 0:
@@ -127,7 +127,7 @@ def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) ->
 def _command(
     tree: Path, playbook: str, missing: str, options: Options, mode: Mode
 ) -> Sequence[str]:
-    """ansible-playbook for a playbook of the tree; `missing` is said where the tree has it not."""
+    """ansible-playbook's command for a playbook of the tree; `missing`: the error without it."""
     path = tree / playbook
     if not path.is_file():
         raise InputError(missing, where=str(tree), hint="`provision render` makes it")
@@ -136,9 +136,9 @@ def _command(
 
 
 def run_folder(home: Path, mode: Mode) -> Path:
-    """A new folder for the report of a run in `home`, named as the tree's callback does.
+    """Creates a folder in `home` for a run's report, named as the tree's callback names it.
 
-    Raises MachineError where none can be made: a run whose report would be lost is not begun.
+    Raises MachineError where it can't: a run without a place for its report does not start.
     """
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"{moment}-{MODES[mode]}"
@@ -158,11 +158,11 @@ def run_folder(home: Path, mode: Mode) -> Path:
 
 
 def report_folder(tree: Path) -> Path:
-    """`report/`, made where it isn't. Raises MachineError where it can't be written."""
+    """`report/`, created if missing. Raises MachineError where it isn't writable."""
     folder = tree / "report"
     try:
         folder.mkdir(exist_ok=True)
-        # A report from an earlier run by root must not stop an ordinary user with a traceback.
+        # An earlier run by root may have left a folder that this user can't write.
         probe = folder / "ansible.log"
         probe.touch()
     except OSError as error:
@@ -181,7 +181,7 @@ def _no_report(folder: Path, error: OSError) -> MachineError:
 
 
 def _written(path: Path) -> Report | None:
-    """The report of this run; None where it wrote none."""
+    """The report that the run wrote; None without a valid one."""
     try:
         return load(path)
     except ProvisionError:
@@ -189,7 +189,7 @@ def _written(path: Path) -> Report | None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Removes the folder of a run that said nothing there: Ansible told it on the terminal."""
+    """Removes a run's folder with nothing in it: Ansible's output went to the terminal."""
     with contextlib.suppress(OSError):
         if [path.name for path in folder.iterdir()] == ["ansible.log"]:
             (folder / "ansible.log").unlink()

@@ -1,4 +1,4 @@
-"""Ansible as a process: its events as they happen, and every way to its end."""
+"""Runs Ansible as a process: passes its events on as they happen, and ends it cleanly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 from provision.errors import MachineError
 
 Event = dict[str, Any]
-# Ctrl-C, what CI and a shutdown send, and a terminal that is closed.
+# Ctrl-C; CI's and a shutdown's signal; a closed terminal.
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Fast enough for the eye; one stat call each.
 POLL_SECONDS = 0.1
@@ -24,8 +24,8 @@ POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 12
 
 
-def unseen(event: Event) -> None:
-    """Ignores an event: the default."""
+def ignore_event(event: Event) -> None:
+    """Default no-op handler."""
 
 
 def supervise(
@@ -35,15 +35,18 @@ def supervise(
     events: Path,
     on_event: Callable[[Event], None],
 ) -> tuple[int, bool]:
-    """(exit code, was it interrupted). Output None is the terminal."""
+    """Runs a command and passes on its events: (exit code, was it interrupted).
+
+    `output` None: the terminal. Raises MachineError where the command can't be started.
+    """
     events.unlink(missing_ok=True)
     interrupts: list[int] = []
     main = threading.current_thread() is threading.main_thread()
 
     def interrupt(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
         interrupts.append(number)
-        # A Ctrl-C at the terminal reaches Ansible too, for it is in the same process group; a
-        # signal sent to this process alone does not.
+        # A Ctrl-C at the terminal reaches Ansible too, in the same process group; a signal sent to
+        # this process alone does not.
         if number != signal.SIGINT or not _at_terminal():
             process.send_signal(signal.SIGINT)
 
@@ -55,29 +58,28 @@ def supervise(
         ) from None
     before = {number: signal.signal(number, interrupt) for number in (ENDINGS if main else ())}
     tail = Tail(events)
-    told = False
+    announced = False
     try:
         while process.poll() is None:
             for event in tail.read():
                 on_event(event)
-            if interrupts and not told:
-                told = True
+            if interrupts and not announced:
+                announced = True
                 on_event({"event": "interrupt"})
             time.sleep(POLL_SECONDS)
         for event in tail.read():
             on_event(event)
     finally:
-        if process.poll() is None:  # on_event failed: no orphan may go on changing hosts unseen
+        if process.poll() is None:  # on_event failed: no orphan may keep changing hosts
             _end(process)
         for number, handler in before.items():
-            # After Ctrl-C the rest of this process tells what came of it; an impatient second one
-            # would take just that away.
+            # After Ctrl-C this process still shows the outcome; a second one must not stop that.
             signal.signal(number, signal.SIG_IGN if interrupts else handler)
     return process.returncode, bool(interrupts)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends Ansible as gently as it lets itself be ended."""
+    """Ends Ansible: SIGINT twice, then SIGTERM, then SIGKILL."""
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         process.send_signal(number)
         try:
@@ -96,7 +98,7 @@ def _at_terminal() -> bool:
 
 
 class Tail:
-    """Whole new lines of a growing file of JSON lines; half a line waits for its end."""
+    """Reads new events from a growing file of JSON lines; a partial line is left for later."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -112,12 +114,12 @@ class Tail:
             return []
         whole, newline, _ = data.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
-        found = []
+        events = []
         for line in whole.splitlines():
             try:
                 event = json.loads(line)
             except ValueError:
                 continue
             if isinstance(event, dict):
-                found.append(event)
-        return found
+                events.append(event)
+        return events

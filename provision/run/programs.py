@@ -1,4 +1,4 @@
-"""Which Ansible is started, and with what environment."""
+"""Finds Ansible's programs and builds their environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from provision.errors import MachineError
 
 
 def find_program(name: str = "ansible-playbook") -> str:
-    """ansible-playbook of the Python that runs this, else of PATH."""
+    """The path of an Ansible program: beside this Python, else in PATH. Raises MachineError."""
     own = Path(sys.executable).parent / name
     program = str(own) if own.is_file() else shutil.which(name)
     if program is None:
@@ -25,16 +25,16 @@ def find_program(name: str = "ansible-playbook") -> str:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The user's environment with the tree's own configuration.
+    """The user's environment with the tree's ansible.cfg.
 
-    The user's is needed whole: ssh-agent, proxies, cloud inventories' credentials.
+    The whole environment is needed: ssh-agent, proxies, cloud inventories' credentials.
     """
-    found = dict(os.environ)
+    variables = dict(os.environ)
     config = tree / "ansible.cfg"
     if config.is_file():
-        found.setdefault("ANSIBLE_CONFIG", str(config))
-    # The report is wanted in this tree, whatever a Molecule run or a shell has left behind.
-    found.pop("PROVISION_REPORT_DIR", None)
-    # The callback's own table is for people who run ansible-playbook themselves.
-    found["PROVISION_LIVE"] = "1"
-    return locales.with_utf8(found)
+        variables.setdefault("ANSIBLE_CONFIG", str(config))
+    # The report belongs into this tree, whatever a Molecule run or a shell has exported.
+    variables.pop("PROVISION_REPORT_DIR", None)
+    # Without the callback's table, which is for people who run ansible-playbook themselves.
+    variables["PROVISION_LIVE"] = "1"
+    return locales.with_utf8(variables)

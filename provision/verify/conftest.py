@@ -1,12 +1,12 @@
 """Gives every check its host: from probes recorded by the playbook, or over testinfra's connection.
 
-Two ways to the same checks. The playbook's verify play runs `probe.py` through Ansible's own
-connections, so that vaulted passwords, jump hosts and templates in the inventory work as in the
-run itself, and hands the answers over (`--provision-hosts`). By hand and in Molecule testinfra
-connects: `pytest verify --hosts='ansible://gpu' --ansible-inventory=lab`.
+The playbook's verify play runs `probe.py` through Ansible's own connections, so that vaulted
+passwords, jump hosts and templates in the inventory work as in the run itself, and passes the
+answers on (`--provision-hosts`). By hand and in Molecule testinfra connects:
+`pytest verify --hosts='ansible://gpu' --ansible-inventory=lab`.
 
-Whatever the way, `--provision-checks` is where the outcome is written, for the report. No host is
-an error, and so is a host of which not one check passed.
+Either way `--provision-checks` names the file for the outcome, which the report reads. No host is
+an error, and so is a host on which no check passed.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ import yaml
 from . import checks
 
 HERE = Path(__file__).resolve().parent
-# What the checks may ask of a host's variables, with the roles' own defaults.
+# The host variables that checks read, with the roles' defaults.
 OPTIONS: dict[str, Any] = json.loads((HERE / "options.json").read_text(encoding="utf-8"))
 MARK = "PROVISION-PROBE "
-# Each host is one ssh process that mostly waits for TensorFlow on the other side.
+# Each host is one ssh process that mostly waits for TensorFlow.
 PARALLEL = 25
 
 
 def utc(seconds: float) -> str:
-    """As in report.json: ISO 8601, UTC."""
+    """A timestamp as report.json has it: ISO 8601, UTC."""
     moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
 class Run:
-    """The hosts of this session, and what the checks said of them."""
+    """The hosts of this session and their verdicts."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, checks.Seen] = {}
@@ -49,14 +49,14 @@ class Run:
         self.started = time.time()
 
     def take(self, host: str, check: checks.Check) -> checks.Verdict:
-        """Judges one host by one check and keeps the answer."""
+        """Runs one check on one host and keeps the verdict."""
         verdict = check(self.hosts[host])
         entry = {"id": check.id, "title": check.title, **vars(verdict)}
         self.results.setdefault(host, []).append(entry)
         return verdict
 
     def outcome(self) -> dict[str, Any]:
-        """The shape of checks.json."""
+        """The content of checks.json."""
         hosts, verdicts = {}, {}
         for name, seen in self.hosts.items():
             results = self.results.get(name, [])
@@ -64,7 +64,7 @@ class Run:
                 kind: sum(1 for entry in results if entry["result"] == kind)
                 for kind in ("passed", "failed", "not_applicable")
             }
-            hosts[name] = {"checks": results, "summary": summary, "found": checks.found(seen)}
+            hosts[name] = {"checks": results, "summary": summary, "found": checks.facts(seen)}
             bad = [entry for entry in results if entry["result"] == "failed"]
             if bad:
                 verdicts[name] = "\n".join(
@@ -73,7 +73,7 @@ class Run:
                     for entry in bad
                 )
             elif not summary["passed"]:
-                verdicts[name] = "not one check could be made"
+                verdicts[name] = "no check passed"
         return {
             "format": 1,
             "started": utc(self.started),
@@ -91,7 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--provision-hosts",
         metavar="FILE",
-        help="Hosts with their recorded probes, as the verify play makes them; - is stdin",
+        help="Hosts with their recorded probes, from the verify play; - is stdin",
     )
     group.addoption("--provision-checks", metavar="FILE", help="Where to write the outcome")
     group.addoption(
@@ -109,8 +109,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def load_lock(path: Path) -> dict[str, Any]:
     """The slim lock: rows and stacks."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        lock = content["gpu_lock"]
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        lock = data["gpu_lock"]
     except OSError as error:
         raise pytest.UsageError(f"{path}: {error.strerror}; name it by --provision-lock") from None
     except (yaml.YAMLError, ValueError, KeyError, TypeError):
@@ -119,23 +119,23 @@ def load_lock(path: Path) -> dict[str, Any]:
 
 
 def parse_probe(output: str) -> dict[str, Any]:
-    """The probe's JSON out of an output that a login banner may have decorated."""
+    """The probe's JSON, found in output that may begin with a login banner."""
     for line in output.splitlines():
         if line.startswith(MARK):
             answer = json.loads(line[len(MARK) :])
             if isinstance(answer, dict):
                 return answer
-    raise ValueError("no answer in it")
+    raise ValueError("the probe's line is missing")
 
 
 def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
-    """A host as the verify play hands it over: row, options, and the probe's output or an error."""
+    """A host from the verify play's entry: row, options, and the probe's output or an error."""
     row, options = entry.get("row") or {}, OPTIONS | (entry.get("options") or {})
     try:
         probe = parse_probe(entry.get("stdout") or "")
     except ValueError:
-        said = str(entry.get("stderr") or entry.get("msg") or "").strip().splitlines()
-        why = said[-1] if said else "it printed nothing"
+        lines = str(entry.get("stderr") or entry.get("msg") or "").strip().splitlines()
+        why = lines[-1] if lines else "it printed nothing"
         error = f"the probe did not run: {why}"
         return checks.Seen(row, options, {}, lock_digest, error, planned_of(entry))
     try:
@@ -150,15 +150,15 @@ def seen_of(entry: dict[str, Any], lock_digest: str | None) -> checks.Seen:
 
 
 def planned_of(entry: dict[str, Any]) -> tuple[tuple[str, str], ...] | None:
-    """(component, item) of the host's plan; None where nobody looked."""
+    """(component, item) of each change in the host's plan; None without a plan."""
     planned = entry.get("planned")
     if not isinstance(planned, list):
         return None
-    return tuple((str(one["component"]), str(one["item"])) for one in planned)
+    return tuple((str(change["component"]), str(change["item"])) for change in planned)
 
 
 def recorded_hosts(source: str) -> dict[str, checks.Seen]:
-    """Hosts from the verify play's JSON."""
+    """The hosts in the verify play's JSON; `source` is a file or - for stdin."""
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         data = json.loads(text)
@@ -167,13 +167,13 @@ def recorded_hosts(source: str) -> dict[str, checks.Seen]:
     except OSError as error:
         raise pytest.UsageError(f"{source}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise pytest.UsageError(f"{source}: not what the verify play makes") from None
+        raise pytest.UsageError(f"{source}: not the verify play's JSON") from None
 
 
 def choose_row(
     lock: dict[str, Any], platform: dict[str, str], wish: Any, receipt: str | None
 ) -> dict[str, Any]:
-    """The stack of a host that no playbook looked at: by platform and wish, else by its receipt.
+    """The lock's stack for a host: by platform and wish, and by its receipt where several fit.
 
     Raises LookupError with the reason.
     """
@@ -193,7 +193,10 @@ def choose_row(
 
 
 def ask(host: Any, lock: dict[str, Any]) -> checks.Seen:
-    """One host through testinfra: what is it, and then the probe. Two round trips."""
+    """Probes one host through testinfra, in two round trips: platform and receipt, then the probe.
+
+    A host that can't be asked has the reason as its `error`.
+    """
     digest = lock.get("digest")
     try:
         try:
@@ -220,14 +223,14 @@ def ask(host: Any, lock: dict[str, Any]) -> checks.Seen:
         program = (HERE / "probe.py").read_text(encoding="utf-8")
         done = host.run("python3 -c %s %s", program, parameters)
     except (RuntimeError, AssertionError, OSError, ValueError, LookupError) as error:
-        said = str(error).strip().splitlines()
-        return checks.Seen({}, OPTIONS, {}, digest, said[-1] if said else repr(error))
+        lines = str(error).strip().splitlines()
+        return checks.Seen({}, OPTIONS, {}, digest, lines[-1] if lines else repr(error))
     entry = {"row": row, "options": options, "stdout": done.stdout, "stderr": done.stderr}
     return seen_of(entry, digest)
 
 
 def connected_hosts(config: pytest.Config) -> dict[str, checks.Seen]:
-    """Hosts that testinfra's own options name."""
+    """The hosts named by testinfra's own options."""
     import testinfra
 
     option = config.option
@@ -247,11 +250,11 @@ def connected_hosts(config: pytest.Config) -> dict[str, checks.Seen]:
     lock = load_lock(Path(config.getoption("--provision-lock")))
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         seen = list(pool.map(lambda host: ask(host, lock), hosts))
-    named = (
-        (host.backend.get_pytest_id().rpartition("://")[2], one)
-        for host, one in zip(hosts, seen, strict=True)
+    by_name = (
+        (host.backend.get_pytest_id().rpartition("://")[2], answer)
+        for host, answer in zip(hosts, seen, strict=True)
     )
-    return dict(sorted(named))
+    return dict(sorted(by_name))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -275,13 +278,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def judged(request: pytest.FixtureRequest, machine: str, check: checks.Check) -> checks.Verdict:
-    """The verdict of this check on this host."""
+    """The verdict of the test's check on the test's host."""
     return request.config.stash[RUN].take(machine, check)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Writes the outcome; a host of which nothing passed, or no host at all, is a failure."""
+    """Writes the outcome; fails the session where no check passed on a host or there is no host."""
     run = session.config.stash[RUN]
     if session.config.option.collectonly:
         return

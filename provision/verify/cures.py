@@ -1,9 +1,9 @@
-"""What cures a red check: a run, where the plan has an item for it, and else what stands here.
+"""What cures a failed check: another run where the plan has an item for it, else the advice here.
 
-A check sees what programs do, the plan sees what differs from the lock. Somebody's conda in front
-of PATH or a GPU that fell off the bus are red and no difference: to be told to run again, which
-changes nothing, is worse than no advice. So whether a run is advised is decided by the plan of
-the same host, and every check says what helps where the plan is empty.
+A check sees what programs do, the plan sees what differs from the lock. A conda in front of PATH or
+a GPU that fell off the bus fails a check without being a difference, and running again would change
+nothing. So a run is advised only where the same host's plan has a change for the check; for all
+other hosts each check has its own advice.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Where a hint advises a run; `told` writes there what is true of this host.
+# A hint's placeholder for the advice on a run; `complete` fills it in.
 RUN = "{run}"
-# So many items of the plan are named.
+# How many items of the plan a hint names.
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Cure:
-    """`components` of the plan whose changes cure the check; `otherwise`, where there are none."""
+    """`components` whose planned changes cure the check; `otherwise`: advice if none is planned."""
 
     components: tuple[str, ...]
     otherwise: str
@@ -42,7 +42,7 @@ JOURNAL = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME
 DOOR = "`journalctl -u nginx` and /var/log/nginx say why; a firewall may stand before the port"
 DRIVER, ENV = "nvidia_driver", "gpu_env"
 TOOLKIT, PEOPLE, FRONT = "nvidia_container_toolkit", "gpu_workspace", "gpu_front_door"
-KERNEL_LOG = "`sudo dmesg | grep -i nvrm` tells the driver's side of it"
+KERNEL_LOG = "`sudo dmesg | grep -i nvrm` shows the driver's messages"
 PACKAGES = "`dpkg --audit` and `apt-get check` on the host say what is in the way"
 
 CURES: dict[str, Cure] = {
@@ -94,28 +94,27 @@ CURES: dict[str, Cure] = {
     f"{FRONT}.strangers": Cure((FRONT, PEOPLE), f"stop it until it is closed; {DOOR}"),
     "receipt.lock": Cure(
         ("receipt", "all"),
-        "this machine's lock is not the one that the run had: `git log lock.yml`",
+        "the last run used another lock than this machine's: `git log lock.yml`",
     ),
 }
 
 
-def told(check: str, hint: str, planned: Sequence[tuple[str, str]] | None) -> str:
-    """The hint of a red check with what is true of a run.
+def complete(check: str, hint: str, planned: Sequence[tuple[str, str]] | None) -> str:
+    """The hint of a failed check, with whether a run would cure it.
 
-    `planned`: (component, item) of each change that the plan of this host has; None where nobody
-    looked.
+    `planned`: (component, item) of each change in the host's plan; None without a plan.
     """
     cure = CURES[check.partition("@")[0]]
     if planned is None:
-        ours = None
+        items = None
     else:
-        ours = [
+        items = [
             item for name, item in planned if name in cure.components or "all" in cure.components
         ]
-    if ours:
-        more = f" and {len(ours) - NAMED} more" if len(ours) > NAMED else ""
-        run = f"run the playbook: it repairs {', '.join(ours[:NAMED])}{more}"
-    elif ours is None and cure.components:
+    if items:
+        more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+        run = f"run the playbook: it repairs {', '.join(items[:NAMED])}{more}"
+    elif items is None and cure.components:
         run = (
             "run the playbook again: `provision plan` shows what it will repair; where that is "
             f"nothing, {cure.otherwise}"
@@ -124,6 +123,6 @@ def told(check: str, hint: str, planned: Sequence[tuple[str, str]] | None) -> st
         run = f"no run changes it, the plan has nothing for it: {cure.otherwise}"
     if RUN in hint:
         return hint.replace(RUN, run)
-    if ours:
+    if items:
         return f"{run}; {hint}" if hint else run
     return hint or run

@@ -1,7 +1,7 @@
-"""Turns what NVIDIA's and TensorFlow's programs say into what is wrong and what cures it.
+"""Turns the output of NVIDIA's programs and TensorFlow into what is wrong and what cures it.
 
-Pure functions over texts. Every pattern is a sentence that a real program prints; where it was
-seen stands beside it. Without this page a failed check would show a person 60 lines of log.
+Pure functions over texts. Every pattern is a sentence that a real program prints, with its source
+beside it. Without this module a failed check would show 60 lines of log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NVIDIA_SMI: tuple[tuple[str, str, str], ...] = (
         r"couldn't communicate with the NVIDIA driver|couldn't communicate with NVIDIA driver",
         "nvidia-smi can't reach the kernel module",
         "`dkms status` and `modinfo nvidia-current` show whether the module was built for the "
-        "running kernel; a reboot into the kernel it was built for may be owed",
+        "running kernel; if it was built for another, reboot into that kernel",
     ),
     (
         r"[Nn]o devices were found",
@@ -104,7 +104,7 @@ TENSORFLOW: tuple[tuple[str, str, str], ...] = (
         RUN,
     ),
     (
-        # The probe ends it with signal 9: to be read before what else that may mean.
+        # The probe kills it with signal 9, so this comes before the rule for rc -9.
         r"no answer within (\d+) s",
         "TensorFlow did not answer within {1} s",
         "a GPU that hangs, or a very slow disk: try it by hand on the host",
@@ -133,7 +133,7 @@ OPTIONAL = ("libnvinfer", "libnvinfer_plugin")
 
 
 def first_match(rules: tuple[tuple[str, str, str], ...], text: str) -> Diagnosis | None:
-    """The first rule whose pattern is in the text."""
+    """The diagnosis of the first rule whose pattern is in the text; None without a match."""
     for pattern, message, hint in rules:
         match = re.search(pattern, text)
         if match:
@@ -144,40 +144,40 @@ def first_match(rules: tuple[tuple[str, str, str], ...], text: str) -> Diagnosis
 
 
 def last_line(text: str) -> str:
-    """The last line that holds something; programs put the reason there."""
+    """The last line that is not blank, where programs put the reason; "" without any."""
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else ""
 
 
 def missing_libraries(log: str) -> list[str]:
-    """Sonames that TensorFlow says it could not load, TensorRT's optional ones left out."""
-    found = dict.fromkeys(match.group(1) for match in MISSING_LIBRARY.finditer(log))
-    return [name for name in found if name.partition(".so")[0] not in OPTIONAL]
+    """Sonames that TensorFlow's log says could not be loaded, without TensorRT's optional ones."""
+    names = dict.fromkeys(match.group(1) for match in MISSING_LIBRARY.finditer(log))
+    return [name for name in names if name.partition(".so")[0] not in OPTIONAL]
 
 
 def nvidia_smi(rc: int, output: str) -> Diagnosis:
     """Why nvidia-smi failed (its messages go to stdout as often as to stderr)."""
-    known = first_match(NVIDIA_SMI, output)
-    if known:
-        return known
+    diagnosis = first_match(NVIDIA_SMI, output)
+    if diagnosis:
+        return diagnosis
     return Diagnosis(f"nvidia-smi ended with {rc}: {last_line(output) or 'it said nothing'}")
 
 
 def tensorflow_import(rc: int | None, error: str, log: str) -> Diagnosis:
-    """Why `import tensorflow` failed. The log is searched too: numpy prints its cause there."""
-    known = first_match(TENSORFLOW, f"{error}\n{log}\nrc {rc}")
-    if known:
-        return known
-    said = error or last_line(log) or f"its process ended with {rc}"
+    """Why `import tensorflow` failed. Searches the log too: numpy prints the cause there."""
+    diagnosis = first_match(TENSORFLOW, f"{error}\n{log}\nrc {rc}")
+    if diagnosis:
+        return diagnosis
+    reason = error or last_line(log) or f"its process ended with {rc}"
     return Diagnosis(
-        f"TensorFlow can't be imported: {said}",
+        f"TensorFlow can't be imported: {reason}",
         RUN,
     )
 
 
-def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
+def tensorflow_gpus(log: str, listed: int, expected: int) -> Diagnosis:
     """Why TensorFlow lists fewer GPUs than the driver, from TensorFlow's own log."""
-    counted = f"TensorFlow lists {found} of {expected} GPUs"
+    counted = f"TensorFlow lists {listed} of {expected} GPUs"
     missing = missing_libraries(log)
     if missing:
         return Diagnosis(
@@ -216,7 +216,7 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
     if failed:
         return Diagnosis(
             f"{counted}: CUDA does not start ({failed.group(1).rstrip(':')})",
-            "`nvidia-smi` and `dmesg | grep -i nvrm` tell the driver's side of it",
+            "`nvidia-smi` and `dmesg | grep -i nvrm` show the driver's messages",
         )
     ignored = re.search(r"Ignoring visible gpu device \((.+?)\)[^\n]*?with ([^\n]+)", log)
     if ignored:
@@ -227,29 +227,29 @@ def tensorflow_gpus(log: str, found: int, expected: int) -> Diagnosis:
     return Diagnosis(counted, "TensorFlow's log has no reason that is known here")
 
 
-def memory_taken(found: Mapping[str, Any]) -> bool:
-    """Did it end for want of GPU memory, which others use? That is no fault of the stack."""
+def memory_taken(answer: Mapping[str, Any]) -> bool:
+    """Did it run out of GPU memory, which other processes hold? That is no fault of the stack."""
     words = r"OUT_OF_MEMORY|ResourceExhausted|out of memory"
-    return bool(re.search(words, f"{found.get('error')}\n{found['log']}"))
+    return bool(re.search(words, f"{answer.get('error')}\n{answer['log']}"))
 
 
-def tensorflow_computes(found: Mapping[str, Any]) -> Diagnosis:
+def tensorflow_computes(answer: Mapping[str, Any]) -> Diagnosis:
     """Why TensorFlow, which lists its GPUs, could not compute on them."""
-    said = f"{found.get('error')}\n{found['log']}"
+    output = f"{answer.get('error')}\n{answer['log']}"
     no_code = r"INVALID_PTX|NO_BINARY_FOR_GPU|no kernel image|PTX version"
-    if re.search(no_code, said):
+    if re.search(no_code, output):
         return Diagnosis(
             "TensorFlow lists the GPU and can't compute on it: it has no code for it",
             "this TensorFlow was not built for that GPU's generation; `provision catalog --gpu` "
             "shows which is",
         )
-    if "no answer within" in said:
+    if "no answer within" in output:
         return Diagnosis(
             "TensorFlow did not finish a matrix product on the GPU in time",
             "for a GPU that it has no machine code for the driver translates it first, and keeps "
             "the result: verify again; else see `dmesg | grep -i -e nvrm -e xid`",
         )
     return Diagnosis(
-        f"TensorFlow can't compute on the GPU: {found.get('error') or last_line(found['log'])}",
-        "`nvidia-smi` and `dmesg | grep -i -e nvrm -e xid` tell the driver's side of it",
+        f"TensorFlow can't compute on the GPU: {answer.get('error') or last_line(answer['log'])}",
+        "`nvidia-smi` and `dmesg | grep -i -e nvrm -e xid` show the driver's messages",
     )

@@ -1,7 +1,4 @@
-"""The GPU stack of every host does what its lock promises.
-
-Each test is one check of `checks/` on one host. A failure is a diagnosis and its cure.
-"""
+"""Runs each check of `checks/` on each host; a failure shows the diagnosis and its cure."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from .checks import Verdict
 
 
 def test_the_stack(judged: Verdict) -> None:
-    """Passes, fails with what is wrong and what cures it, or says why it does not apply."""
+    """Passes, fails with the diagnosis and its cure, or is skipped with the reason."""
     if judged.result == "not_applicable":
         pytest.skip(f"not applicable: {judged.detail}")
     if judged.result == "failed":

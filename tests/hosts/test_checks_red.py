@@ -232,7 +232,7 @@ DAMAGES = (
         edited("/etc/environment", "/usr/lib/cuda", "/usr/local/cuda"),
         ("gpu_env.variables",),
         ("gpu_env",),
-        "a cron job has another XLA_FLAGS",
+        "a cron job differs in XLA_FLAGS",
     ),
     Damage(
         "a wheel's files are gone",
@@ -279,7 +279,7 @@ DAMAGES = (
         edited("/var/lib/provision/receipt.json", '"lock_digest": "sha256:', '"lock_digest": "sha'),
         ("receipt.lock",),
         (),
-        "finished with another lock",
+        "finished run had another lock",
     ),
 )  # fmt: skip
 

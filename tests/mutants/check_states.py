@@ -709,12 +709,12 @@ def environment_states() -> Iterator[State]:
         variable = f"probe/environment/{where}/XLA_FLAGS"
         yield State(check, f"{place} lacks it", {variable: None}, (f"{place} lacks XLA_FLAGS",))
         other = {variable: "--xla_gpu_cuda_data_dir=/usr/local/cuda"}
-        yield State(check, f"{place} has another", other, (f"{place} has another XLA_FLAGS",))
+        yield State(check, f"{place} differs", other, (f"{place} differs in XLA_FLAGS",))
     yield State(
         check,
         "the lock wants another place of libdevice",
         {"row/gpu_env/xla_cuda_data_dir": "/usr/local/cuda-11.2"},
-        tuple(f"{place} has another XLA_FLAGS" for place in places.values()),
+        tuple(f"{place} differs in XLA_FLAGS" for place in places.values()),
     )
     yield State(
         check,
@@ -1232,13 +1232,13 @@ def other_states() -> Iterator[State]:
         "receipt.lock",
         "the receipt is of another lock",
         {"probe/receipt/lock_digest": "sha256:old"},
-        ("finished with another lock (sha256:old)", "run the playbook"),
+        ("finished run had another lock (sha256:old)", "run the playbook"),
     )
     yield State(
         "receipt.lock",
         "the receipt names no lock",
         {"probe/receipt/lock_digest": None},
-        ("finished with another lock (None)",),
+        ("finished run had another lock (None)",),
     )
     yield State(
         "receipt.lock",
@@ -1250,7 +1250,7 @@ def other_states() -> Iterator[State]:
         "receipt.lock",
         "the lock here is another one",
         {"lock_digest": "sha256:new"},
-        ("finished with another lock (sha256:7385b4ce",),
+        ("finished run had another lock (sha256:7385b4ce",),
     )
 
 

@@ -26,12 +26,12 @@ from scripts import docs_site
     ],
 )
 def test_a_link_leads_to_the_sites_page_of_its_file(text: str, expected: str) -> None:
-    assert docs_site.turned(text, "docs/README.md", "README.md") == expected
+    assert docs_site.adapted(text, "docs/README.md", "README.md") == expected
 
 
 def test_a_page_from_elsewhere_links_from_its_place_in_the_site() -> None:
     text = "[how](../../docs/run.md) and [cudnn](../cudnn/README.md)"
-    made = docs_site.turned(text, "roles/cuda/README.md", "roles/cuda.md")
+    made = docs_site.adapted(text, "roles/cuda/README.md", "roles/cuda.md")
     assert made == "[how](../run.md) and [cudnn](cudnn.md)"
 
 
@@ -51,8 +51,8 @@ def test_the_reference_has_every_command_option_role_and_module() -> None:
 def test_the_navigation_has_every_page_of_docs() -> None:
     """mkdocs would refuse one that it lacks, and `make test` builds no site."""
     text = (docs_site.ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    nav = str(docs_site.spelt_out(yaml.safe_load(text)["nav"]))
+    nav = str(docs_site.expanded(yaml.safe_load(text)["nav"]))
     docs = docs_site.ROOT / "docs"
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
-    pages += [*docs_site.taken(), *docs_site.REFERENCE]
+    pages += [*docs_site.outside_pages(), *docs_site.REFERENCE]
     assert [page for page in pages if f"'{page}'" not in nav] == []

@@ -1,8 +1,8 @@
 """Renders a report as one web page that needs nothing else: no script, no font, no network.
 
-It is what one shows to others, and what somebody with 200 hosts works with, often from a file that
-was mailed around: so the page opens anywhere, prints, and says the worst first. Everything in it
-comes from machines and is escaped; a content security policy forbids the rest.
+The page is shown to others, mailed around, and used to work on 200 hosts: so it opens anywhere,
+prints, and shows the worst first. Its texts come from machines and are escaped; a content security
+policy forbids scripts.
 
 Pure: the same report gives the same bytes.
 """

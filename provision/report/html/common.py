@@ -1,4 +1,4 @@
-"""What hosts have in common: trouble, stacks, lists of changes, durations."""
+"""Groups hosts by trouble, stack, changes and components' durations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 def trouble(hosts: list[HostView]) -> list[Trouble]:
-    """The hosts that are not as they should be, those with the same trouble together.
-
-    One cause is mostly many hosts'.
-    """
+    """The hosts that are bad or drift, grouped by trouble: one cause mostly has many hosts."""
     groups: dict[str, list[HostView]] = {}
     differ: set[str] = set()
     known: dict[str, str] = {}
@@ -27,29 +24,31 @@ def trouble(hosts: list[HostView]) -> list[Trouble]:
         if view.status not in (*BAD, "drift"):
             continue
         if view.status == "drift":
-            same = said = json.dumps(view.differences)
+            masked = exact = json.dumps(view.differences)
         else:
-            said = json.dumps([view.status, *([p.title, p.message, p.cure] for p in view.problems)])
-            # The host's own name and address make no other cause.
+            exact = json.dumps(
+                [view.status, *([p.title, p.message, p.cure] for p in view.problems)]
+            )
+            # Messages that differ only in the host's own name or address have one cause.
             name = re.escape(json.dumps(view.name)[1:-1])
-            same = re.sub(rf"(?<![\w.-]){name}(?![\w.-])", "HOST", said)
-            same = ADDRESS.sub("ADDRESS", same)
-        key = known.get(said) or known.get(same) or said
-        if key in groups and key != said:
+            masked = re.sub(rf"(?<![\w.-]){name}(?![\w.-])", "HOST", exact)
+            masked = ADDRESS.sub("ADDRESS", masked)
+        key = known.get(exact) or known.get(masked) or exact
+        if key in groups and key != exact:
             differ.add(key)
-        known[said] = known[same] = key
+        known[exact] = known[masked] = key
         groups.setdefault(key, []).append(view)
     return [
-        Trouble(found[0].status, found, key in differ, found[0]) for key, found in groups.items()
+        Trouble(views[0].status, views, key in differ, views[0]) for key, views in groups.items()
     ]
 
 
 def stacks(hosts: list[HostView], report: Report, columns: list[str]) -> list[Stack]:
-    """The table's groups; the one with the worst host first."""
+    """The hosts by stack, the group with the worst host first."""
     promised = {
         clean(host.get("stack")): host.get("wanted") or {} for host in report["hosts"].values()
     }
-    # Hosts without a stack were never looked at: bad ones, all of them.
+    # Hosts without a stack could not be looked at, so all of them are bad.
     groups: dict[str, list[HostView]] = {}
     for view in sorted(hosts, key=lambda view: bool(view.stack)):
         groups.setdefault(view.stack, []).append(view)
@@ -57,42 +56,42 @@ def stacks(hosts: list[HostView], report: Report, columns: list[str]) -> list[St
         Stack(
             stack,
             [version(promised[stack].get(key)) or UNKNOWN for key in columns],
-            found,
+            views,
         )
-        for stack, found in groups.items()
+        for stack, views in groups.items()
     ]
 
 
 def shared_changes(hosts: list[HostView]) -> list[Shared]:
-    """Long lists of changes that several hosts have in common, each once; the hosts refer to it."""
+    """Long lists of changes that several hosts share; sets their `shared` to its anchor."""
     groups: dict[str, list[HostView]] = {}
     for view in hosts:
         if len(view.changes) > SHARED_CHANGES:
             groups.setdefault(json.dumps([view.changes_title, view.changes]), []).append(view)
-    found: list[Shared] = []
+    shared: list[Shared] = []
     for views in groups.values():
         if len(views) < 2:
             continue
-        anchor = f"changes-{len(found) + 1}"
+        anchor = f"changes-{len(shared) + 1}"
         for view in views:
             view.shared = anchor
         first = views[0]
-        found.append(
+        shared.append(
             Shared(anchor, first.changes_title, views, first.by_component, len(first.changes))
         )
-    return found
+    return shared
 
 
 def times(hosts: list[HostView]) -> list[Time]:
-    """Per component: on how many hosts it ran, the median, and the slowest host."""
+    """For each component: on how many hosts it ran, the median time, and the slowest host."""
     ran: dict[str, list[tuple[float, HostView]]] = {}
     for view in hosts:
         for bar in view.bars:
             ran.setdefault(bar.name, []).append((bar.seconds, view))
     rows = []
-    for name, found in ran.items():
-        slowest, where = max(found, key=lambda pair: pair[0])
-        median = statistics.median(seconds for seconds, _ in found)
-        rows.append(Time(name, len(found), median, slowest, where))
+    for name, durations in ran.items():
+        slowest, where = max(durations, key=lambda pair: pair[0])
+        median = statistics.median(seconds for seconds, _ in durations)
+        rows.append(Time(name, len(durations), median, slowest, where))
     longest = max((row.slowest for row in rows), default=0.0) or 1.0
     return [replace(row, longest=longest) for row in rows]

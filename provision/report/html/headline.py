@@ -1,4 +1,4 @@
-"""What the page says first."""
+"""The headline of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from provision.report.reading import WORST_FIRST
 
 @dataclass(frozen=True)
 class Headline:
-    """What the page says first. `tone` is good, warn or bad."""
+    """The headline's parts. `tone` is good, warn or bad."""
 
     verdict: str
     rest: list[str]
@@ -41,7 +41,7 @@ def headline(report: Report) -> Headline:
     elif not by["converged"]:
         verdict, shown = f"{_of(by['proven'], total)} proven", "proven"
     else:
-        # Hosts that were as locked already are looked at and not checked: no worse, but no proof.
+        # A run does not check hosts that were already as locked.
         verdict = f"{_of(by['proven'] + by['converged'], total)} as locked"
         shown = "converged" if not by["proven"] else ""
     if tone == "good" and (by["drift"]):

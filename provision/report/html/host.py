@@ -13,25 +13,26 @@ from provision.report.reading import (
     clean,
     counts,
     differences,
-    disguise,
     matches,
     moment,
     number,
     plural,
     problems,
+    userland_note,
 )
 
-# A look does not tell these; where no check has told them, nothing is known of them.
+# Components whose version only a check reports; the look does not.
 ONLY_CHECKED = ("python",)
-# What stands in a closed host's one line.
-SAID = 200
+# The longest summary of a closed host, in characters.
+SUMMARY = 200
 
 
 def host_view(
     name: str, host: dict[str, Any], mode: str, columns: list[str], longest: float
 ) -> HostView:
+    """The view of one host; `longest` is the run's longest component time, in seconds."""
     simulated = bool(host.get("simulated_gpu"))
-    changes = [_change(one) for one in host.get("changes") or []]
+    changes = [_change(change) for change in host.get("changes") or []]
     parts = host.get("components") or {}
     checks: dict[str, list[dict[str, str]]] = {"failed": [], "not_applicable": [], "passed": []}
     for row in host.get("checks") or []:
@@ -41,10 +42,10 @@ def host_view(
     reboot = host.get("reboot") or {}
     return HostView(
         name=clean(name),
-        # Quoted, the anchor is free of spaces and of everything that means something in a link.
+        # Quoted: without spaces and characters that have a meaning in a link.
         anchor="host-" + quote(clean(name), safe=""),
         status=host["status"],
-        said=_said(host),
+        summary=_summary(host),
         simulated=simulated,
         cells=_cells(host, columns),
         gpu_count=_gpu_count(host),
@@ -54,8 +55,10 @@ def host_view(
         problems=problems(host),
         changes=changes,
         changes_title=_changes_title(host["status"], mode),
-        left=[_change(one) for one in host.get("left") or []],
-        not_selected=[component(_component_of(one)) for one in host.get("not_selected") or []],
+        left=[_change(change) for change in host.get("left") or []],
+        not_selected=[
+            component(_component_of(change)) for change in host.get("not_selected") or []
+        ],
         warnings=[
             Problem(
                 component(row.get("component") or ""),
@@ -84,15 +87,15 @@ def _component_of(item: Any) -> Any:
     return item.get("component") if isinstance(item, dict) else item
 
 
-def _change(one: dict[str, Any]) -> dict[str, Any]:
+def _change(change: dict[str, Any]) -> dict[str, Any]:
     return {
-        "component": component(one.get("component")),
-        "item": clean(one.get("item")),
-        "old": "none" if one.get("from") is None else clean(one["from"]),
-        "new": "none" if one.get("to") is None else clean(one["to"]),
-        "reason": clean(one.get("reason")),
-        "reboot": bool(one.get("reboot")),
-        "selected": one.get("selected", True) is not False,
+        "component": component(change.get("component")),
+        "item": clean(change.get("item")),
+        "old": "none" if change.get("from") is None else clean(change["from"]),
+        "new": "none" if change.get("to") is None else clean(change["to"]),
+        "reason": clean(change.get("reason")),
+        "reboot": bool(change.get("reboot")),
+        "selected": change.get("selected", True) is not False,
     }
 
 
@@ -107,29 +110,29 @@ def _changes_title(status: str, mode: str) -> str:
 
 
 def _cells(host: dict[str, Any], columns: list[str]) -> list[Cell]:
-    found, wanted = host.get("found") or {}, host.get("wanted") or {}
+    versions, locked_versions = host.get("found") or {}, host.get("wanted") or {}
     looked = bool(host.get("stack")) and host["status"] != "unreachable"
     cells = []
     for key in columns:
-        is_, promised = found.get(key), wanted.get(key)
-        if is_ is None and key in (host.get("absent") or ()):
+        actual, expected = versions.get(key), locked_versions.get(key)
+        if actual is None and key in (host.get("absent") or ()):
             cells.append(Cell("absent"))
-        elif is_ is None and (promised is None or key in ONLY_CHECKED or not looked):
+        elif actual is None and (expected is None or key in ONLY_CHECKED or not looked):
             cells.append(Cell(UNKNOWN, state="unknown"))
-        elif matches(is_, promised):
-            cells.append(Cell(version(is_)))
+        elif matches(actual, expected):
+            cells.append(Cell(version(actual)))
         else:
             cells.append(
-                Cell("none" if is_ is None else version(is_), version(promised), "differs")
+                Cell("none" if actual is None else version(actual), version(expected), "differs")
             )
     return cells
 
 
 def _gpu_count(host: dict[str, Any]) -> Cell:
-    """The GPUs that the deepest layer asked lists, beside those the host has."""
-    found = host.get("found") or {}
+    """How many GPUs TensorFlow lists, else the driver, else the bus; the host's if it has more."""
+    answers = host.get("found") or {}
     on_bus = len(host.get("gpus") or [])
-    driver, tensorflow = found.get("gpus"), found.get("tensorflow_gpus")
+    driver, tensorflow = answers.get("gpus"), answers.get("tensorflow_gpus")
     if host["status"] == "unreachable" or not host.get("platform"):
         return Cell(UNKNOWN, state="unknown")
     count = next((int(number(n)) for n in (tensorflow, driver) if n is not None), on_bus)
@@ -140,9 +143,9 @@ def _gpu_count(host: dict[str, Any]) -> Cell:
 
 
 def _gpus(host: dict[str, Any]) -> list[dict[str, str]]:
-    """The host's GPUs: those on the bus, with what NVML says of each."""
+    """The host's GPUs: those on the bus with NVML's facts of each, then those NVML alone lists."""
     devices = (host.get("found") or {}).get("gpu_devices")
-    told = {
+    by_address = {
         clean(device.get("pci")): device
         for device in (devices if isinstance(devices, list) else [])
         if isinstance(device, dict)
@@ -151,7 +154,7 @@ def _gpus(host: dict[str, Any]) -> list[dict[str, str]]:
     rows = []
     for gpu in host.get("gpus") or []:
         address = clean(gpu.get("pci"))
-        device = told.pop(address, None)
+        device = by_address.pop(address, None)
         if device is not None:
             usable = "yes"
         elif asked or gpu.get("usable") is False:
@@ -162,7 +165,7 @@ def _gpus(host: dict[str, Any]) -> list[dict[str, str]]:
             _gpu(address, device or {}, usable, clean(gpu.get("name") or gpu.get("device")))
         )
     # A container may hide its bus.
-    rows += [_gpu(address, device, "yes", "") for address, device in told.items()]
+    rows += [_gpu(address, device, "yes", "") for address, device in by_address.items()]
     return rows
 
 
@@ -184,8 +187,8 @@ def _facts(host: dict[str, Any]) -> list[tuple[str, str]]:
     system = " ".join(clean(word) for word in words if word)
     if system and host.get("container"):
         system += ", in a container"
-    if disguise(host):
-        system += f"; {disguise(host)}"
+    if userland_note(host):
+        system += f"; {userland_note(host)}"
     facts = [
         ("Platform", system),
         ("Kernel", clean(platform.get("kernel"))),
@@ -195,29 +198,33 @@ def _facts(host: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _said(host: dict[str, Any]) -> str:
+def _summary(host: dict[str, Any]) -> str:
     """One line on why the host has its status."""
     status = host["status"]
     if status in BAD:
-        found = problems(host)
-        bad = failed_checks(host)
-        first = found[0].message.strip().partition("\n")[0] or found[0].title
-        first = f"{found[0].title}: {first}" if found[0].task else first
-        first = first if len(first) <= SAID else first[: SAID - 1] + "…"
-        if len(found) > 1:
-            what = plural(len(bad), "check") + " failed" if bad else plural(len(found), "blocker")
+        causes = problems(host)
+        failed = failed_checks(host)
+        first = causes[0].message.strip().partition("\n")[0] or causes[0].title
+        first = f"{causes[0].title}: {first}" if causes[0].task else first
+        first = first if len(first) <= SUMMARY else first[: SUMMARY - 1] + "…"
+        if len(causes) > 1:
+            what = (
+                plural(len(failed), "check") + " failed"
+                if failed
+                else plural(len(causes), "blocker")
+            )
             return f"{what}; first: {first}"
         return first
-    told = differences(host) if status == "drift" else host.get("changes") or []
-    changed = list(dict.fromkeys(component(one.get("component")) for one in told))
+    changes = differences(host) if status == "drift" else host.get("changes") or []
+    changed = list(dict.fromkeys(component(change.get("component")) for change in changes))
     if status == "drift":
         return "differs in " + ", ".join(changed) if changed else "differs from its lock"
-    said = ["changed " + ", ".join(changed) if changed else "nothing to change"]
+    parts = ["changed " + ", ".join(changed) if changed else "nothing to change"]
     tally = counts(host)
     if tally:
-        said.append(f"{plural(tally['passed'], 'check')} passed")
+        parts.append(f"{plural(tally['passed'], 'check')} passed")
         if tally["not_applicable"]:
-            said.append(f"{tally['not_applicable']} not applicable")
+            parts.append(f"{tally['not_applicable']} not applicable")
     elif host.get("last_proven"):
-        said.append(f"last proven {moment(host['last_proven'])}")
-    return "; ".join(said)
+        parts.append(f"last proven {moment(host['last_proven'])}")
+    return "; ".join(parts)

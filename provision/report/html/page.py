@@ -1,4 +1,4 @@
-"""The whole page: its parts, and the template that they are put into."""
+"""Renders the page: its parts and the template."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _template() -> jinja2.Template:
 
 
 def _style(text: str) -> str:
-    """The style sheet without its comments and indents."""
+    """The style sheet without comments and indentation."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 class Page:
-    """All that the template asks for."""
+    """Everything that the template reads."""
 
     def __init__(self, report: Report) -> None:
         self.version = __version__
@@ -75,9 +75,9 @@ class Page:
         # Stable: hosts of one status stay in the report's order.
         self.hosts = sorted(views, key=lambda view: WORST_FIRST.index(view.status))
         self.by_status = [
-            (status, found)
+            (status, shown)
             for status in WORST_FIRST
-            if (found := [view for view in self.hosts if view.status == status])
+            if (shown := [view for view in self.hosts if view.status == status])
         ]
         self.headline = headline(report)
         self.trouble = trouble(self.hosts)
@@ -113,7 +113,7 @@ def _run_facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _columns(report: Report) -> dict[str, str]:
-    """The components that are promised or present anywhere, in their order."""
+    """{component: title} of those that any host's lock or found versions have, in order."""
     present = {
         str(key)
         for host in report["hosts"].values()

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from provision.report.html.words import BAD, shortened
-from provision.report.reading import Problem, duration
+from provision.report.reading import Problem
 
-# A longer list of changes that several hosts have in common is shown once.
+# A longer list of changes that several hosts share is shown once.
 SHARED_CHANGES = 6
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One version in the table: what is there, and what was promised where that is another."""
+    """One version in the table, and the expected one where it differs."""
 
-    found: str
-    wanted: str = ""
+    version: str
+    expected: str = ""
     state: str = "same"  # same, differs, unknown
 
 
@@ -31,10 +31,6 @@ class Bar:
     share: float
     changed: bool = False
 
-    @property
-    def said(self) -> str:
-        return duration(self.seconds)
-
 
 @dataclass
 class HostView:
@@ -43,7 +39,7 @@ class HostView:
     name: str
     anchor: str
     status: str
-    said: str
+    summary: str
     simulated: bool
     cells: list[Cell]
     gpu_count: Cell
@@ -78,7 +74,7 @@ class HostView:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Hosts of which the same is wrong."""
+    """Hosts with the same trouble. `example`: messages differ, and those of `first` are shown."""
 
     status: str
     hosts: list[HostView]
@@ -90,37 +86,37 @@ class Trouble:
         return grouped(self.first.differences)
 
     @property
-    def few(self) -> bool:
-        """Is it little enough to be told in the overview?"""
+    def is_short(self) -> bool:
+        """Is the list of differences short enough for the overview?"""
         return len(self.first.differences) <= SHARED_CHANGES
 
     @property
-    def brief(self) -> list[tuple[str, list[str]]]:
-        """(cure, what is wrong), a cure that follows from several things said once."""
-        found: list[tuple[str, list[str]]] = []
-        for one in self.first.problems:
-            message = shortened(one.message or one.title)
-            if one.task:
-                message = f"{one.title}:\n{message}"
-            if found and found[-1][0] == one.cure:
-                found[-1][1].append(message)
+    def by_cure(self) -> list[tuple[str, list[str]]]:
+        """Deduplicated remedies: (cure, messages of the consecutive problems that it cures)."""
+        groups: list[tuple[str, list[str]]] = []
+        for problem in self.first.problems:
+            message = shortened(problem.message or problem.title)
+            if problem.task:
+                message = f"{problem.title}:\n{message}"
+            if groups and groups[-1][0] == problem.cure:
+                groups[-1][1].append(message)
             else:
-                found.append((one.cure, [message]))
-        return found
+                groups.append((problem.cure, [message]))
+        return groups
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Hosts that were promised the same."""
+    """Hosts with the same stack, and its versions by column."""
 
     id: str
-    wanted: list[str]
+    versions: list[str]
     hosts: list[HostView]
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A list of changes that several hosts have in common."""
+    """A list of changes that several hosts share."""
 
     anchor: str
     title: str
@@ -131,7 +127,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Time:
-    """How long a component took, over the hosts where it ran; shares are of the longest of all."""
+    """A component's seconds over the hosts where it ran; `longest` is the maximum of all rows."""
 
     name: str
     hosts: int
@@ -153,11 +149,13 @@ Groups = list[tuple[str, int, list[tuple[str, list[dict[str, Any]]]]]]
 
 
 def grouped(changes: Iterable[dict[str, Any]]) -> Groups:
-    """Changes by component, and in it by reason: (component, how many, [(reason, changes)])."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for one in changes:
-        found.setdefault(one["component"], {}).setdefault(one["reason"], []).append(one)
+    """Changes by component and reason: [(component, count, [(reason, changes)])]."""
+    components: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for change in changes:
+        components.setdefault(change["component"], {}).setdefault(change["reason"], []).append(
+            change
+        )
     return [
         (name, sum(map(len, reasons.values())), list(reasons.items()))
-        for name, reasons in found.items()
+        for name, reasons in components.items()
     ]

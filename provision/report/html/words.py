@@ -1,4 +1,4 @@
-"""The words of the page: titles, meanings, and how texts of machines are set."""
+"""The words of the page: titles, meanings of statuses, and the formatting of messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from provision.registry import TITLES
 from provision.report.reading import clean
 
-# (key in `wanted` and `found`, what a person calls it). Others follow as they are named.
+# {key in `wanted` and `found`: title of its column}. Other keys follow under their own names.
 COLUMNS = {
     "nvidia_driver": "Driver",
     "cuda": TITLES["cuda"],
@@ -28,20 +28,20 @@ MEANINGS = {
     "proven": "as locked, and every check that applies has passed in this run",
     "converged": "as locked; no check has run now",
     "drift": "something differs from the lock",
-    "failed": "a task, the proof or a check failed, or a reboot is owed",
+    "failed": "a task, the proof or a check failed, or a reboot is needed",
     "blocked": "preflight forbids a start; nothing was changed",
     "unreachable": "Ansible could not reach it",
 }
 BAD = ("failed", "blocked", "unreachable")
-# A longer message is cut in the overview; the host has all of it.
+# The longest message in the overview, in characters; the host's own part has all of it.
 OVERVIEW_MESSAGE = 600
-# No version is longer; what is would push the table apart.
+# The longest version in the table, in characters: a longer text would push it apart.
 VERSION = 24
 UNKNOWN = "\u2013"
 
 
 def prose(text: str) -> Markup:
-    """Text with `commands` set as such."""
+    """HTML of a text, with its `commands` as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # an odd backtick: none of them can be trusted
         return escape(text)
@@ -52,7 +52,7 @@ def prose(text: str) -> Markup:
 
 
 def shortened(text: str) -> str:
-    """A long message's beginning and end: tools say what they do, and last what failed."""
+    """The beginning and end of a long message: a tool's last lines say what failed."""
     if len(text) <= OVERVIEW_MESSAGE:
         return text
     half = OVERVIEW_MESSAGE // 2

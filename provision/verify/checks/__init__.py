@@ -1,12 +1,11 @@
-"""What must be true of a proven host: each check judges one probe and answers with a diagnosis.
+"""What must be true of a proven host: each check turns a probe into a verdict.
 
-Pure functions of what was seen and what the lock promises, so that every one of them is tested on
-recorded good and bad outputs. A check answers `passed`, `failed` (what is wrong, what cures it) or
-`not_applicable` with a reason: a host that can't show something is never counted as passed. What
-can't be judged because something before it failed is not applicable too: one cause, one failure.
+Pure functions of the probe's answer and the lock, so that each is tested on recorded good and bad
+outputs. A check returns `passed`, `failed` (what is wrong, what cures it) or `not_applicable` with
+a reason: a host that can't show something is never counted as passed. What can't be judged because
+an earlier check failed is not applicable too: one cause, one failure.
 
-A file holds the checks of one component. They are read in the order in which the files are imported
-here.
+A file holds the checks of one component. They run in the order of the imports here.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from . import host, nvidia_driver, cuda, cudnn, gpu_env, nvidia_container_toolki
 from . import gpu_workspace, gpu_front_door, receipt
 
 # isort: on
-from .answers import found
+from .answers import facts
 from .beside import beside
 from .check import CHECKS, Check, Seen, Verdict, failed, not_applicable, passed
 
@@ -28,8 +27,8 @@ __all__ = [
     "beside",
     "cuda",
     "cudnn",
+    "facts",
     "failed",
-    "found",
     "gpu_env",
     "gpu_front_door",
     "gpu_workspace",

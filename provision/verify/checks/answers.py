@@ -1,4 +1,4 @@
-"""What the probe's answers say: versions and GPUs out of programs' outputs."""
+"""Parses versions and GPUs out of the outputs that the probe recorded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from .check import Seen
 
-# What nvidia-smi is asked for, by the probe.
+# The fields of the probe's --query-gpu.
 SMI_CELLS = 6
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """ "8.1.0" as (8, 1, 0); anything behind the digits is left out."""
+    """ "8.1.0" as (8, 1, 0); text between the numbers is ignored."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def smi_rows(seen: Seen) -> list[list[str]]:
     """`nvidia-smi --query-gpu=driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total`
-    as cells. Lines that are no GPU's ("WARNING: infoROM is corrupted at gpu ...") are left out.
+    as cells. Other lines ("WARNING: infoROM is corrupted at gpu ...") are skipped.
     """
     answer = seen.probe["nvidia_smi"]
     if answer["rc"] != 0:
@@ -36,7 +36,7 @@ def usable_gpus(seen: Seen) -> int:
 
 
 def loaded_module(seen: Seen) -> str | None:
-    """The version of the kernel module that runs now."""
+    """The version of the loaded kernel module."""
     module = seen.probe["module"]
     if module.get("sys"):
         return str(module["sys"])
@@ -46,7 +46,7 @@ def loaded_module(seen: Seen) -> str | None:
 
 
 def reason(library: dict[str, Any]) -> str:
-    """The loader's words, without the exception's name and the soname that is said already."""
+    """The loader's error without the exception's name and the soname."""
     error = str(library.get("error") or "the loader says nothing")
     return error.rpartition("Error: ")[2].partition(": ")[2] or error
 
@@ -77,13 +77,13 @@ def gpu_devices(seen: Seen) -> list[dict[str, str]]:
 
 
 def tensorflow_answer(seen: Seen) -> dict[str, Any]:
-    """What TensorFlow said of itself and its GPUs."""
+    """The version, build and GPUs that TensorFlow reported; empty without an answer."""
     answer: dict[str, Any] = (seen.probe.get("tensorflow") or {}).get("gpus") or {}
     return answer
 
 
-def found(seen: Seen) -> dict[str, Any]:
-    """The versions that really answered, for the report."""
+def facts(seen: Seen) -> dict[str, Any]:
+    """The versions and GPUs that programs reported: the report's `found`."""
     if seen.error:
         return {}
     tensorflow = tensorflow_answer(seen)

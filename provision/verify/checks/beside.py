@@ -1,4 +1,4 @@
-"""TensorFlow's checks for the environments beside the current one."""
+"""TensorFlow's checks for the environments installed beside the current one."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .check import CHECKS, Check, Seen, Verdict
 
 
 def beside(seen: Seen) -> list[Check]:
-    """TensorFlow's checks once more for each environment beside the current one."""
-    made = []
+    """TensorFlow's checks again, for each environment beside the current one."""
+    checks = []
     for index, part in enumerate(seen.row.get("beside") or []):
         own = ("cuda", "cudnn") if part.get("cuda_source") == "wheels" else ()
         row = {name: value for name, value in seen.row.items() if name not in own}
         row["tensorflow"] = part
-        for one in CHECKS:
-            if one.id.startswith("tensorflow.") and one.only(replace(seen, row=row)):
-                identifier = f"{one.id}@{part['version']}"
-                title = f"{one.title} ({part['version']})"
-                made.append(Check(identifier, title, _of_beside(one, index, row)))
-    return made
+        for check in CHECKS:
+            if check.id.startswith("tensorflow.") and check.only(replace(seen, row=row)):
+                identifier = f"{check.id}@{part['version']}"
+                title = f"{check.title} ({part['version']})"
+                checks.append(Check(identifier, title, _of_beside(check, index, row)))
+    return checks
 
 
-def _of_beside(one: Check, index: int, row: dict[str, Any]) -> Callable[[Seen], Verdict]:
+def _of_beside(check: Check, index: int, row: dict[str, Any]) -> Callable[[Seen], Verdict]:
     def judge(seen: Seen) -> Verdict:
         probe = {**seen.probe, "tensorflow": seen.probe["beside"][index]}
-        return one(replace(seen, row=row, probe=probe))
+        return check(replace(seen, row=row, probe=probe))
 
     return judge

@@ -1,4 +1,4 @@
-"""What a check is: a host as it was seen, a verdict, and the list in which checks are read."""
+"""What a check is, the host that it judges, its verdict, and the list of all checks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from .. import cures
 from ..diagnose import Diagnosis
 
-# So many packages or wheels are named in a diagnosis; all of them stand in its detail.
+# How many packages or wheels a diagnosis names; its detail names all of them.
 NAMED = 5
 AGAIN = cures.RUN
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One host: the probe's answer, the lock's stack for it, and the options that matter here.
+    """One host: the probe's answer, the lock's stack for it, and the options the checks read.
 
-    `error` says why there is no probe. `simulated` and `container` come from the probe or the run.
-    `planned`: (component, item) of what the plan has for this host; None where nobody looked.
+    `error` says why there is no probe. `planned`: (component, item) of each change in the host's
+    plan; None without a plan.
     """
 
     row: dict[str, Any]
@@ -40,7 +40,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A check's answer; `detail` is what was seen."""
+    """A check's result; `detail` is what it is based on."""
 
     result: str
     detail: str
@@ -64,20 +64,20 @@ def failed(diagnosis: str | Diagnosis, hint: str = "", detail: str = "") -> Verd
 
 @dataclass(frozen=True)
 class Check:
-    """A check with the name it has in reports."""
+    """A check with its name in reports."""
 
     id: str
     title: str
     judge: Callable[[Seen], Verdict] = field(repr=False)
-    # Of hosts with another kind of stack it is not asked: to say so would be no news there.
+    # Hosts for which it is false don't get this check, not even as not applicable.
     only: Callable[[Seen], bool] = field(default=lambda _seen: True, repr=False)
 
     def __call__(self, seen: Seen) -> Verdict:
-        """The verdict; without a probe only the first check says so, once."""
+        """The verdict on a host; without a probe only `host.answers` fails."""
         if seen.error and self.id != "host.answers":
             return not_applicable("the host did not answer")
         component = self.id.partition(".")[0]
-        # The inventory's, and in no lock.
+        # These two come from the inventory and are in no lock.
         if component == "gpu_workspace" and not workspaces(seen):
             return not_applicable("nobody has a workspace here")
         if component == "gpu_front_door" and not front_door(seen):
@@ -88,11 +88,11 @@ class Check:
                 return not_applicable("CUDA comes with TensorFlow's wheels")
             return not_applicable(f"the stack has no {component}")
         if seen.options.get(f"{component}_state") == "absent":
-            return not_applicable("it was wished away")
+            return not_applicable(f"{component}_state is absent")
         verdict = self.judge(seen)
         if verdict.result != "failed":
             return verdict
-        return replace(verdict, hint=cures.told(self.id, verdict.hint, seen.planned))
+        return replace(verdict, hint=cures.complete(self.id, verdict.hint, seen.planned))
 
 
 CHECKS: list[Check] = []
@@ -101,32 +101,32 @@ CHECKS: list[Check] = []
 def check(
     identifier: str, title: str, only: Callable[[Seen], bool] = lambda _seen: True
 ) -> Callable[[Callable[[Seen], Verdict]], Check]:
-    """Adds a function to CHECKS, in the order in which they are read."""
+    """Registers a function in CHECKS; checks run in the order of registration."""
 
     def register(judge: Callable[[Seen], Verdict]) -> Check:
-        made = Check(identifier, title, judge, only)
-        CHECKS.append(made)
-        return made
+        registered = Check(identifier, title, judge, only)
+        CHECKS.append(registered)
+        return registered
 
     return register
 
 
 def cuda_as_wheels(seen: Seen) -> bool:
-    """Do CUDA and cuDNN lie in TensorFlow's own environment?"""
+    """Do CUDA and cuDNN come as wheels in TensorFlow's environment?"""
     return (seen.row.get("tensorflow") or {}).get("cuda_source") == "wheels"
 
 
 def workspaces(seen: Seen) -> bool:
-    """Has anybody a workspace on this host?"""
+    """Does the inventory name workspaces for this host?"""
     return bool(seen.options.get("gpu_workspaces"))
 
 
 def front_door(seen: Seen) -> bool:
-    """Is there to be a front door on this host?"""
+    """Does the inventory name a front door for this host?"""
     return bool(seen.options.get("gpu_front_door_name"))
 
 
 def some_of(wrong: list[str]) -> str:
-    """The first few of many faults, and how many more there are."""
+    """The first NAMED faults, and how many more there are."""
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more

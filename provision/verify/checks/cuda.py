@@ -1,4 +1,4 @@
-"""CUDA: packages, nvcc from everywhere, and the libraries and files that TensorFlow opens."""
+"""CUDA: packages, nvcc in each kind of process, and the libraries and files TensorFlow opens."""
 
 from __future__ import annotations
 
@@ -57,30 +57,30 @@ def cuda_libraries(seen: Seen) -> Verdict:
 
 @check("cuda.files", "libdevice and ptxas are where XLA looks for them")
 def cuda_files(seen: Seen) -> Verdict:
-    wanted = seen.row["cuda"].get("files")
-    if not wanted:
+    files = seen.row["cuda"].get("files")
+    if not files:
         return not_applicable("the lock names no such files")
     # Profile runtime takes these files out of the package without installing it.
     owned = seen.options.get("cuda_profile") != "runtime"
     wrong = []
-    for name, file in wanted.items():
-        found = seen.probe["files"].get(name) or {}
-        if not found.get("exists"):
+    for name, file in files.items():
+        answer = seen.probe["files"].get(name) or {}
+        if not answer.get("exists"):
             wrong.append(f"{name} is missing ({file['path']})")
-        elif not found.get("usable", True):
+        elif not answer.get("usable", True):
             wrong.append(f"{name} can't be used by {seen.probe.get('user')} ({file['path']})")
-        elif owned and found.get("owner") != file["package"]:
+        elif owned and answer.get("owner") != file["package"]:
             wrong.append(
-                f"{name} ({file['path']}) belongs to {found.get('owner') or 'no package'}, "
+                f"{name} ({file['path']}) belongs to {answer.get('owner') or 'no package'}, "
                 f"not to {file['package']}"
             )
     if wrong:
         return failed("; ".join(wrong), AGAIN)
-    return passed(", ".join(wanted))
+    return passed(", ".join(files))
 
 
 def judge_nvcc(seen: Seen, where: str) -> Verdict:
-    """Does nvcc, found in that environment, tell the lock's release?"""
+    """Is the nvcc in PATH of one of PLACES the lock's release?"""
     place = PLACES[where]
     if seen.options.get("cuda_profile") == "runtime":
         return not_applicable("cuda_profile: runtime installs no nvcc")
@@ -88,23 +88,23 @@ def judge_nvcc(seen: Seen, where: str) -> Verdict:
     if where == "ssh" and answer["rc"] == 127 and without_pam(seen):
         return not_applicable(NO_PAM)
     if answer["rc"] != 0:
-        said = diagnose.last_line(answer["stderr"] or answer["stdout"])
+        message = diagnose.last_line(answer["stderr"] or answer["stdout"])
         if answer["rc"] == 127:
             return failed(
-                f"{place} does not find nvcc", f"its PATH lacks CUDA's bin; {AGAIN}", said
+                f"{place} does not find nvcc", f"its PATH lacks CUDA's bin; {AGAIN}", message
             )
-        return failed(f"nvcc fails in {place}: {said}", AGAIN)
-    found = nvcc_release(answer["stdout"])
-    if found == release:
-        return passed(f"release {found}")
+        return failed(f"nvcc fails in {place}: {message}", AGAIN)
+    answered = nvcc_release(answer["stdout"])
+    if answered == release:
+        return passed(f"release {answered}")
     return failed(
-        f"nvcc in {place} is release {found or 'unknown'}, the lock's is {release}",
+        f"nvcc in {place} is release {answered or 'unknown'}, the lock's is {release}",
         "another CUDA comes first in PATH (conda, /usr/local/cuda)",
     )
 
 
 def judge_library(soname: str, package: str, library: dict[str, Any]) -> str | None:
-    """What is wrong with a library; None when nothing is."""
+    """What is wrong with a library; None for a good one."""
     if library.get("loaded") is None:
         return f"{soname} (package {package}) can't be loaded: {reason(library)}"
     if library.get("owner") != package:

@@ -28,35 +28,35 @@ def cudnn_library(seen: Seen) -> Verdict:
 
 @check("cudnn.version", "cuDNN is the lock's, and new enough for TensorFlow")
 def cudnn_version(seen: Seen) -> Verdict:
-    row, library, found = seen.row["cudnn"], seen.probe["cudnn"], cudnn_loaded(seen)
+    row, library, loaded = seen.row["cudnn"], seen.probe["cudnn"], cudnn_loaded(seen)
     if library["loaded"] is None:
         return not_applicable("no cuDNN can be loaded")
-    if found is None:
-        said = str(library.get("error") or "it says nothing")
+    if loaded is None:
+        error = str(library.get("error") or "it says nothing")
         for soname in (seen.row.get("cuda") or {}).get("sonames") or {}:
-            if f" {soname}:" in said:
+            if f" {soname}:" in error:
                 return not_applicable(
                     f"it can't be asked without {soname}, one of CUDA's libraries"
                 )
-        return failed(f"cuDNN does not tell its version: {said}", AGAIN)
+        return failed(f"cuDNN does not tell its version: {error}", AGAIN)
     least = numbers(row["minimum"])
-    if numbers(found)[0] != least[0] or numbers(found) < least:
+    if numbers(loaded)[0] != least[0] or numbers(loaded) < least:
         return failed(
-            f"cuDNN {found} is loaded; TensorFlow was built with {row['minimum']} and takes "
+            f"cuDNN {loaded} is loaded; TensorFlow was built with {row['minimum']} and takes "
             f"the same major version, that or newer",
             AGAIN,
         )
-    if numbers(found) != numbers(row["version"])[:3]:
-        return failed(f"cuDNN {found} is loaded, the lock's is {row['version']}", AGAIN)
-    return passed(found)
+    if numbers(loaded) != numbers(row["version"])[:3]:
+        return failed(f"cuDNN {loaded} is loaded, the lock's is {row['version']}", AGAIN)
+    return passed(loaded)
 
 
 @check("cudnn.headers", "cuDNN's headers are readable and of the same version")
 def cudnn_headers(seen: Seen) -> Verdict:
-    wanted = ".".join(str(part) for part in numbers(seen.row["cudnn"]["version"])[:3])
-    found = seen.probe["cudnn"].get("headers")
-    if found == wanted:
-        return passed(wanted)
-    if found is None:
+    locked = ".".join(str(part) for part in numbers(seen.row["cudnn"]["version"])[:3])
+    version = seen.probe["cudnn"].get("headers")
+    if version == locked:
+        return passed(locked)
+    if version is None:
         return failed("cudnn_version.h can't be read behind the `current` link", AGAIN)
-    return failed(f"the headers are of cuDNN {found}, the lock's is {wanted}", AGAIN)
+    return failed(f"the headers are of cuDNN {version}, the lock's is {locked}", AGAIN)

@@ -1,4 +1,4 @@
-"""The environment: every kind of process has it."""
+"""The environment: every kind of process has its variables."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from .places import NO_PAM, PLACES, without_pam
 def environment_is_everywhere(seen: Seen) -> Verdict:
     row, options = seen.row["gpu_env"], seen.options
     directory = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
-    wanted = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"} if directory else {}
-    wanted.update(options.get("gpu_env_variables") or {})
+    variables = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={directory}"} if directory else {}
+    variables.update(options.get("gpu_env_variables") or {})
     paths = [*row["path"], *(options.get("gpu_env_path") or [])]
-    if not wanted and not paths:
+    if not variables and not paths:
         return not_applicable("nothing is set for all: TensorFlow finds its CUDA by itself")
     wrong, judged = [], []
     for place, title in PLACES.items():
-        found = seen.probe["environment"].get(place)
-        if found is None or (place == "ssh" and without_pam(seen)):
+        environment = seen.probe["environment"].get(place)
+        if environment is None or (place == "ssh" and without_pam(seen)):
             continue
         judged.append(title)
-        lacking = [name for name in wanted if found.get(name) is None]
-        other = [name for name in wanted if found.get(name) not in (None, str(wanted[name]))]
+        lacking = [name for name in variables if environment.get(name) is None]
+        different = [
+            name for name in variables if environment.get(name) not in (None, str(variables[name]))
+        ]
         # A login shell may put its own directories in front, so only presence counts.
-        front = str(found.get("PATH")).split(":")
-        lacking += [f"{path} in PATH" for path in paths if path not in front]
+        directories = str(environment.get("PATH")).split(":")
+        lacking += [f"{path} in PATH" for path in paths if path not in directories]
         if lacking:
             wrong.append(f"{title} lacks {', '.join(lacking)}")
-        if other:
-            wrong.append(f"{title} has another {', '.join(other)}")
+        if different:
+            wrong.append(f"{title} differs in {', '.join(different)}")
     if wrong:
         cure = "a login or a unit that already runs keeps the environment it began with"
         return failed("; ".join(wrong), f"{AGAIN}; {cure}")
     left = f"; not in a command over ssh: {NO_PAM}" if without_pam(seen) else ""
-    return passed(f"{', '.join([*wanted, *paths])} in {', '.join(judged)}{left}")
+    return passed(f"{', '.join([*variables, *paths])} in {', '.join(judged)}{left}")

@@ -1,4 +1,4 @@
-"""The front door: it answers, lists everybody, and lets in nobody without a token."""
+"""The front door: it answers, lists every workspace, and refuses requests without a token."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from .check import AGAIN, Seen, Verdict, check, failed, front_door, passed, some
 
 @check("gpu_front_door.answers", "The front door answers by HTTPS, and by nothing else", front_door)
 def front_door_answers(seen: Seen) -> Verdict:
-    found = seen.probe["front_door"]
-    page = found["page"]
+    door = seen.probe["front_door"]
+    page = door["page"]
     hint = f"`journalctl -u nginx` and /var/log/nginx say why; {AGAIN}"
     if page["error"]:
         return failed(f"the front door does not answer: {page['error']}", hint)
     if page["tls"] not in ("TLSv1.2", "TLSv1.3"):
         return failed(f"the front door answers, but it speaks {page['tls']}", hint)
-    if found["plain"] == 200:
+    if door["plain"] == 200:
         return failed("the front door answers in plain HTTP", hint)
     return passed(f"{page['tls']}, a certificate for {seen.options['gpu_front_door_name']}")
 
@@ -22,13 +22,13 @@ def front_door_answers(seen: Seen) -> Verdict:
 @check("gpu_front_door.page", "The front door's page lists who has what", front_door)
 def front_door_lists(seen: Seen) -> Verdict:
     page = seen.probe["front_door"]["page"]
-    wanted = sorted(one["name"] for one in seen.options["gpu_workspaces"])
-    if page["status"] == 200 and sorted(page["names"]) == wanted:
-        return passed(f"lists {', '.join(wanted)}")
+    people = sorted(workspace["name"] for workspace in seen.options["gpu_workspaces"])
+    if page["status"] == 200 and sorted(page["names"]) == people:
+        return passed(f"lists {', '.join(people)}")
     if page["status"] != 200:
         return failed(f"the front door's page has status {page['status']}", AGAIN)
     listed = ", ".join(page["names"]) or "nobody"
-    return failed(f"the front door's page lists {listed}, not {', '.join(wanted)}", AGAIN)
+    return failed(f"the front door's page lists {listed}, not {', '.join(people)}", AGAIN)
 
 
 @check("gpu_front_door.strangers", "The front door leads nobody in without a token", front_door)
@@ -36,7 +36,7 @@ def front_door_refuses_strangers(seen: Seen) -> Verdict:
     paths = seen.probe["front_door"]["paths"]
     wrong = []
     for path in sorted(paths):
-        # A path of Jupyter's, a board behind Jupyter's login, and somebody with SSH alone.
+        # Jupyter's API, TensorBoard behind Jupyter's login, and a person who has only SSH.
         good = {"api/status": (401, 403), "tensorboard/": (302,)}.get(path.split("/", 2)[2], (404,))
         if paths[path] not in good:
             wrong.append(f"{path} answers with status {paths[path] or 'nothing'}")

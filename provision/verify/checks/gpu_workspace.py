@@ -1,4 +1,4 @@
-"""Workspaces: they run, and let in nobody but their people."""
+"""Workspaces: they run with their GPUs and limits, and refuse strangers."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed, 
 
 @check("gpu_workspace.runs", "Everybody's workspace runs", workspaces)
 def workspaces_run(seen: Seen) -> Verdict:
-    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        if found["error"]:
-            return f"docker could not start it: {diagnose.last_line(found['error'])}"
-        return None if found["unit"] == "active" else f"its unit is {found['unit'] or 'not there'}"
+    def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
+        if answer["error"]:
+            return f"docker could not start it: {diagnose.last_line(answer['error'])}"
+        return (
+            None if answer["unit"] == "active" else f"its unit is {answer['unit'] or 'not there'}"
+        )
 
     return judge_people(seen, fault, "active")
 
 
 @check("gpu_workspace.jupyter", "Jupyter answers, and lets nobody in without a token", workspaces)
 def jupyter_refuses_strangers(seen: Seen) -> Verdict:
-    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        if found["status"] is None:
+    def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
+        if answer["status"] is None:
             return "nothing answers at its port"
-        if found["status"] in (401, 403):
+        if answer["status"] in (401, 403):
             return None
-        return f"it answers without a token, with status {found['status']}"
+        return f"it answers without a token, with status {answer['status']}"
 
-    if not any("port" in one for one in seen.options["gpu_workspaces"]):
+    if not any("port" in workspace for workspace in seen.options["gpu_workspaces"]):
         return not_applicable("nobody's workspace has Jupyter")
     return judge_people(seen, fault, "refused without a token", "port")
 
 
 @check("gpu_workspace.ssh", "sshd of the workspaces takes keys, and wished passwords", workspaces)
 def sshd_takes_keys_alone(seen: Seen) -> Verdict:
-    people = [one["name"] for one in seen.options["gpu_workspaces"] if "ssh_port" in one]
+    people = [
+        workspace["name"] for workspace in seen.options["gpu_workspaces"] if "ssh_port" in workspace
+    ]
     if not people:
         return not_applicable("nobody's workspace has SSH")
     if all(seen.probe["workspaces"][name]["ssh"] is None for name in people):
         return not_applicable("this host has no ssh to ask with, or no workspace runs")
 
-    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        if found["ssh"] == (found.get("ssh_ways") or "publickey"):
+    def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
+        if answer["ssh"] == (answer.get("ssh_ways") or "publickey"):
             return None
-        if found["ssh"]:
-            return f"it lets in by {found['ssh']}"
+        if answer["ssh"]:
+            return f"it lets in by {answer['ssh']}"
         return "sshd does not answer at its port"
 
     return judge_people(seen, fault, "by key, or by a wished password", "ssh_port")
@@ -53,23 +57,23 @@ def sshd_takes_keys_alone(seen: Seen) -> Verdict:
 
 @check("gpu_workspace.tensorboard", "TensorBoard of the workspaces answers", workspaces)
 def tensorboard_answers(seen: Seen) -> Verdict:
-    if not any("tensorboard_port" in one for one in seen.options["gpu_workspaces"]):
+    if not any("tensorboard_port" in workspace for workspace in seen.options["gpu_workspaces"]):
         return not_applicable("nobody's workspace has TensorBoard")
 
-    def fault(_one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        if found["tensorboard"] == 200:
+    def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
+        if answer["tensorboard"] == 200:
             return None
-        if found["tensorboard"] is None:
+        if answer["tensorboard"] is None:
             return "nothing answers at its port"
-        return f"it answers with status {found['tensorboard']}"
+        return f"it answers with status {answer['tensorboard']}"
 
     return judge_people(seen, fault, "answers", "tensorboard_port")
 
 
 @check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
 def workspaces_list_gpus(seen: Seen) -> Verdict:
-    people = sorted(one["name"] for one in seen.options["gpu_workspaces"])
-    promised = any(one["gpus"] != "none" for one in seen.options["gpu_workspaces"])
+    people = sorted(workspace["name"] for workspace in seen.options["gpu_workspaces"])
+    promised = any(workspace["gpus"] != "none" for workspace in seen.options["gpu_workspaces"])
     handed = seen.probe.get("handed")
     if not promised and not handed:
         return not_applicable("nobody's workspace has GPUs")
@@ -95,19 +99,22 @@ def workspaces_list_gpus(seen: Seen) -> Verdict:
 
 @check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
 def workspace_limits(seen: Seen) -> Verdict:
-    if not any(one.get("memory") or one.get("cpus") for one in seen.options["gpu_workspaces"]):
+    if not any(
+        workspace.get("memory") or workspace.get("cpus")
+        for workspace in seen.options["gpu_workspaces"]
+    ):
         return not_applicable("nobody's workspace has a limit")
 
-    def fault(one: dict[str, Any], found: dict[str, Any]) -> str | None:
-        wanted = {}
-        if one.get("memory"):
-            wanted["memory"] = str(size(one["memory"]))
-        if one.get("cpus"):
-            wanted["cpu"] = str(int(one["cpus"] * 100000))
-        for key, value in wanted.items():
-            there = (found["limits"].get(key) or ["nothing"])[0]
-            if there != value:
-                return f"{key} is limited to {there}, not {value}"
+    def fault(workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
+        limits = {}
+        if workspace.get("memory"):
+            limits["memory"] = str(size(workspace["memory"]))
+        if workspace.get("cpus"):
+            limits["cpu"] = str(int(workspace["cpus"] * 100000))
+        for key, value in limits.items():
+            actual = (answer["limits"].get(key) or ["nothing"])[0]
+            if actual != value:
+                return f"{key} is limited to {actual}, not {value}"
         return None
 
     return judge_people(seen, fault, "as wished")
@@ -119,9 +126,15 @@ def judge_people(
     good: str,
     word: str = "name",
 ) -> Verdict:
-    """The workspaces that have `word` by one question: `fault` says what is wrong with one."""
-    people = [one for one in seen.options["gpu_workspaces"] if word in one]
-    answers = {one["name"]: fault(one, seen.probe["workspaces"][one["name"]]) for one in people}
+    """Judges each workspace that has the key `word`.
+
+    `fault(workspace, answer)` returns what is wrong with it, or None.
+    """
+    asked = [workspace for workspace in seen.options["gpu_workspaces"] if word in workspace]
+    answers = {
+        workspace["name"]: fault(workspace, seen.probe["workspaces"][workspace["name"]])
+        for workspace in asked
+    }
     wrong = [f"{name}: {answers[name]}" for name in sorted(answers) if answers[name]]
     if wrong:
         hint = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME` say why"
@@ -130,6 +143,6 @@ def judge_people(
 
 
 def size(text: str) -> int:
-    """Bytes of "16g"; the role has refused what is no size."""
+    """Bytes of "16g". The role has validated the value."""
     plain = text.lower().rstrip("b")
     return int(plain[:-1]) << {"k": 10, "m": 20, "g": 30}[plain[-1]]

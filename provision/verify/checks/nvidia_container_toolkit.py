@@ -1,4 +1,4 @@
-"""NVIDIA's container toolkit: its packages, docker and podman know the GPUs."""
+"""NVIDIA's container toolkit: its packages, docker's runtime and podman's CDI devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .packages import judge_packages
 
 
 def containers(seen: Seen) -> bool:
-    """Has the stack NVIDIA's container toolkit?"""
+    """Does the stack have NVIDIA's container toolkit?"""
     return bool(seen.row.get("nvidia_container_toolkit"))
 
 
@@ -21,12 +21,12 @@ def containers(seen: Seen) -> bool:
     containers,
 )
 def toolkit_packages(seen: Seen) -> Verdict:
-    wanted = seen.row["nvidia_container_toolkit"]["packages"]["toolkit"]
-    verdict = judge_packages(seen, wanted)
+    packages = seen.row["nvidia_container_toolkit"]["packages"]["toolkit"]
+    verdict = judge_packages(seen, packages)
     if verdict.result != "passed" or not seen.options.get("nvidia_container_toolkit_hold", True):
         return verdict
-    # dpkg's first letter is what is wanted of a package: h, that it stays as it is.
-    loose = [name for name in wanted if seen.probe["packages"][name]["status"][0] != "h"]
+    # dpkg's first letter is the selection: h is hold.
+    loose = [name for name in packages if seen.probe["packages"][name]["status"][0] != "h"]
     if loose:
         return failed(f"not held: {', '.join(loose)}: an upgrade could move them", AGAIN)
     return verdict
@@ -36,7 +36,7 @@ def toolkit_packages(seen: Seen) -> Verdict:
 def docker_knows_the_runtime(seen: Seen) -> Verdict:
     wish, docker = seen.options.get("nvidia_container_toolkit_docker"), seen.probe["docker"]
     if wish == "none":
-        return not_applicable("docker was wished to be left alone")
+        return not_applicable("nvidia_container_toolkit_docker is none")
     if not docker["installed"]:
         if wish == "required":
             return failed("docker is not installed", "install docker.io or docker-ce")
@@ -53,50 +53,50 @@ def docker_knows_the_runtime(seen: Seen) -> Verdict:
             f"docker knows the runtimes {', '.join(known)} alone",
             f"{AGAIN}; where containers run it has to be allowed to restart docker",
         )
-    said = diagnose.last_line(docker["runtimes"]["stderr"] or docker["runtimes"]["stdout"])
-    return failed(f"docker does not answer: {said}", "`journalctl -u docker` says why")
+    message = diagnose.last_line(docker["runtimes"]["stderr"] or docker["runtimes"]["stdout"])
+    return failed(f"docker does not answer: {message}", "`journalctl -u docker` says why")
 
 
-# The newest CDI that podman reads, from its release on.
+# (podman from this release on, the newest CDI version that it reads).
 PODMAN_READS = (((5, 1), (0, 7, 0)), ((4, 1), (0, 5, 0)))
 GPUS = "nvidia.com/gpu=all"
 
 
 @check("nvidia_container_toolkit.cdi", "podman finds the GPUs by CDI", containers)
 def podman_finds_the_gpus(seen: Seen) -> Verdict:
-    wish, found = seen.options.get("nvidia_container_toolkit_cdi"), seen.probe["cdi"]
+    wish, answer = seen.options.get("nvidia_container_toolkit_cdi"), seen.probe["cdi"]
     if wish == "none":
-        return not_applicable("the CDI specification was wished to be left alone")
-    told = found["podman"]["stdout"].strip() if found["podman"]["rc"] == 0 else None
-    if told is None and wish != "required":
+        return not_applicable("nvidia_container_toolkit_cdi is none")
+    podman = answer["podman"]["stdout"].strip() if answer["podman"]["rc"] == 0 else None
+    if podman is None and wish != "required":
         return not_applicable("podman is not installed")
     newest = None
-    if told is not None and numbers(told):
-        newest = next((cdi for since, cdi in PODMAN_READS if numbers(told) >= since), ())
+    if podman is not None and numbers(podman):
+        newest = next((cdi for since, cdi in PODMAN_READS if numbers(podman) >= since), ())
     if newest == ():
-        reason = f"{told} reads no CDI specification, 4.1 is the first that does"
+        reason = f"{podman} reads no CDI specification, 4.1 is the first that does"
         if wish == "required":
             return failed(reason, "install a newer podman")
         return not_applicable(reason)
-    if GPUS not in found["devices"]["stdout"].split():
-        said = diagnose.last_line(found["devices"]["stderr"] or found["devices"]["stdout"])
-        return failed(f"no CDI specification names {GPUS}: {said}", AGAIN)
-    path, version = found["path"], found["version"]
+    if GPUS not in answer["devices"]["stdout"].split():
+        message = diagnose.last_line(answer["devices"]["stderr"] or answer["devices"]["stdout"])
+        return failed(f"no CDI specification names {GPUS}: {message}", AGAIN)
+    path, version = answer["path"], answer["version"]
     if newest and version and numbers(version) > newest:
         reads = ".".join(map(str, newest))
-        return failed(f"{path} is of CDI {version}, and {told} reads {reads} at most", AGAIN)
-    if found["missing"]:
-        count = len(found["missing"])
+        return failed(f"{path} is of CDI {version}, and {podman} reads {reads} at most", AGAIN)
+    if answer["missing"]:
+        count = len(answer["missing"])
         return failed(
-            f"{path} names {count} files that are not there, such as {found['missing'][0]}", AGAIN
+            f"{path} names {count} files that are not there, such as {answer['missing'][0]}", AGAIN
         )
-    return passed(f"{GPUS} in {path}, {told or 'for whoever reads CDI'}")
+    return passed(f"{GPUS} in {path}, {podman or 'for whoever reads CDI'}")
 
 
 def runtimes(output: str) -> list[str]:
-    """The names in docker's JSON of its runtimes; none of anything else."""
+    """The names in docker's JSON of its runtimes; empty for any other text."""
     try:
-        found = json.loads(output)
+        data = json.loads(output)
     except ValueError:
         return []
-    return sorted(found) if isinstance(found, dict) else []
+    return sorted(data) if isinstance(data, dict) else []

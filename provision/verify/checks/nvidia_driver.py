@@ -17,54 +17,54 @@ def nvidia_smi_answers(seen: Seen) -> Verdict:
     if names:
         what = " (simulated GPU)" if seen.simulated else ""
         return passed(", ".join(f"{names[name]} x {name}" for name in sorted(names)) + what)
-    said = answer["stdout"] + answer["stderr"]
-    found = diagnose.nvidia_smi(answer["rc"], said)
+    output = answer["stdout"] + answer["stderr"]
+    diagnosis = diagnose.nvidia_smi(answer["rc"], output)
     if seen.probe["module"].get("nouveau"):
         return failed(
             "nouveau is loaded and holds the GPU, so NVIDIA's module can't",
             "the role blacklists nouveau and rebuilds the initramfs; reboot the host",
-            found.message,
+            diagnosis.message,
         )
     if not seen.probe["pci"] and not seen.container:
         return failed(
             "there is no NVIDIA GPU on this host's PCI bus",
             "the card is not seated or not powered, is switched off in the firmware, or was not "
             "given to this virtual machine",
-            found.message,
+            diagnosis.message,
         )
-    return failed(found)
+    return failed(diagnosis)
 
 
 @check("nvidia_driver.version", "The driver that answers is the lock's")
 def nvidia_driver_version(seen: Seen) -> Verdict:
-    wanted = seen.row["nvidia_driver"]["version"]
+    locked = seen.row["nvidia_driver"]["version"]
     if seen.simulated:
         return not_applicable("the version nvidia-smi tells here is the simulation's own")
     rows = smi_rows(seen)
     if not rows:
         return not_applicable("nvidia-smi does not answer")
     versions = sorted({row[0] for row in rows})
-    if versions == [wanted]:
-        return passed(wanted)
+    if versions == [locked]:
+        return passed(locked)
     return failed(
-        f"the driver in use is {', '.join(versions)}, the lock's is {wanted}",
+        f"the driver in use is {', '.join(versions)}, the lock's is {locked}",
         "if the locked packages are installed, the old module is still loaded: reboot the host",
     )
 
 
 @check("nvidia_driver.module", "The loaded kernel module is the lock's")
 def nvidia_kernel_module(seen: Seen) -> Verdict:
-    wanted = seen.row["nvidia_driver"]["version"]
-    found = loaded_module(seen)
-    if found is None and seen.simulated:
+    locked = seen.row["nvidia_driver"]["version"]
+    loaded = loaded_module(seen)
+    if loaded is None and seen.simulated:
         return not_applicable("a simulated GPU has no kernel module")
-    if found is None and seen.container:
+    if loaded is None and seen.container:
         return not_applicable("a container has no kernel module of its own")
-    if found == wanted:
-        return passed(wanted)
-    if found is not None:
+    if loaded == locked:
+        return passed(locked)
+    if loaded is not None:
         return failed(
-            f"module {found} is loaded, the lock's driver is {wanted} "
+            f"module {loaded} is loaded, the lock's driver is {locked} "
             "(this ends in Driver/library version mismatch)",
             "reboot the host, so that the module of the installed version is loaded",
         )
@@ -77,21 +77,21 @@ def nvidia_kernel_module(seen: Seen) -> Verdict:
     return failed(
         "no NVIDIA module is loaded",
         f"`dkms status` must show it built for kernel {kernel}; `dmesg | grep -i nvidia` shows a "
-        "refusal (Secure Boot, unknown GPU); otherwise a reboot is owed",
+        "refusal (Secure Boot, unknown GPU); otherwise reboot the host",
     )
 
 
 @check("nvidia_driver.library", "libcuda.so.1 is the driver's own")
 def driver_library(seen: Seen) -> Verdict:
-    wanted, library = seen.row["nvidia_driver"]["version"], seen.probe["libcuda"]
+    locked, library = seen.row["nvidia_driver"]["version"], seen.probe["libcuda"]
     if library["loaded"] is None:
         return failed(f"libcuda.so.1 can't be loaded: {reason(library)}", AGAIN)
     if seen.simulated:
         return not_applicable(f"the simulation's own library answers ({library['real']})")
-    if str(library["real"]).endswith(f".so.{wanted}"):
+    if str(library["real"]).endswith(f".so.{locked}"):
         return passed(str(library["real"]))
     return failed(
-        f"libcuda.so.1 is {library['real']}, not of driver {wanted}",
+        f"libcuda.so.1 is {library['real']}, not of driver {locked}",
         "another driver lies before the locked one: a .run installer's or a CUDA compat library",
     )
 
@@ -101,15 +101,15 @@ def driver_packages(seen: Seen) -> Verdict:
     if seen.row["nvidia_driver"].get("source") == "runfile":
         return not_applicable("the driver came by NVIDIA's .run file, not as packages")
     groups = seen.row["nvidia_driver"].get("packages") or {}
-    wanted = dict(groups.get("userspace") or {})
+    packages = dict(groups.get("userspace") or {})
     scope = seen.options.get("nvidia_driver_scope", "auto")
     if scope == "full" or (scope == "auto" and not seen.container):
-        wanted.update(groups.get("kernel") or {})
+        packages.update(groups.get("kernel") or {})
         if seen.options.get("nvidia_driver_profile") == "desktop":
-            wanted.update(groups.get("desktop") or {})
+            packages.update(groups.get("desktop") or {})
     # Canonical's signed modules have the kernel's version, and follow it.
-    modules = [name for name in wanted if name.startswith("linux-modules-nvidia-")]
-    return judge_packages(seen, {name: wanted[name] for name in wanted if name not in modules})
+    modules = [name for name in packages if name.startswith("linux-modules-nvidia-")]
+    return judge_packages(seen, {name: packages[name] for name in packages if name not in modules})
 
 
 @check("nvidia_driver.gpus", "Every GPU on the PCI bus answers")

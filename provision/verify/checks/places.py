@@ -1,20 +1,20 @@
-"""How programs are started on a host, and what sshd gives to those of its commands."""
+"""The kinds of process whose environment is checked, and sshd's UsePAM."""
 
 from __future__ import annotations
 
 from .check import Seen
 
-# Neither a run nor a check can change that: sshd's configuration is the administrator's, and a
-# mistake in it locks everybody out. Preflight and the doctor say what can be done.
+# No run changes this: sshd's configuration is the administrator's, and a mistake in it locks
+# everybody out. Preflight and the doctor say what to do.
 NO_PAM = "sshd has UsePAM no, and reads no /etc/environment"
 
 
 def without_pam(seen: Seen) -> bool:
-    """Is sshd known not to use PAM?"""
+    """Does sshd's configuration turn PAM off? False where it can't be read."""
     return seen.probe.get("sshd_uses_pam") is False
 
 
-# How programs are started, and what a person calls that.
+# {the probe's name for a kind of process: what messages call it}
 PLACES = {
     "ssh": "a command over ssh",
     "login": "a login shell",

@@ -7,14 +7,14 @@ from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 
 @check("receipt.lock", "The receipt on the host names this lock")
 def receipt_names_the_lock(seen: Seen) -> Verdict:
-    found = seen.probe["receipt"]
-    if found.get("error"):
-        return failed(str(found["error"]), f"a finished run writes it: {AGAIN}")
+    receipt = seen.probe["receipt"]
+    if receipt.get("error"):
+        return failed(str(receipt["error"]), f"a finished run writes it: {AGAIN}")
     if seen.lock_digest is None:
         return not_applicable("there is no lock here to compare with")
-    if found.get("lock_digest") == seen.lock_digest:
-        return passed(f"written {found.get('written')}")
+    if receipt.get("lock_digest") == seen.lock_digest:
+        return passed(f"written {receipt.get('written')}")
     return failed(
-        f"the host was last finished with another lock ({found.get('lock_digest')})",
+        f"the last finished run had another lock ({receipt.get('lock_digest')})",
         AGAIN,
     )

@@ -1,4 +1,4 @@
-"""Docker and podman, and what they know of GPUs."""
+"""Docker's runtimes, and the CDI devices that podman reads."""
 
 from __future__ import annotations
 
@@ -10,41 +10,44 @@ from .system import read, run
 
 
 def docker(socket: str = "/var/run/docker.sock") -> dict[str, Any]:
-    """Is docker there, does it run, may this user ask it, and what does it say of its runtimes?"""
+    """{installed, running, allowed (may this user ask it), runtimes: `docker info`'s JSON}."""
     places = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "installed": any(os.path.exists(path) for path in places),
         "running": os.path.exists(socket),
         "allowed": os.access(socket, os.R_OK | os.W_OK),
         "runtimes": None,
     }
-    if found["allowed"]:
-        # In pieces, for Ansible would read double brackets as its own.
+    if answer["allowed"]:
+        # In pieces: Ansible would read double braces as a template.
         shape = "{" * 2 + "json .Runtimes" + "}" * 2
-        found["runtimes"] = run(["docker", "--host", f"unix://{socket}", "info", "--format", shape])
-    return found
+        answer["runtimes"] = run(
+            ["docker", "--host", f"unix://{socket}", "info", "--format", shape]
+        )
+    return answer
 
 
 SPECIFICATIONS = ("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
 
 
 def cdi(specifications: tuple[str, ...] = SPECIFICATIONS) -> dict[str, Any]:
-    """What podman is there, what nvidia-ctk lists, and the specification that counts.
+    """podman's version, nvidia-ctk's list of devices, and the CDI specification in force.
 
-    Of two that name one device the later directory's is taken.
+    {path, version, missing}: `missing` are files it names that don't exist. Where two
+    specifications name one device, the later directory's is in force.
     """
-    there = [path for path in specifications if os.path.exists(path)]
-    found: dict[str, Any] = {
+    present = [path for path in specifications if os.path.exists(path)]
+    answer: dict[str, Any] = {
         "podman": run(["podman", "--version"]),
         "devices": run(["nvidia-ctk", "cdi", "list"]),
-        "path": there[-1] if there else None,
+        "path": present[-1] if present else None,
         "version": None,
         "missing": [],
     }
-    content = read(there[-1]) if there else None
+    content = read(present[-1]) if present else None
     if content is not None:
         version = re.search(r"(?m)^cdiVersion: *[\"']?([0-9.]+)", content)
-        found["version"] = version.group(1) if version else None
+        answer["version"] = version.group(1) if version else None
         paths = re.findall(r"(?m)^[ -]*hostPath: *[\"']?([^\"'\n]+?)[\"']? *$", content)
-        found["missing"] = [path for path in paths if not os.path.exists(path)]
-    return found
+        answer["missing"] = [path for path in paths if not os.path.exists(path)]
+    return answer

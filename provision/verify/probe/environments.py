@@ -1,4 +1,4 @@
-"""What kinds of process get in their environment, and the nvcc that they find."""
+"""The environment of four kinds of process, and the nvcc in their PATH."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .system import read, run
 
 
 def environment_file(path: str = "/etc/environment") -> dict[str, str]:
-    """pam_env's file, which cron and ssh sessions get: KEY=value, optionally quoted."""
-    found = {}
+    """The variables of pam_env's file, which cron and ssh sessions get: KEY=value, maybe quoted."""
+    variables = {}
     for line in (read(path) or "").splitlines():
         match = re.match(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(.*)$", line)
         if match:
-            found[match.group(1)] = match.group(2).strip().strip("\"'")
-    return found
+            variables[match.group(1)] = match.group(2).strip().strip("\"'")
+    return variables
 
 
 def sshd_uses_pam(path: str = "/etc/ssh/sshd_config", depth: int = 0) -> bool | None:
-    """Whether sshd gives sessions what PAM gives (/etc/environment); None where it can't be read.
+    """Does sshd use PAM, and so /etc/environment? None where its configuration can't be read.
 
     sshd_config(5): the first value counts, no is the default, Match blocks have no UsePAM.
     """
@@ -37,19 +37,19 @@ def sshd_uses_pam(path: str = "/etc/ssh/sshd_config", depth: int = 0) -> bool | 
             return words[1].lower() == "yes"
         if name == "include" and depth == 0:
             for pattern in words[1:]:
-                for one in sorted(glob.glob(os.path.join("/etc/ssh", pattern))):
-                    told = sshd_uses_pam(one, 1)
-                    # A closed file may say either.
-                    if told is not None or read(one) is None:
-                        return told
+                for included in sorted(glob.glob(os.path.join("/etc/ssh", pattern))):
+                    uses_pam = sshd_uses_pam(included, 1)
+                    # None for a file that can't be read: it may say either.
+                    if uses_pam is not None or read(included) is None:
+                        return uses_pam
     return None if depth else False
 
 
 def environments() -> dict[str, dict[str, str] | None]:
-    """What four kinds of process get in their environment; None where it can't be seen."""
+    """{kind of process: its environment}; None for one that can't be read."""
     cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
     cron.update(environment_file())
-    found: dict[str, dict[str, str] | None] = {
+    variables: dict[str, dict[str, str] | None] = {
         "ssh": dict(os.environ),
         "login": assigned(run(["bash", "-lc", "env"], limit=0)["stdout"]),
         "cron": cron,
@@ -57,25 +57,25 @@ def environments() -> dict[str, dict[str, str] | None]:
     }
     manager = run(["systemctl", "show-environment"], limit=0)
     if manager["rc"] == 0:
-        found["systemd"] = assigned(manager["stdout"])
-    return found
+        variables["systemd"] = assigned(manager["stdout"])
+    return variables
 
 
 def assigned(lines: str) -> dict[str, str]:
-    """NAME=value lines; systemctl writes a value with blanks as $'...'."""
-    found = {}
+    """Variables from NAME=value lines; systemctl writes a value with blanks as $'...'."""
+    variables = {}
     for line in lines.splitlines():
         name, _, value = line.partition("=")
         if value.startswith("$'") and value.endswith("'"):
             value = value[2:-1]
         if name:
-            found[name] = value
-    return found
+            variables[name] = value
+    return variables
 
 
 def nvcc(places: dict[str, dict[str, str] | None]) -> dict[str, Any]:
-    """nvcc as four kinds of process find it; None where that environment can't be seen."""
-    found = {
+    """{kind of process: its `nvcc --version`}; None where its environment can't be read."""
+    answers = {
         "ssh": run(["nvcc", "--version"]),
         "login": run(["bash", "-lc", "nvcc --version"]),
         "cron": None,
@@ -83,5 +83,5 @@ def nvcc(places: dict[str, dict[str, str] | None]) -> dict[str, Any]:
     }
     for place in ("cron", "systemd"):
         if places[place] is not None:
-            found[place] = run(["/bin/sh", "-c", "nvcc --version"], places[place])
-    return found
+            answers[place] = run(["/bin/sh", "-c", "nvcc --version"], places[place])
+    return answers

@@ -11,23 +11,23 @@ from typing import Any
 
 from .system import last_line, read, run
 
-# Asks the loader itself which file it took: dlinfo(RTLD_DI_LINKMAP). The file's name alone would
-# not do, because libcupti.so.11.2 is the soname of a file called libcupti.so.2020.3.1.
+# Asks the loader which file it took: dlinfo(RTLD_DI_LINKMAP). The file's name does not tell:
+# libcupti.so.11.2 is the soname of a file called libcupti.so.2020.3.1.
 LOADER = r"""
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
 class LinkMap(ctypes.Structure):
     _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
-found = ctypes.POINTER(LinkMap)()
+entry = ctypes.POINTER(LinkMap)()
 for name in (None, "libdl.so.2"):
     try:
         ask = ctypes.CDLL(name).dlinfo
     except (AttributeError, OSError):
         continue
     ask.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
-    if ask(library._handle, 2, ctypes.byref(found)) == 0:
-        # At once: asked for its version, a cuDNN that lacks a library of CUDA's aborts.
-        print("path", found.contents.name.decode(), flush=True)
+    if ask(library._handle, 2, ctypes.byref(entry)) == 0:
+        # Flushed now: a cuDNN that lacks one of CUDA's libraries aborts when asked for its version.
+        print("path", entry.contents.name.decode(), flush=True)
         break
 if len(sys.argv) > 2:
     function = getattr(library, sys.argv[2])
@@ -39,12 +39,12 @@ if len(sys.argv) > 2:
 def loader_cache() -> dict[str, str]:
     """`ldconfig -p` as {soname: the first path}, for this machine's word size."""
     program = shutil.which("ldconfig") or "/sbin/ldconfig"
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for line in run([program, "-p"], limit=0)["stdout"].splitlines():
         match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
         if match and ("x86-64" in match.group(2) or "AArch64" in match.group(2)):
-            found.setdefault(match.group(1), match.group(3))
-    return found
+            paths.setdefault(match.group(1), match.group(3))
+    return paths
 
 
 def listed(package: str) -> set[str]:
@@ -62,7 +62,7 @@ def same_file(paths: set[str], path: str) -> bool:
 
 
 def owner(path: str, expected: str | None) -> str | None:
-    """The package that owns `path`; `expected` is tried first: its own list is quick to read."""
+    """The package that owns `path`. Tries `expected` first, whose list is quick to read."""
     if expected and same_file(listed(expected), path):
         return expected
     answer = run(["dpkg-query", "-S", path])
@@ -74,7 +74,10 @@ def owner(path: str, expected: str | None) -> str | None:
 def library(
     soname: str, expected: str | None, cache: dict[str, str], function: str | None = None
 ) -> dict[str, Any]:
-    """One soname as the loader sees it. `expected` is the package that should own its file."""
+    """What the loader does with a soname: file, error, cache entry, owner, `function`'s answer.
+
+    `expected` is the package that should own the file.
+    """
     command = [sys.executable, "-c", LOADER, soname, *([function] if function else [])]
     loaded = run(command)
     answers = dict(
@@ -104,18 +107,18 @@ def packages(row: dict[str, Any]) -> dict[str, dict[str, str]]:
     if not names:
         return {}
     shape = "${Package}\t${Version}\t${db:Status-Abbrev}\n"
-    found = {}
+    versions = {}
     answer = run(["dpkg-query", "-W", "-f", shape, *sorted(names)])
     for line in answer["stdout"].splitlines():
         name, version, status = [*line.split("\t"), "", ""][:3]
-        # Several architectures may be there; the installed one counts.
-        if name not in found or status.strip() == "ii":
-            found[name] = {"version": version, "status": status.strip()}
-    return found
+        # Of several architectures the installed one counts.
+        if name not in versions or status.strip() == "ii":
+            versions[name] = {"version": version, "status": status.strip()}
+    return versions
 
 
 def cudnn_headers(root: str) -> str | None:
-    """The version that the headers behind the `current` link tell; None where unreadable."""
+    """The version in the headers behind the `current` link; None where they can't be read."""
     content = read(os.path.join(root, "current", "include", "cudnn_version.h"))
     if content is None:
         return None

@@ -1,4 +1,4 @@
-"""Everything that the checks judge, in one answer."""
+"""Collects everything that the checks judge into one answer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .workspaces import front_door, workspaces
 
 
 def look(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Everything the checks judge, as one JSON-able dict."""
+    """Everything that the checks judge, as a dict that JSON can hold."""
     row, options = parameters["row"], parameters["options"]
     cuda = row.get("cuda") or {}
     release, cache, places = os_release(), loader_cache(), environments()
-    # Only what the environment is judged by: the rest is nobody's business.
+    # Only the variables that are judged: others may be private.
     names = ["PATH", "XLA_FLAGS", *(options.get("gpu_env_variables") or {})]
     query = "driver_version,name,uuid,pci.bus_id,mig.mode.current,memory.total"
-    found: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "format": 1,
         "user": pwd.getpwuid(os.getuid()).pw_name,
         "platform": {
@@ -43,8 +43,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "pci": pci_functions(),
         "packages": packages(row),
         "environment": {
-            place: None if seen is None else {name: seen.get(name) for name in names}
-            for place, seen in places.items()
+            place: None if variables is None else {name: variables.get(name) for name in names}
+            for place, variables in places.items()
         },
         "nvcc": nvcc(places),
         "sshd_uses_pam": sshd_uses_pam(),
@@ -65,31 +65,31 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         },
         "receipt": receipt(),
     }
-    found.update(components(row, options, cache))
-    return found
+    answers.update(components(row, options, cache))
+    return answers
 
 
 def components(
     row: dict[str, Any], options: dict[str, Any], cache: dict[str, str]
 ) -> dict[str, Any]:
-    """What is asked only where the lock or the inventory has the component."""
-    found: dict[str, Any] = {}
+    """Answers for the components that only some locks or inventories have."""
+    answers: dict[str, Any] = {}
     cudnn = row.get("cudnn") or {}
     if cudnn:
-        found["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
-        found["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
-        found["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
+        answers["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
+        answers["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
+        answers["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
     if row.get("nvidia_container_toolkit"):
-        found["docker"], found["cdi"] = docker(), cdi()
+        answers["docker"], answers["cdi"] = docker(), cdi()
     if options.get("gpu_workspaces"):
-        found["workspaces"] = workspaces(options["gpu_workspaces"])
+        answers["workspaces"] = workspaces(options["gpu_workspaces"])
     if options.get("gpu_front_door_name"):
-        found["front_door"] = front_door(options)
+        answers["front_door"] = front_door(options)
     if row.get("tensorflow"):
         sonames = sorted(row["tensorflow"].get("sonames") or {})
-        found["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
+        answers["tensorflow"] = tensorflow(options["tensorflow_root"], sonames)
     if row.get("beside"):
-        found["beside"] = [
+        answers["beside"] = [
             tensorflow(
                 options["tensorflow_root"],
                 sorted(part.get("sonames") or {}),
@@ -97,7 +97,7 @@ def components(
             )
             for part in row["beside"]
         ]
-    return found
+    return answers
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the machine is: distribution, container, GPUs on the bus, kernel module, receipt."""
+"""The machine: distribution, container, GPUs on the bus, kernel module, receipt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .system import read
 
 
 def os_release() -> dict[str, str]:
-    """ID and VERSION_ID, unquoted."""
-    found = {}
+    """The fields of os-release (ID, VERSION_ID, ...), unquoted."""
+    fields = {}
     for line in (read("/etc/os-release") or read("/usr/lib/os-release") or "").splitlines():
         key, _, value = line.partition("=")
-        found[key.strip()] = value.strip().strip("\"'")
-    return found
+        fields[key.strip()] = value.strip().strip("\"'")
+    return fields
 
 
 def in_container() -> bool:
-    """systemd writes the answer for everybody to read; docker and podman leave a file."""
+    """Is this a container, by systemd's note or by the files that docker and podman leave?"""
     if (read("/run/systemd/container") or "").strip():
         return True
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
@@ -28,21 +28,21 @@ def in_container() -> bool:
 
 def pci_functions(folder: str = "/sys/bus/pci/devices") -> list[dict[str, str]]:
     """NVIDIA's functions on the PCI bus: [{"address", "class", "device"}]."""
-    found = []
+    functions = []
     for path in sorted(glob.glob(os.path.join(folder, "*"))):
         if (read(os.path.join(path, "vendor")) or "").strip() == "0x10de":
-            found.append(
+            functions.append(
                 {
                     "address": os.path.basename(path),
                     "class": (read(os.path.join(path, "class")) or "").strip(),
                     "device": (read(os.path.join(path, "device")) or "").strip(),
                 }
             )
-    return found
+    return functions
 
 
 def kernel_module() -> dict[str, Any]:
-    """What of NVIDIA or nouveau is in the running kernel."""
+    """NVIDIA's module in the running kernel, by /proc and /sys, and whether nouveau is loaded."""
     return {
         "proc": read("/proc/driver/nvidia/version"),
         "sys": (read("/sys/module/nvidia/version") or "").strip() or None,

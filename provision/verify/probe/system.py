@@ -1,4 +1,4 @@
-"""Files and commands, with bounds: a hang must not hold the run for ever."""
+"""Reads files and runs commands with time and size limits: a hang must not hold the run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def run(
     timeout: float = COMMAND_TIMEOUT,
     limit: int = OUTPUT_LIMIT,
 ) -> dict[str, Any]:
-    """What a command did: {"rc", "stdout", "stderr"}; rc 127 where there is no such command.
+    """Runs a command: {"rc", "stdout", "stderr"}. rc 127: no such command, 124: it timed out.
 
-    Of longer outputs the last `limit` characters are kept (0: all).
+    Keeps the last `limit` characters of an output (0: all).
     """
     try:
         process = subprocess.Popen(
@@ -54,7 +54,7 @@ def run(
 
 
 def end(process: subprocess.Popen[bytes], patience: float = 5.0) -> tuple[bytes, bytes]:
-    """Kills a program; what it has written. One that the kernel holds (state D) is left behind."""
+    """Kills a program and returns its output; empty where it stays in the kernel (state D)."""
     process.kill()
     try:
         return process.communicate(timeout=patience)

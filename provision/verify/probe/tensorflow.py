@@ -1,4 +1,4 @@
-"""TensorFlow, asked in its own environment."""
+"""Runs TensorFlow in its own environment."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ except BaseException as error:
     traceback.print_exc()
 print("PROVISION " + json.dumps(out))
 """
-# Whole numbers, which even the shortest floats of a GPU hold: the CPU's answer is the right one. A
-# product goes through cuBLAS, a sum through TensorFlow's own kernels, a convolution through cuDNN.
+# Whole numbers, exact even in a GPU's shortest floats, so that the CPU's answer is the right one. A
+# product uses cuBLAS, a sum TensorFlow's own kernels, a convolution cuDNN.
 TENSORFLOW_COMPUTES = r"""
 import json
 out = {"devices": {}}
@@ -74,9 +74,9 @@ except BaseException as error:
     traceback.print_exc()
 print("PROVISION " + json.dumps(out))
 """
-# CUDA that came as wheels lies in nvidia/*/lib beside TensorFlow, whose own files name these places
-# (RUNPATH). Each library is loaded from there; one that needs others of them is tried again once
-# those are loaded, since TensorFlow too finds it then by its name.
+# CUDA from wheels is in nvidia/*/lib beside TensorFlow, whose files name these folders (RUNPATH).
+# Each library is loaded from there; one that needs another is tried again after that is loaded, as
+# the loader then finds it by its soname.
 CUDA_WHEELS = r"""
 import ctypes, glob, json, os, sys, sysconfig
 site = sysconfig.get_paths()["purelib"]
@@ -100,22 +100,22 @@ print("PROVISION " + json.dumps(out))
 
 
 def wheels(venv: str) -> dict[str, list[str]]:
-    """{project: its versions} of a venv, by dist-info, pip's own record; names as in PEP 503."""
-    found: dict[str, list[str]] = {}
+    """{project: its versions} of a venv, by dist-info folders; names normalized as in PEP 503."""
+    versions: dict[str, list[str]] = {}
     pattern = os.path.join(glob.escape(venv), "lib", "python3*", "site-packages", "*.dist-info")
     for path in sorted(glob.glob(pattern)):
         name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
-        found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), []).append(version)
-    return found
+        versions.setdefault(re.sub(r"[-_.]+", "-", name).lower(), []).append(version)
+    return versions
 
 
 def tensorflow(
     root: str, sonames: Sequence[str] = (), directory: str = "current"
 ) -> dict[str, Any]:
-    """All TensorFlow questions at once, each in a process of its own (the second has no GPU).
+    """Runs all TensorFlow programs at once, each in its own process (training without a GPU).
 
-    `sonames` are the libraries of CUDA that should be in the environment itself. A simulated GPU
-    computes nothing, and is not asked to.
+    `sonames` are CUDA's libraries that should be in the environment itself. Computing is left out
+    on a simulated GPU. {"python", "missing": True} without an environment.
     """
     python = os.path.join(root, directory, "bin", "python")
     if not os.path.exists(python):
@@ -124,16 +124,16 @@ def tensorflow(
     base = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", PYTHONNOUSERSITE="1")
     base.pop("PYTHONPATH", None)
     jobs = {}
-    asked: list[tuple[str, list[str], dict[str, str]]] = [
+    questions: list[tuple[str, list[str], dict[str, str]]] = [
         ("gpus", [TENSORFLOW_GPUS], {}),
         ("trains", [TENSORFLOW_TRAINS], {"CUDA_VISIBLE_DEVICES": "-1"}),
     ]
     if not os.path.exists(SIMULATED):
         # Without this TensorFlow takes all memory of GPUs that others use.
-        asked.append(("computes", [TENSORFLOW_COMPUTES], {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}))
+        questions.append(("computes", [TENSORFLOW_COMPUTES], {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}))
     if sonames:
-        asked.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(list(sonames))], {}))
-    for name, arguments, extra in asked:
+        questions.append(("cuda_wheels", [CUDA_WHEELS, json.dumps(list(sonames))], {}))
+    for name, arguments, extra in questions:
         jobs[name] = subprocess.Popen(
             [python, "-c", *arguments],
             stdin=subprocess.DEVNULL,
@@ -142,7 +142,7 @@ def tensorflow(
             env=dict(base, **extra),
             cwd="/",
         )
-    found: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "python": python,
         "real": os.path.realpath(os.path.dirname(os.path.dirname(python))),
         "wheels": wheels(os.path.join(root, directory)),
@@ -161,6 +161,6 @@ def tensorflow(
         if name == "cuda_wheels":
             answer = {"libraries": answer}
         answer.update({"rc": job.returncode, "log": text(log)})
-        found[name] = answer
-    found["seconds"] = round(time.time() - started, 1)
-    return found
+        answers[name] = answer
+    answers["seconds"] = round(time.time() - started, 1)
+    return answers

@@ -67,7 +67,7 @@ def test_the_image_is_a_layer_over_another(
 ) -> None:
     monkeypatch.setattr(image, "_remove_old", lambda *_: None)
     podman = Images(there=there)
-    image._disguised(podman, "ubuntu2004", "sha256:base", FILES, tmp_path, machine.silent)
+    image._with_identity(podman, "ubuntu2004", "sha256:base", FILES, tmp_path, machine.silent)
     created = [call for call in podman.calls if call[0] == "create"]
     if there:
         assert not created

@@ -186,7 +186,7 @@ def test_who_was_told_is_known_for_the_summary() -> None:
     view = live.LiveView(Console(file=io.StringIO()))
     view.on_event(result("gpu01", "failed", message="x"))
     view.on_event(result("gpu02", "ok"))
-    assert view.told == {"gpu01"}
+    assert view.reported == {"gpu01"}
 
 
 # on a terminal

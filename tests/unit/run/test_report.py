@@ -258,11 +258,11 @@ def test_a_warning_is_a_note_not_a_problem() -> None:
 def test_a_failure_that_was_told_is_not_told_again() -> None:
     stream = io.StringIO()
     made = report(gpu01=UNPROVEN, gpu02=UNPROVEN)
-    terminal.outcome(made, Console(file=stream, width=80), told={"gpu01"})
+    terminal.outcome(made, Console(file=stream, width=80), reported={"gpu01"})
     text = stream.getvalue()
     assert "gpu02 failed:" in text
     assert "gpu01 failed:" not in text
-    assert "What failed is told above: gpu01" in text
+    assert "Failures are shown above: gpu01" in text
 
 
 def test_no_host_at_all_is_said() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recorded import LIBRARY, PROBE, ROW, SMI, SMI_LIST, absent, host, library, said
 
-from provision.verify.checks import CHECKS, Seen, found
+from provision.verify.checks import CHECKS, Seen, facts
 
 BY_ID = {check.id: check for check in CHECKS}
 # The others are about another kind of stack: see test_checks_wheels.py.
@@ -275,7 +275,7 @@ RED: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "gpu_env.variables",
         {"environment/systemd/XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/local/cuda"},
-        ["a systemd unit has another XLA_FLAGS"],
+        ["a systemd unit differs in XLA_FLAGS"],
     ),
     ("receipt.lock", {"receipt/lock_digest": "sha256:old"}, ["another lock (sha256:old)"]),
     ("receipt.lock", {"receipt/error": "it can't be read"}, ["can't be read", "finished run"]),
@@ -304,7 +304,7 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
     assert failed == ["host.answers"]
     assert "Connection refused" in verdicts["host.answers"].diagnosis
     assert {v.result for n, v in verdicts.items() if n != "host.answers"} == {"not_applicable"}
-    assert found(seen) == {}
+    assert facts(seen) == {}
 
 
 def test_every_check_has_been_seen_red() -> None:
@@ -408,7 +408,7 @@ def test_the_environment_is_judged_by_the_users_own_options() -> None:
     }
     assert check(host(options=options)).diagnosis.startswith(
         "a command over ssh lacks TF_CPP_MIN_LOG_LEVEL, /opt/tools/bin in PATH; "
-        "a command over ssh has another XLA_FLAGS; a login shell lacks "
+        "a command over ssh differs in XLA_FLAGS; a login shell lacks "
     )
     everywhere = {
         "PATH": "/usr/bin:/opt/tools/bin",
@@ -482,7 +482,7 @@ def test_many_missing_packages_are_counted_not_listed() -> None:
 
 
 def test_found_versions_are_what_answered() -> None:
-    assert found(host()) == {
+    assert facts(host()) == {
         "nvidia_driver": "470.256.02",
         "gpus": 2,
         "gpu_names": ["Tesla T4"],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from recorded import LIBRARY, PROBE, ROW, SMI, SMI_LIST, absent, host, library, said
 
-from provision.verify.checks import CHECKS, Check, Seen, Verdict, failed, found
+from provision.verify.checks import CHECKS, Check, Seen, Verdict, facts, failed
 from provision.verify.checks.host import host_answers
 from provision.verify.diagnose import Diagnosis
 
@@ -182,7 +182,7 @@ def test_a_warning_in_nvidia_smis_answer_is_no_gpu() -> None:
     seen = host({"nvidia_smi": said(warned)})
     for name in ("answers", "version", "gpus"):
         assert BY_ID[f"nvidia_driver.{name}"](seen).result == "passed"
-    assert len(found(seen)["gpu_devices"]) == 2
+    assert len(facts(seen)["gpu_devices"]) == 2
 
 
 def test_what_a_failing_nvidia_smi_printed_before_counts_for_nothing() -> None:
@@ -193,12 +193,12 @@ def test_what_a_failing_nvidia_smi_printed_before_counts_for_nothing() -> None:
     assert detail("nvidia_driver.version", seen) == "not_applicable: nvidia-smi does not answer"
     # `nvidia-smi -L` answers: all GPUs are there.
     assert detail("nvidia_driver.gpus", seen) == "passed: 2 GPUs"
-    assert "nvidia_driver" not in found(seen)
+    assert "nvidia_driver" not in facts(seen)
     first = SMI_LIST.splitlines()[0] + "\n"
     seen = host({"nvidia_smi_list": said(first + error, rc=15)})
     words = "the driver shows no GPU, the PCI bus has 2"
     assert diagnosis("nvidia_driver.gpus", seen) == words
-    assert found(seen)["gpus"] == 0
+    assert facts(seen)["gpus"] == 0
 
 
 def test_gpus_of_two_kinds_are_counted_by_kind() -> None:
@@ -217,7 +217,7 @@ def test_versions_in_use_are_told_in_order() -> None:
     assert diagnosis("nvidia_driver.version", seen) == words
     names = [ONE_LINE.replace("Tesla T4", f"GPU {number}") for number in (9, 3, 7, 1, 5, 8, 2, 6)]
     seen = host({"nvidia_smi": said("".join(names))})
-    assert found(seen)["gpu_names"] == [f"GPU {number}" for number in (1, 2, 3, 5, 6, 7, 8, 9)]
+    assert facts(seen)["gpu_names"] == [f"GPU {number}" for number in (1, 2, 3, 5, 6, 7, 8, 9)]
     assert BY_ID["nvidia_driver.answers"](seen).detail.startswith("1 x GPU 1, 1 x GPU 2, 1 x GPU 3")
 
 
@@ -321,7 +321,7 @@ def test_the_environment_is_told_whole() -> None:
     )
     places["cron"] = good | {"A": "2", "B": "1", "PATH": None}
     assert diagnosis("gpu_env.variables", host({"environment": places}, options=options)) == (
-        "a cron job lacks /opt/x in PATH; a cron job has another A, B"
+        "a cron job lacks /opt/x in PATH; a cron job differs in A, B"
     )
 
 
@@ -357,7 +357,7 @@ def test_two_missing_files_are_both_named() -> None:
 )
 def test_cudnns_number_is_a_version(answer: str, version: str) -> None:
     """cudnnGetVersion(): thousands and hundreds up to 8, from 9 on ten thousands."""
-    assert found(host({"cudnn/answer": answer}))["cudnn"] == version
+    assert facts(host({"cudnn/answer": answer}))["cudnn"] == version
 
 
 # TensorFlow
@@ -445,19 +445,19 @@ def test_found_of_a_host_on_which_nothing_works_has_no_empty_values() -> None:
             "tensorflow": {"python": "/x", "missing": True},
         }
     )
-    assert found(broken) == {"gpus": 0}
+    assert facts(broken) == {"gpus": 0}
 
 
 def test_found_of_a_stack_without_cudnn_and_tensorflow() -> None:
     """The probe then has no such parts."""
     probe = {name: part for name, part in PROBE.items() if name not in ("cudnn", "tensorflow")}
-    values = found(Seen({"cuda": ROW["cuda"]}, {}, probe))
+    values = facts(Seen({"cuda": ROW["cuda"]}, {}, probe))
     assert set(values) == {"nvidia_driver", "gpus", "gpu_names", "gpu_devices", "nvcc"}
 
 
 def test_found_names_each_gpu() -> None:
     first = SMI.replace("470.256.02", "470.223.02", 1)
-    values = found(host({"nvidia_smi": said(first)}))
+    values = facts(host({"nvidia_smi": said(first)}))
     assert values["nvidia_driver"] == "470.223.02"
     assert values["gpu_devices"][1] == {
         "name": "Tesla T4",

@@ -49,7 +49,7 @@ AUTO = {"options__nvidia_container_toolkit_docker": "auto"}
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"options__nvidia_container_toolkit_docker": "none"}, "left alone"),
+        ({"options__nvidia_container_toolkit_docker": "none"}, "is none"),
         ({**AUTO, "probe__docker__installed": False}, "docker is not installed"),
         ({"probe__docker__running": False}, "docker does not run"),
         ({"probe__docker__allowed": False}, "the user lab may not ask docker"),
@@ -124,7 +124,7 @@ AUTO_CDI = {"options__nvidia_container_toolkit_cdi": "auto"}
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"options__nvidia_container_toolkit_cdi": "none"}, "left alone"),
+        ({"options__nvidia_container_toolkit_cdi": "none"}, "is none"),
         ({**AUTO_CDI, "probe__cdi__podman": NONE}, "podman is not installed"),
         (
             {**AUTO_CDI, "probe__cdi__podman": check_states.said("podman version 4.0.9\n")},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recorded import NVIDIA, ROW, WHEELS_ROW, host, wheels_host
 
-from provision.verify.checks import CHECKS, Seen, beside, found
+from provision.verify.checks import CHECKS, Seen, beside, facts
 
 BY_ID = {check.id: check for check in CHECKS}
 LIBRARIES = BY_ID["tensorflow.cuda_wheels"]
@@ -39,7 +39,7 @@ def test_what_a_stack_has_not_is_said_of_it() -> None:
 def test_what_is_wished_away_is_judged_by_nobody() -> None:
     seen = host(options={"cuda_state": "absent", "tensorflow_state": "present"})
     verdict = BY_ID["cuda.packages"](seen)
-    assert (verdict.result, verdict.detail) == ("not_applicable", "it was wished away")
+    assert (verdict.result, verdict.detail) == ("not_applicable", "cuda_state is absent")
     assert BY_ID["tensorflow.imports"](seen).result == "passed"
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_judged_is_not_applicable(
 
 
 def test_found_tells_what_answered() -> None:
-    told = found(wheels_host())
+    told = facts(wheels_host())
     assert told["tensorflow"] == "2.20.0"
     assert "cudnn" not in told
     assert "nvcc" not in told
