@@ -100,7 +100,7 @@ def test_what_is_built_is_the_collection_and_nothing_else(installed: Path) -> No
 def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     collections = installed / "collections"
     asked = {
-        "module": ["gpu_state", "gpu_hold", "gpu_proof"],
+        "module": ["gpu_state", "gpu_hold", "gpu_proof", "gpu_venv"],
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["run_steps"],
         "callback": ["report", "doctor"],
