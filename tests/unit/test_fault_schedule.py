@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
+from gpu_stack.components.tensorflow import pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -316,7 +317,6 @@ def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str
 @pytest.mark.parametrize(
     ("phase", "file", "keys"),
     [
-        ("pip", "roles/tensorflow/vars/main.yml", ("__tensorflow_install_wheels",)),
         ("cudnn", "roles/cudnn/tasks/begin_unpack.yml", ("argv",)),
         ("cudnn", "roles/cudnn/tasks/install.yml", ("argv",)),
     ],
@@ -334,6 +334,11 @@ def test_the_watcher_knows_the_command_that_a_role_runs(
         pythons = [place for place, word in enumerate(words) if "/python" in word]
         known |= any(watch.PHASES[phase]([(1, words[begin:])]) for begin in pythons)
     assert known
+
+
+def test_the_watcher_knows_the_pip_of_an_environment() -> None:
+    argv = pip_install.command("/opt/tensorflow/.building-x", "/var/cache/pip")
+    assert watch.PHASES["pip"]([(1, argv)]) == [(1, argv)]
 
 
 class Anything(jinja2.ChainableUndefined):

@@ -59,7 +59,8 @@ def wanted(text, prefix):
     enter = "{0}\n{1}{2}\n".format(
         BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
     )
-    return head + found + leave + rest + ("" if rest.endswith("\n") else "\n") + enter
+    whole = head + found + leave + rest
+    return whole + ("" if whole.endswith("\n") else "\n") + enter
 
 
 def activation(context, venv, cuda):
