@@ -30,13 +30,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if "gpu_plan" not in task_vars or "gpu_left" not in task_vars:
             return {}
         plan, left = task_vars["gpu_plan"], task_vars["gpu_left"]
-        options = host_options.of_host(self._templar, task_vars)
         arguments = {
             "stack": task_vars["gpu_lock"]["stacks"][plan["stack"]],
             "left_out": plan["not_selected"] + plan["absent"],
             "gpus": sum(1 for gpu in left["gpus"] if gpu["usable"]),
             "simulated_gpu": left["simulated_gpu"],
-            "options": {name: options[name] for name in OPTIONS},
+            "options": host_options.of_host(self._templar, task_vars, OPTIONS),
         }
         found: dict[str, Any] = host_options.plain(arguments)
         return found

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleUndefinedVariable
 
-# {option: its default}, of every option that the look compares.
-DEFAULTS: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "options.json").read_text(encoding="utf-8")
-)
+# {option: its default}, of every option that the look compares, and the connection.
+DEFAULTS: dict[str, Any] = {
+    **json.loads((Path(__file__).parent / "options.json").read_text(encoding="utf-8")),
+    "ansible_connection": "ssh",
+}
 
 # Options that hold an address, alone or among others. Of its login the look needs to know that
 # there is one, and Ansible shows a module's arguments to all who run with -vvv.
@@ -43,9 +45,11 @@ def without_login(value: Any) -> Any:
     return LOGIN.sub("//@", value) if isinstance(value, str) else value
 
 
-def of_host(templar: Any, task_vars: dict[str, Any]) -> dict[str, Any]:
-    """Every option that the look compares, and the connection: set for the host, or by default."""
-    options = {**DEFAULTS, "ansible_connection": "ssh"}
+def of_host(
+    templar: Any, task_vars: Mapping[str, Any], names: Iterable[str] = DEFAULTS
+) -> dict[str, Any]:
+    """The options of these names, or all: as set for the host, else by default."""
+    options = {name: DEFAULTS[name] for name in names}
     for name in options:
         if name not in task_vars:
             continue

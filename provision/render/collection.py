@@ -11,10 +11,14 @@ from provision.collection import IN_TREE
 from provision.render import spec
 from provision.roles import ROLES, SITE
 
+# The options' defaults, by where the collection's plugins read them; and the checks.
+OPTIONS = "plugins/plugin_utils/options.json"
+CHECKS_OPTIONS = "verify/options.json"
+
 
 def generated() -> dict[str, bytes]:
     """What is generated of the collection beside the roles' own files, by the path in it."""
-    return spec.options_file((*ROLES, SITE))
+    return {OPTIONS: spec.looked_at((*ROLES, SITE))}
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -27,4 +31,5 @@ def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
         if IN_TREE + page in files:
             text = files[IN_TREE + page].decode()
             made[page] = spec.readme(role, text).encode()
+    files[CHECKS_OPTIONS] = made[OPTIONS]
     return files | {IN_TREE + path: data for path, data in made.items()}

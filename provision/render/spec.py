@@ -81,13 +81,12 @@ def readme(role: Role, text: str) -> str:
     return text.rstrip("\n") + "\n\n## Options\n\n" + table(role)
 
 
-def options_file(roles: Sequence[Role]) -> dict[str, bytes]:
-    """The default of every option that the look compares, for the collection's plugins."""
+def looked_at(roles: Sequence[Role]) -> bytes:
+    """The default of every option that the look compares, as JSON for plugins and checks."""
     defaults = {
         option.name: option.default for role in roles for option in role.options if option.looked_at
     }
-    text = json.dumps(defaults, indent=2) + "\n"
-    return {"plugins/plugin_utils/options.json": text.encode()}
+    return (json.dumps(defaults, indent=2) + "\n").encode()
 
 
 def render(role: Role) -> dict[str, bytes]:

@@ -27,30 +27,8 @@ import yaml
 from . import checks
 
 HERE = Path(__file__).resolve().parent
-# What the checks need to know of a host's variables, with the roles' own defaults.
-OPTIONS = {
-    "nvidia_driver_state": "present",
-    "cuda_state": "present",
-    "cudnn_state": "present",
-    "gpu_env_state": "present",
-    "tensorflow_state": "present",
-    "nvidia_container_toolkit_state": "present",
-    "nvidia_container_toolkit_hold": True,
-    "nvidia_container_toolkit_docker": "auto",
-    "nvidia_container_toolkit_cdi": "auto",
-    "nvidia_driver_profile": "compute",
-    "nvidia_driver_scope": "auto",
-    "cuda_profile": "toolkit",
-    "cudnn_root": "/opt/nvidia/cudnn",
-    "gpu_env_path": [],
-    "gpu_env_variables": {},
-    "gpu_env_xla_cuda_data_dir": "",
-    "tensorflow_root": "/opt/tensorflow",
-    "gpu_workspaces": [],
-    "gpu_front_door_name": "",
-    "gpu_front_door_port": 443,
-    "gpu_front_door_address": "0.0.0.0",  # noqa: S104 as the role has it
-}
+# What the checks may ask of a host's variables, with the roles' own defaults.
+OPTIONS: dict[str, Any] = json.loads((HERE / "options.json").read_text(encoding="utf-8"))
 MARK = "PROVISION-PROBE "
 # Each host is one ssh process that mostly waits for TensorFlow on the other side.
 PARALLEL = 25

@@ -102,7 +102,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     asked = {
         "module": ["gpu_state", "gpu_hold", "gpu_proof", "gpu_venv"],
         "filter": ["canary_first", "canary_alone", "proves_something"],
-        "lookup": ["run_steps"],
+        "lookup": ["host_options", "run_steps"],
         "callback": ["report", "doctor"],
         "role": ["gpu_state", "verify", *(role.name for role in ROLES)],
     }

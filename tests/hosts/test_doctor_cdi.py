@@ -1,18 +1,21 @@
 """`provision doctor` on a host whose CDI specification is of another driver, as podman meets it.
 
-The host is the Molecule scenario's (molecule/nvidia_container_toolkit/create.py): podman 4.3.1 at
-work, simulated GPUs, stand-ins of NVIDIA's packages.
+The host is the Molecule scenario's (molecule/containers.py): podman 4.3.1 at work, simulated GPUs,
+stand-ins of NVIDIA's packages.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from asked import doctor
 from conftest import ROOT, Project
+
+sys.path.insert(0, str(ROOT / "molecule"))
+import containers
 
 pytestmark = pytest.mark.slow
 
@@ -26,15 +29,10 @@ PODMAN = "sudo podman run --rm --device nvidia.com/gpu=all tiny nvidia-smi -L"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The scenario's host with the driver and the container toolkit, and nothing else."""
-    spec = importlib.util.spec_from_file_location("create", SCENARIO / "create.py")
-    assert spec is not None
-    assert spec.loader is not None
-    create = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(create)
     directory = tmp_path_factory.mktemp("cdi") / "project"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROVISION_LAB_OWNER", str(os.getpid()))
-        lab = create.make(directory, f"doctor-cdi-{os.getpid()}", [HOST], SCENARIO / "lab")
+        lab = containers.make(directory, f"doctor-cdi-{os.getpid()}", [HOST], SCENARIO / "lab")
     try:
         made = Project(directory, lab)
         tags = "nvidia_driver,nvidia_container_toolkit"

@@ -6,7 +6,6 @@ let the right answer pass.
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -19,7 +18,8 @@ import yaml
 
 from provision.render import spec
 from provision.roles import ROLES
-from tests.collection import ROOT
+from provision.verify.conftest import OPTIONS
+from tests.collection import IMPORTABLE, ROOT
 
 STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[0]
 
@@ -159,24 +159,49 @@ def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | Non
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_run_and_pytest_alone_ask_for_the_same_options() -> None:
-    """A state that one of them did not know would be a failed check of what was wished away."""
-    prove = (ROOT / "roles/verify/tasks/main.yml").read_text("utf-8")
+def test_a_run_hands_the_checks_what_the_inventory_says(tmp_path: Path) -> None:
+    """A state that the checks did not know would be a failed check of what was wished away."""
+    prove = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
     (options,) = {
-        tuple(task["vars"]["__verify_options"])
-        for task in yaml.safe_load(prove)
+        task["vars"]["__verify_options"]
+        for task in prove
         if "__verify_options" in task.get("vars", {})
     }
-    tree = ast.parse((ROOT / "provision/verify/conftest.py").read_text("utf-8"))
-    (known,) = [
-        ast.literal_eval(one.value)
-        for one in tree.body
-        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "OPTIONS"
-    ]
-    assert list(options) == list(known)
-    states = {name for name in known if name.endswith("_state")}
+    played(
+        tmp_path,
+        {
+            "hosts": "localhost",
+            "gather_facts": False,
+            "vars": {
+                "cuda_state": "{{ 'ab' ~ 'sent' }}",
+                "gpu_front_door_port": 8443,
+                "tensorflow_root": "{{ nothing_of_that_name }}",
+                "nvidia_driver_mirror": "https://someone:secret@mirror.example/debian",
+            },
+            "tasks": [
+                {
+                    "ansible.builtin.copy": {
+                        "content": "{{ __verify_options | to_json }}",
+                        "dest": f"{tmp_path}/options.json",
+                        "mode": "0600",
+                    },
+                    "vars": {"__verify_options": options},
+                }
+            ],
+        },
+        {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE)},
+    )
+    handed = json.loads((tmp_path / "options.json").read_text("utf-8"))
+    assert handed == {
+        **OPTIONS,
+        "ansible_connection": "local",
+        "cuda_state": "absent",
+        "gpu_front_door_port": 8443,
+        "nvidia_driver_mirror": "https://@mirror.example/debian",
+    }
     # Who has a workspace is said by the list of people alone, and a door by its name.
     by_their_words = ("gpu_workspace", "gpu_front_door")
+    states = {name for name in OPTIONS if name.endswith("_state")}
     assert states == {f"{role.name}_state" for role in ROLES if role.name not in by_their_words}
 
 

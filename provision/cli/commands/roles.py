@@ -8,8 +8,8 @@ import typer
 
 from provision import catalog, collection, tree
 from provision.cli.console import say
+from provision.render import collection as rendered
 from provision.render import example, host_tables, spec
-from provision.render.collection import generated as collection_files
 from provision.roles import ROLES
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
@@ -21,7 +21,8 @@ def roles_sync(
 ) -> None:
     """Write what is rendered of the collection, and inventories/lab."""
     base = collection.root()
-    generated = collection_files() | host_tables.render(catalog.load())
+    generated = rendered.generated() | host_tables.render(catalog.load())
+    generated[f"provision/{rendered.CHECKS_OPTIONS}"] = generated[rendered.OPTIONS]
     generated |= {
         f"inventories/{path}": data
         for path, data in example.render("lab").items()

@@ -119,6 +119,23 @@ def test_its_programs_name_its_own_place_and_the_records_agree(root: Path) -> No
     assert venv_files.strange(str(venv)) == []
 
 
+def test_a_program_whose_first_line_pip_wrote_is_whole(root: Path) -> None:
+    """pip 20.3 keeps the wheel's own hash and size in RECORD, as with jsonpointer 3.0."""
+    place = built(root)
+    program = place / "bin/jsonpointer"
+    rest = b"# -*- coding: utf-8 -*-\nimport jsonpointer\n"
+    wheel(place / SITE, "jsonpointer-3.0.0", {"../../../bin/jsonpointer": b"#!python\n" + rest})
+    write(place / "requirements.txt", b"numpy==1.26.4\njsonpointer==3.0.0\n")
+    assert venv_files.lacking(str(place)) == []  # as the wheel has it
+    program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest[:-1])
+    assert venv_files.lacking(str(place)) == ["../../../bin/jsonpointer"]  # cut short
+    program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest)
+    assert venv_files.lacking(str(place)) == []
+    venv_place.finish(HOST, str(root), NAME, MARK)
+    assert venv_files.strange(str(root / NAME)) == []
+    assert venv_files.lacking(str(root / NAME)) == []
+
+
 def test_the_mark_is_newer_than_every_file(root: Path) -> None:
     """The look reads what is newer than it."""
     built(root)

@@ -143,6 +143,17 @@ def edited(path, claims):
     return bool(data) and "sha256=" + digest(data) not in hashes
 
 
+def rewritten(path, claims):
+    """True for a program that is as its wheel brought it but for the Python in its first line.
+
+    pip 20.3 writes that line, and not the new hash into RECORD (pypa/pip#10744).
+    """
+    line, _newline, rest = (content(path) or b"").partition(b"\n")
+    names = (b"#!python\n", b"#!pythonw\n", b"#!python\r\n")
+    hashes = ["sha256=" + digest(name + rest) for name in names]
+    return line.startswith(b"#!/") and any(hashed in hashes for hashed, _size in claims)
+
+
 def digest(data):
     """As RECORD writes it."""
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
@@ -173,6 +184,8 @@ def lacking(venv):
             sizes = [int(size) for _hash, size in files[path] if size.isdigit()]
             if path.endswith(".pyc") or not sizes:
                 continue
-            if not os.path.isfile(path) or os.path.getsize(path) not in sizes:
+            if not os.path.isfile(path) or not (
+                os.path.getsize(path) in sizes or rewritten(path, files[path])
+            ):
                 found.append(os.path.relpath(path, site))
     return found + missing(wanted, seen) if wanted else ["requirements.txt"]
