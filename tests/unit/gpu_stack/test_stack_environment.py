@@ -119,6 +119,8 @@ def test_it_is_made_whole_and_current_and_open_to_all(wished: dict[str, Any], ro
     assert mode(venv / "requirements.txt") == 0o644
     for place in (root.parent, root, venv, venv / "bin", venv / "lib", venv / SITE):
         assert mode(place) == 0o755, place
+    for made in (venv / "bin/activate", venv / SITE / "absl_py-1.4.0.dist-info/RECORD"):
+        assert mode(made) == 0o644, made
     assert json.loads((venv / ".provision.json").read_text("utf-8")) == {
         "format": 1, "version": "2.9.3", "requirements_sha256": SHA, "python": "3.9"
     }  # fmt: skip
