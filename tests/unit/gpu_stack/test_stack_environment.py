@@ -134,6 +134,8 @@ def test_its_cuda_is_named_where_it_is_activated(wished: dict[str, Any], root: P
     text = (root / NAME / "bin/activate").read_text("utf-8")
     assert "_PROVISION_CUDA='/usr/local/cuda-11.2'" in text
     assert [one["after_header"] for one in here.diff if "activate" in one["after_header"]] != []
+    marked = (root / NAME / ".provision.json").stat().st_mtime_ns
+    assert (root / NAME / "bin/activate").stat().st_mtime_ns <= marked, "it was touched later"
     assert not of(wished, prefix="/usr/local/cuda-11.2").bring({})["changed"]
     again = of(wished)
     assert again.bring({})["changed"]
@@ -147,6 +149,13 @@ def test_dry_nothing_is_made(wished: dict[str, Any], root: Path) -> None:
     assert here.switch(False, [])
     assert not root.parent.exists()
     assert not here.begin({})
+
+
+def test_what_a_killed_run_has_built_is_in_no_new_one(wished: dict[str, Any], root: Path) -> None:
+    (root / f".building-{NAME}" / "lib").mkdir(parents=True)
+    (root / f".building-{NAME}" / "lib" / "half").write_text("")
+    assert brought(wished)
+    assert not (root / NAME / "lib" / "half").exists()
 
 
 def test_what_could_not_be_made_leaves_nothing(wished: dict[str, Any], tmp_path: Path) -> None:
