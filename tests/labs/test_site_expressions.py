@@ -213,11 +213,11 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     defaults = yaml.safe_load((ROOT / "roles/tensorflow/defaults/main.yml").read_text("utf-8"))
     prove = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
     (row,) = {task["vars"]["__verify_row"] for task in prove if "__verify_row" in str(task)}
-    switch = yaml.safe_load((ROOT / "roles/tensorflow/tasks/switch.yml").read_text("utf-8"))
+    present = yaml.safe_load((ROOT / "roles/tensorflow/tasks/present.yml").read_text("utf-8"))
     (staying,) = [
-        task["ansible.builtin.command"]["argv"]
-        for task in switch
-        if task["name"] == "switch | Remove the other venvs"
+        task["provision.gpu.gpu_venv"]["beside"]
+        for task in present
+        if "provision.gpu.gpu_venv" in task
     ]
     repairs = {"tensorflow": {"tensorflow_reinstall_beside": ["2.14.1-eeeeeeee"]}}
     cases = [([other], repairs), ([other], {}), ([], {})]
@@ -239,8 +239,6 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
                     "gpu_lock": {"stacks": {"s": {"a": 1}, "o": {"tensorflow": tensorflow}}},
                     "tensorflow_root": "/opt/tensorflow",
                     "tensorflow_beside": defaults["tensorflow_beside"],
-                    "__tensorflow_venvs": ["venvs.py"],
-                    "__tensorflow_name": "2.9.3-a0c523be",
                 },
             }
         )
@@ -256,10 +254,9 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
     assert (first["tensorflow_reinstall"], second["tensorflow_reinstall"]) == (True, False)
     assert first["row"] == {"a": 1, "beside": [tensorflow]}
     assert third["row"] == {"a": 1}
-    # All that the program removes are the environments that are not named to it.
-    remove = ["venvs.py", "remove", "/opt/tensorflow", "2.9.3-a0c523be"]
-    assert first["staying"] == [*remove, "2.14.1-eeeeeeee"]
-    assert third["staying"] == remove
+    # All that the module removes are the environments that are not named to it.
+    assert first["staying"] == ["2.14.1-eeeeeeee"]
+    assert third["staying"] == []
 
 
 @pytest.mark.parametrize("planned", [True, False])

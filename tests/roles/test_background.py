@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from provision import registry
-
 ROLES = Path(__file__).parents[2] / "roles"
-SCRIPT = ROLES / "tensorflow" / "files" / "background.sh"
+SCRIPT = ROLES / "cuda" / "files" / "background.sh"
 ENDED = 75
 
 
@@ -34,13 +32,6 @@ def call(*words: str, stdin: str = "", **environment: str) -> subprocess.Complet
 @pytest.fixture
 def job(tmp_path: Path) -> str:
     return str(tmp_path / "run" / "provision" / "job")
-
-
-def test_all_roles_have_the_same() -> None:
-    """A role works alone, so each has its own."""
-    found = {one.parts[-3]: one.read_text("utf-8") for one in ROLES.glob("*/files/background.sh")}
-    assert found.keys() == {one.name for one in registry.COMPONENTS if one.behind} - {"cudnn"}
-    assert set(found.values()) == {SCRIPT.read_text("utf-8")}
 
 
 def test_it_comes_back_at_once_and_who_waits_gets_all_of_it(job: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_stack.components.tensorflow import pip_install
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 ROLES = Path(__file__).parents[2] / "roles"
@@ -29,8 +31,6 @@ ADDRESS = re.compile(
     r"\bapt_login\b|\b\w+_(mirror|proxy|urls?|index_urls|addresses"
     r"|(repository|runfile|mirror|installer|key)_from)\b"
 )
-# Without a password in it: nothing else is done where there is one.
-HARMLESS = re.compile(r"\{[^{}]*\} if __\w+_secret \| bool else __\w+_addresses")
 # Of these names only a part of the address is left: no password (the next test), a host, a file.
 WITHOUT = (
     "_secret",
@@ -59,13 +59,12 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
 def expanded(text: str, variables: dict[str, str]) -> str:
     """The text with the role's own variables in place of their names, a few levels deep."""
     for _level in range(4):
-        text = HARMLESS.sub("", text)
         text = re.sub(
             r"\b__[a-z0-9_]+\b",
             lambda m: m[0] if ADDRESS.fullmatch(m[0]) else variables.get(m[0], m[0]),
             text,
         )
-    return HARMLESS.sub("", text)
+    return text
 
 
 def spoken(role: str) -> Iterator[str]:
@@ -253,33 +252,40 @@ def test_pip_reads_addresses_with_a_password_from_standard_input(tmp_path: Path)
     """It reads its configuration more than once, and a pipe gives it once."""
     venv.create(tmp_path / "venv", with_pip=True)
     options = {
-        "tensorflow_index_url": "https://ada:s%40cret@mirror.example.org/simple",
-        "tensorflow_extra_index_urls": ["https://a.example.org/x", "https://b.example.org/y"],
-        "tensorflow_proxy": "http://p:q@proxy.example.org:3128",
-        "tensorflow_ca_bundle": "", "__tensorflow_place": str(tmp_path),
-    }  # fmt: skip
-    pip = [str(tmp_path / "venv/bin/pip"), "config", "list"]
-    command = {
-        "argv": "{{ __tensorflow_with_settings + " + json.dumps(pip) + " }}",
-        "stdin": "{{ __tensorflow_settings }}",
+        "index_url": "https://ada:s%40cret@mirror.example.org/simple",
+        "extra_index_urls": ["https://a.example.org/x", "https://b.example.org/y"],
+        "proxy": "http://p:q@proxy.example.org:3128",
     }
-    tasks = [
-        {
-            "ansible.builtin.command": command,
-            "environment": "{{ __tensorflow_environment }}",
-            "register": "told",
-        },
-        {
-            "ansible.builtin.copy": {
-                "content": "{{ told.stdout }}\n{{ __tensorflow_environment }}",
-                "dest": str(tmp_path / "told"),
-            }
-        },
-    ]
-    files = [str(ROLES / "tensorflow/vars/main.yml")]
-    played(tmp_path, {"vars_files": files, "tasks": tasks}, **options)
-    told = (tmp_path / "told").read_text("utf-8")
+    # What it lists goes where a test can read it: of pip itself standard error is kept alone.
+    pip = [str(tmp_path / "venv/bin/python"), "-I", "-m", "pip", "config", "list"]
+    code, told = pip_install.run(
+        ["/bin/sh", "-c", 'exec "$@" >&2', "sh", *pip], str(tmp_path), options
+    )
+    assert code == 0, told
     assert "global.index-url='https://ada:s%40cret@mirror.example.org/simple'" in told
     assert "global.extra-index-url='https://a.example.org/x https://b.example.org/y'" in told
     assert "global.proxy='http://p:q@proxy.example.org:3128'" in told
-    assert "cret" not in told.splitlines()[-1], "it is in the environment as well"
+    environment = pip_install.environment(str(tmp_path), options)
+    assert "cret" not in str(environment), "it is in the environment as well"
+    assert os.listdir(tmp_path) == ["venv"], "it is in a file that stays"
+    assert "cret" not in str(pip_install.command(str(tmp_path)))
+
+
+def test_addresses_without_a_password_go_to_pip_as_its_environment(tmp_path: Path) -> None:
+    options = {
+        "index_url": "https://mirror.example.org/simple",
+        "extra_index_urls": ["https://a.example.org/x", "https://b.example.org/y"],
+        "proxy": "", "ca_bundle": "/etc/ca.pem",
+    }  # fmt: skip
+    assert pip_install.settings(options) == ""
+    assert pip_install.environment("/place", options) == {
+        "TMPDIR": "/place",
+        "LC_ALL": "C.UTF-8",
+        "PIP_CERT": "/etc/ca.pem",
+        "PIP_INDEX_URL": "https://mirror.example.org/simple",
+        "PIP_EXTRA_INDEX_URL": "https://a.example.org/x https://b.example.org/y",
+    }
+    code, told = pip_install.run(
+        ["/bin/sh", "-c", "cat >&2; umask >&2; exit 3", "sh"], str(tmp_path), {}
+    )
+    assert (code, told) == (3, "0022\n")

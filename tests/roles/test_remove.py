@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.cudnn import MANIFEST, versions
+from gpu_stack.components.tensorflow import venv_place, venv_trust
 from gpu_stack.host.context import Context
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -28,7 +29,7 @@ def load(path: Path) -> Any:
     return module
 
 
-venvs = load(ROLES / "tensorflow" / "files" / "venvs.py")
+HOST = Context()
 
 
 def write(path: Path, content: bytes = b"x") -> Path:
@@ -106,7 +107,7 @@ def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:
 
 def venv(root: Path, name: str, *wheels: str) -> Path:
     place = root / name
-    write(place / venvs.MARKER, b"{}")
+    write(place / venv_place.MARKER, b"{}")
     write(place / "requirements.txt", b"numpy==1.26.4 \\\n    --hash=sha256:0\ntensorflow==2.9.3\n")
     for wheel in ("numpy-1.26.4", "tensorflow-2.9.3", "pip-20.3.4", *wheels):
         write(place / f"lib/python3.9/site-packages/{wheel}.dist-info/METADATA")
@@ -118,7 +119,7 @@ def test_environments_go_and_their_link_first(tmp_path: Path) -> None:
     venv(root, "2.9.3-aaaaaaaa")
     venv(root, "2.9.2-bbbbbbbb")
     (root / "current").symlink_to("2.9.3-aaaaaaaa")
-    assert len(venvs.remove(str(root))["removed"]) == 2
+    assert len(venv_place.remove(HOST, str(root))["removed"]) == 2
     assert not root.exists()
 
 
@@ -127,7 +128,7 @@ def test_somebodys_own_environment_stays_with_its_link(tmp_path: Path) -> None:
     venv(root, "2.9.3-aaaaaaaa")
     write(root / "mine" / "bin" / "python")
     (root / "current").symlink_to("mine")
-    venvs.remove(str(root))
+    venv_place.remove(HOST, str(root))
     assert left(root) == ["current", "mine", "mine/bin", "mine/bin/python"]
 
 
@@ -140,18 +141,18 @@ def test_an_environment_with_more_in_it_is_kept_under_another_name(
     if more == "file":
         write(place / "weights.h5")
     write(root / "2.9.3-aaaaaaaa.save" / "earlier")
-    result = venvs.remove(str(root))
+    result = venv_place.remove(HOST, str(root))
     kept = root / "2.9.3-aaaaaaaa.save.1"
     assert result["kept"] == [str(kept)]
     assert (kept / "lib").is_dir()
     # Without its mark it is nobody's to remove.
-    assert venvs.remove(str(root)) == {"changed": False, "removed": [], "kept": []}
+    assert venv_place.remove(HOST, str(root)) == {"changed": False, "removed": [], "kept": []}
 
 
 def test_a_removal_of_environments_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     root = tmp_path / "tensorflow"
-    write(root / (venvs.REMOVING + "2.9.3-aaaaaaaa") / "lib" / "x")
-    assert venvs.remove(str(root))["changed"]
+    write(root / (venv_trust.REMOVING + "2.9.3-aaaaaaaa") / "lib" / "x")
+    assert venv_place.remove(HOST, str(root))["changed"]
     assert not root.exists()
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
-import yaml
+from gpu_stack.components.tensorflow import pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -312,79 +308,9 @@ def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str
     assert watch.PHASES[phase]([(1, command(yes)), (2, command(no))]) == [(1, command(yes))]
 
 
-@pytest.mark.parametrize(
-    ("phase", "file", "keys"),
-    [
-        ("pip", "roles/tensorflow/vars/main.yml", ("__tensorflow_install_wheels",)),
-    ],
-)
-def test_the_watcher_knows_the_command_that_a_role_runs(
-    phase: str, file: str, keys: tuple[str, ...]
-) -> None:
-    """Else every fault of the phase is redrawn, and only the record of what missed tells."""
-    known = False
-    for expression in expressions(yaml.safe_load((ROOT / file).read_text("utf-8")), keys):
-        environment = jinja2.Environment(undefined=Anything, autoescape=True)
-        argv = environment.compile_expression(expression)()
-        # As the role runs it: after the programs that begin it behind other tasks, or as a user.
-        words = [str(word) for word in argv]
-        pythons = [place for place, word in enumerate(words) if "/python" in word]
-        known |= any(watch.PHASES[phase]([(1, words[begin:])]) for begin in pythons)
-    assert known
-
-
-class Anything(jinja2.ChainableUndefined):
-    """A variable of the role: any Python where a word is asked for, nothing where a list is."""
-
-    def __add__(self, other: Any) -> Any:
-        return other
-
-    __radd__ = __add__
-
-    def __str__(self) -> str:
-        return "/usr/bin/python3"
-
-
-def expressions(data: Any, keys: tuple[str, ...]) -> Iterator[str]:
-    """The templates under these keys, wherever they stand, without their braces."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if key in keys and isinstance(value, str) and value.strip().startswith("{{"):
-                yield value.strip()[2:-2]
-            else:
-                yield from expressions(value, keys)
-    elif isinstance(data, list):
-        for value in data:
-            yield from expressions(value, keys)
-
-
-def test_the_watcher_knows_what_unpacks_cudnn_by_its_name(tmp_path: Path) -> None:
-    held = tmp_path / "held"
-    os.mkfifo(held)
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from gpu_stack.components.cudnn import bring\n"
-        "with bring._at_work(): open(sys.argv[2]).read()\n"
-    )
-    utils = ROOT / "plugins" / "module_utils"
-    process = subprocess.Popen([sys.executable, "-c", program, str(utils), str(held)])
-    try:
-        deadline = time.monotonic() + 20
-        while (process.pid, ["provision-cudnn"]) not in watch.PHASES["cudnn"](watch.processes()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        held.write_text("")
-        process.wait(timeout=60)
-
-
-def test_what_was_begun_behind_other_tasks_is_no_module_that_a_run_waits_for() -> None:
-    """Ended, it is done in its own turn: the run overcomes that."""
-    stat = "4711 (provision-cudnn) S {} 4711 4711 0 -1 4194560"
-    assert watch.own_name(stat.format(1)) == ["provision-cudnn", watch.BEHIND]
-    assert watch.own_name(stat.format(4700)) == ["provision-cudnn"]
-    assert watch.own_name("4711 (python3) S 1 4711 4711 0 -1 4194560") == []
-    assert watch.own_name("4711 (a) (b) S 1 4711 4711 0 -1 4194560") == []
+def test_the_watcher_knows_the_pip_of_an_environment() -> None:
+    argv = pip_install.command("/opt/tensorflow/.building-x", "/var/cache/pip")
+    assert watch.PHASES["pip"]([(1, argv)]) == [(1, argv)]
 
 
 def test_fetching_package_lists_is_no_download_of_packages() -> None:

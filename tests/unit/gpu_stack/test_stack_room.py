@@ -16,7 +16,7 @@ CHANGES = [{"component": "cuda"}, {"component": "receipt"}, {"component": "tenso
 MISSING = {"marker": None}
 FINISHED = {
     "marker": {
-        "version": "2.14.1", "requirements_sha256": made.REQUIREMENTS, "python": "3.9"
+        "format": 1, "version": "2.14.1", "requirements_sha256": made.REQUIREMENTS, "python": "3.9"
     }
 }  # fmt: skip
 # With CUDA among its wheels: 9.5 GiB.

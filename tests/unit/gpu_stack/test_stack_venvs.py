@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -13,12 +12,11 @@ import converged_host as made
 import pytest
 from converged_host import SITE, VENV, Host
 from gpu_stack.components import tensorflow
-from gpu_stack.components.tensorflow import venv_trust, venv_use
+from gpu_stack.components.tensorflow import venv_files, venv_trust, venv_use
 from gpu_stack.host.context import Context
 
 NAME = VENV.rsplit("/", 1)[-1]
 ANEW = {"tensorflow": {"tensorflow_reinstall": True}}
-SCRIPT = Path(__file__).parents[3] / "roles" / "tensorflow" / "files" / "venvs.py"
 
 
 @pytest.fixture
@@ -373,7 +371,7 @@ def test_what_belongs_to_an_environment_is_nobodys(host: Host) -> None:
     programs = ("python3.9", "pip3", "wheel", "easy_install-3.9", "activate", "activate.fish")
     for name in (*programs, "Activate.ps1", "saved_model_cli", "absl_tool", "__pycache__"):
         host.write(f"{VENV}/bin/{name}", "")
-    for name in (*venv_use.OWN[1:], "pip-selfcheck.json", "pip-x"):
+    for name in (*venv_files.OWN[1:], "pip-selfcheck.json", "pip-x"):
         if not host.path(f"{VENV}/{name}").exists():
             host.write(f"{VENV}/{name}", "")
     assert venv_use.added(Context(root=str(host.root)), VENV) == ["bare 1"]
@@ -475,21 +473,6 @@ def test_many_packages_are_counted(host: Host) -> None:
         host.path(f"{SITE}/p{number}-1.dist-info").rename(host.path(f"/tmp/p{number}"))
         host.path(f"{SITE}/p{number}").rename(host.path(f"/tmp/{number}"))
     assert host.plan()["notices"][0]["message"].endswith("p10 1, p11 1")
-
-
-def test_the_program_of_the_role_finds_the_same(host: Host) -> None:
-    """What the plan names is what the role keeps."""
-    spec = importlib.util.spec_from_file_location("venvs_program", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    assert set(venv_use.OWN) == program.OWN
-    assert set(venv_use.SEEDED) == program.SEEDED
-    assert venv_use.PROGRAMS.pattern == program.PROGRAMS.pattern
-    assert venv_trust.STAFF in program.GROUPS
-    for name in ("BUILDING", "READY", "REMOVING"):
-        assert getattr(venv_trust, name) == getattr(program, name)
 
 
 def test_room_for_a_second_environment_is_asked(host: Host) -> None:

@@ -59,7 +59,8 @@ def venv_python(text):
     return None if match is None else match.group(1)
 
 
-def _marker(context, path):
+def marker(context, path):
+    """What the mark at `path` says; None where there is none."""
     try:
         found = json.loads(context.read(path) or "")
     except ValueError:
@@ -171,12 +172,12 @@ def _links(context, site, row):
     return found
 
 
-def _closed(context, paths):
-    """Directories that not everybody may enter and list."""
+def closed(context, paths, bits=0o5):
+    """Directories that lack one of these bits: by default those for everybody."""
     found = []
     for path in paths:
         info = context.stat(path)
-        if info is not None and info.st_mode & 0o5 != 0o5:
+        if info is not None and info.st_mode & bits != bits:
             found.append(path)
     return found
 
@@ -222,14 +223,14 @@ def _look(context, row, cuda):
     names = context.listdir(site) if site else []
     live = site_packages(context, root + "/current")
     running = wheels(context.listdir(live)).get("tensorflow") if live else None
-    marker = _marker(context, venv + "/" + MARKER)
-    since = context.stat(venv + "/" + MARKER).st_mtime if marker is not None else 0
+    marked = marker(context, venv + "/" + MARKER)
+    since = context.stat(venv + "/" + MARKER).st_mtime if marked is not None else 0
     settings = context.read(venv + "/pyvenv.cfg")
     ways = [root, venv, venv + "/bin", venv + "/lib", site or venv]
     return {
         "version": running[0] if running else None,
         "current": current,
-        "marker": marker,
+        "marker": marked,
         "python": venv_python(settings),
         "isolated": not re.search(
             r"^include-system-site-packages\s*=\s*true", settings or "", re.M | re.I
@@ -238,10 +239,10 @@ def _look(context, row, cuda):
         "wheels": wheels(names),
         "requirements": package_files.digest(context, venv + "/requirements.txt", "sha256"),
         "activation": activation.activation(context, venv, cuda) if row else None,
-        "closed": _closed(context, ways),
+        "closed": closed(context, ways),
         "links": _links(context, site, row) if site else [],
-        "flaws": _flaws(context, site, names, row, since) if site and marker is not None else [],
-        "untrusted": venv_trust.look(context, venv, site, row.get("python")) if marker else [],
+        "flaws": _flaws(context, site, names, row, since) if site and marked is not None else [],
+        "untrusted": venv_trust.look(context, venv, row.get("python")) if marked else [],
     }
 
 
@@ -330,13 +331,15 @@ def differ_beside(row, found, options):
     return changes
 
 
+def mark(row):
+    """What the mark of a finished venv says."""
+    wanted = {key: row[key] for key in ("version", "requirements_sha256", "python")}
+    return dict(wanted, format=1)
+
+
 def finished(row, found):
     """True when the mark of this very venv is there: all its wheels were installed once."""
-    return found["marker"] is not None and (
-        row["version"],
-        row["requirements_sha256"],
-        row["python"],
-    ) == tuple(found["marker"].get(key) for key in ("version", "requirements_sha256", "python"))
+    return found["marker"] == mark(row)
 
 
 def inside(row, found, options):

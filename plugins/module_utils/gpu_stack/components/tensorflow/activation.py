@@ -1,8 +1,15 @@
-"""`bin/activate` of an environment, and the lines in it that put its CUDA first."""
+"""What an environment's `bin/activate` says of its own CUDA, for hosts with several trees.
 
-# As roles/tensorflow/files/activate_cuda.py has them.
+`. bin/activate` puts the programs and libraries of the environment's tree first and tells XLA of
+it; `deactivate` brings back what was there. Two marked blocks in a file that `venv` writes, for
+shells that read it (bash, zsh, dash): the first begins the function `deactivate`, the second ends
+the file. PATH needs no undoing, for `deactivate` brings back the one from before.
+"""
+
+import os
+import tempfile
+
 BEGIN = "# BEGIN provision: the CUDA of this environment"
-
 END = "# END provision"
 FUNCTION = "deactivate () {"
 
@@ -52,7 +59,8 @@ def wanted(text, prefix):
     enter = "{0}\n{1}{2}\n".format(
         BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
     )
-    return head + found + leave + rest + ("" if rest.endswith("\n") else "\n") + enter
+    whole = head + found + leave + rest
+    return whole + ("" if whole.endswith("\n") else "\n") + enter
 
 
 def activation(context, venv, cuda):
@@ -64,3 +72,36 @@ def activation(context, venv, cuda):
     if text == without(text):
         return "no CUDA"
     return "another CUDA" if prefix else "a CUDA"
+
+
+def bring(path, prefix, dry=False):
+    """(text before, text after) of an `activate` whose CUDA is now `prefix`, or none where "".
+
+    A file that is not there, or empty, is left so. `dry`: nothing is written.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        text = ""
+    new = wanted(text, prefix) if text else text
+    if new != text and not dry:
+        _write(path, new)
+    return text, new
+
+
+def _write(path, text):
+    """The whole file or the old one, with its mode and owner."""
+    like = os.stat(path)
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".provision-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(new, like.st_mode & 0o7777)
+        os.chown(new, like.st_uid, like.st_gid)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise

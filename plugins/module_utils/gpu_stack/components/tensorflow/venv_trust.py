@@ -2,8 +2,8 @@
 
 A job imports from site-packages with its owner's rights, and a run has root execute pip there. So a
 file, directory or link on the import path that somebody else may write is damage: nobody knows what
-stands in it, and the environment is made anew. The role asks the same before it executes anything
-(roles/tensorflow/files/venvs.py), for it works without gpu_state too.
+stands in it, and the environment is made anew. The module asks the same before it executes
+anything, for the role works without gpu_state too.
 """
 
 import os
@@ -85,13 +85,16 @@ def look_root(context, root):
         "parents": parents(context, root),
         "owner": owner.fault(here) if here is not None else None,
         "link": owner.fault(current) if current is not None else None,
-        "left": [
-            name for name in context.listdir(root) if name.startswith((BUILDING, READY, REMOVING))
-        ],
+        "left": left_in(context, root),
     }
 
 
-def look(context, venv, site, python):
+def left_in(context, root):
+    """Names of what runs that were killed have left below `root`."""
+    return [name for name in context.listdir(root) if name.startswith((BUILDING, READY, REMOVING))]
+
+
+def look(context, venv, python):
     """[[path, why]] of what others than root may write in one environment, and Python reads.
 
     The ordinary look asks what lies directly in bin and site-packages, a deep one all below lib.
@@ -99,22 +102,24 @@ def look(context, venv, site, python):
     owner = Owner(context)
     ways = [venv, venv + "/bin", venv + "/lib", venv + "/pyvenv.cfg"]
     ways += ["{0}/bin/{1}".format(venv, name) for name in context.listdir(venv + "/bin")]
-    names = context.listdir(site) if site else []
-    ways += [site.rsplit("/", 1)[0], site] if site else []
-    ways += ["{0}/{1}".format(site, name) for name in names]
-    if context.deep and site:
-        for name in names:
-            ways.extend(_below(context, "{0}/{1}".format(site, name)))
+    paths = []
+    for site in context.glob(venv + "/lib/*/site-packages"):
+        paths += ["{0}/{1}".format(site, name) for name in context.listdir(site)]
+        ways += [site.rsplit("/", 1)[0], site]
+    ways += paths
+    if context.deep:
+        for path in paths:
+            ways.extend(_below(context, path))
     found = []
     for way in ways:
         info = context.lstat(way)
         fault = owner.fault(info) if info is not None else None
         if fault is not None:
             found.append([way[len(venv) + 1 :] or ".", fault])
-    for name in names:
-        if name.endswith(".pth"):
-            why = _led(context, venv, site, name)
-            found += [["{0}/{1}".format(site[len(venv) + 1 :], name), why]] if why else []
+    for path in paths:
+        if path.endswith(".pth"):
+            why = _led(context, venv, path)
+            found += [[path[len(venv) + 1 :], why]] if why else []
     return found + _elsewhere(context, venv, python)
 
 
@@ -129,19 +134,19 @@ def _below(context, path):
             yield way
 
 
-def _led(context, venv, site, name):
+def _led(context, venv, path):
     """Why a directory that a .pth file adds to the import path is not root's alone.
 
     What lies in the environment itself is asked for anyway.
     """
-    info = context.lstat("{0}/{1}".format(site, name))
+    info = context.lstat(path)
     if info is None or not stat.S_ISREG(info.st_mode):
         return None
-    for line in (context.read("{0}/{1}".format(site, name)) or "").splitlines():
+    for line in (context.read(path) or "").splitlines():
         line = line.strip()
         if not line or line.startswith(("#", "import ", "import\t")):
             continue
-        place = os.path.join(site, line)
+        place = os.path.join(os.path.dirname(path), line)
         real = context.resolve(place)
         if real is None or real.startswith((context.resolve(venv) or venv) + "/"):
             continue
@@ -153,7 +158,8 @@ def _led(context, venv, site, name):
 
 def _elsewhere(context, venv, python):
     """Names of the interpreter that lead to another one; what leads nowhere is told elsewhere."""
-    wanted = context.resolve("/usr/bin/python" + python) if python else None
+    system = "/usr/bin/python" + (python or "")
+    wanted = (context.resolve(system) or system) if python else None
     found = []
     for name in ("python", "python3", "python" + (python or "")):
         real = context.resolve("{0}/bin/{1}".format(venv, name))

@@ -4,19 +4,14 @@ An environment that is made anew has the locked wheels alone: what somebody inst
 in the old one, which is kept beside, and the plan says so. Nobody's process is ever ended.
 """
 
+import os
 import re
 
 from ...host.processes import process
 from ...rules import Rule
 from .. import tensorflow
+from .venv_files import OWN, PROGRAMS, SEEDED
 
-SEEDED = ("pip", "setuptools", "pkg-resources", "wheel")
-# As roles/tensorflow/files/venvs.py has them.
-OWN = ("bin", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", "requirements.txt",
-       "pip-selfcheck.json", tensorflow.MARKER)  # fmt: skip
-PROGRAMS = re.compile(
-    r"((python|pip|wheel)[0-9.]*|easy_install[-0-9.]*|activate(\.[a-z]+)?|Activate\.ps1)$"
-)
 WORDS = {"anew": "made anew", "changed": "changed", "removed": "removed"}
 # More names than this are a number: a person reads the plan.
 MANY = 12
@@ -71,7 +66,27 @@ def _kind(row, seen, options):
 
 
 def using(context, places):
-    """{name: [{pid, user, command}]} of processes that have files below these open as code.
+    """{name: [{pid, user, command}]} of processes that have files below these open as code."""
+    return {
+        name: [process(context, pid, comm) for pid, comm in users]
+        for name, users in users_of(context, places).items()
+    }
+
+
+def names_of_users(context, venvs):
+    """["pid 77 (python)"] of processes that use one of these environments."""
+    places = {venv: context.resolve(venv) for venv in venvs}
+    users = users_of(context, {venv: path for venv, path in places.items() if path is not None})
+    every = {user for found in users.values() for user in found}
+    return [
+        "pid {0} ({1})".format(pid, comm)
+        for pid, comm in sorted(every, key=lambda user: int(user[0]))
+        if int(pid) != os.getpid()
+    ]
+
+
+def users_of(context, places):
+    """{name: [(pid, name of the process)]} of processes that have files below these open as code.
 
     In a container root may not be allowed to ask that of others: there their command line tells.
     """
@@ -87,7 +102,7 @@ def using(context, places):
             if places[name] + "/" in text:
                 pid = path.split("/")[2]
                 comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
-                found.setdefault(name, []).append(process(context, pid, comm))
+                found.setdefault(name, []).append((pid, comm))
     return found
 
 
@@ -134,7 +149,7 @@ def added(context, venv):
 
 
 def aside(context, path):
-    """The name that the role finds free beside `path`."""
+    """The first name that is free beside `path`."""
     number = 0
     while True:
         name = path + ".save" + (".{0}".format(number) if number else "")

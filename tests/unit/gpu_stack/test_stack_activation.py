@@ -1,9 +1,7 @@
-"""roles/tensorflow: what `bin/activate` of an environment says of its own tree of CUDA."""
+"""What `bin/activate` of an environment says of its own tree of CUDA."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import subprocess
 import venv
@@ -14,21 +12,8 @@ import pytest
 from gpu_stack.components.tensorflow import activation
 from gpu_stack.host.context import Context
 
-FILE = Path(__file__).parents[2] / "roles" / "tensorflow" / "files" / "activate_cuda.py"
 CUDA = "/usr/local/cuda-11.2"
 SHOW = 'echo "$PATH|${LD_LIBRARY_PATH-unset}|${XLA_FLAGS-unset}|${VIRTUAL_ENV-unset}"'
-
-
-def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("activate_cuda", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-script = loaded()
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +30,10 @@ def activate(pristine: Path) -> Any:
     pristine.write_text(before, "utf-8")
 
 
-def run(capsys: pytest.CaptureFixture[str], action: str, path: Path, prefix: str) -> bool:
-    assert script.main([action, str(path), prefix]) == 0
-    return bool(json.loads(capsys.readouterr().out)["changed"])
+def run(action: str, path: Path, prefix: str) -> bool:
+    before, after = activation.bring(str(path), prefix, dry=action == "look")
+    assert action == "look" or not path.exists() or path.read_text("utf-8") == after
+    return bool(before != after)
 
 
 def shell(program: str, text: str, **environment: str) -> list[str]:
@@ -63,9 +49,9 @@ def shell(program: str, text: str, **environment: str) -> list[str]:
     "before", [{}, {"LD_LIBRARY_PATH": "/mine", "XLA_FLAGS": "--x"}, {"LD_LIBRARY_PATH": ""}]
 )
 def test_it_is_first_while_active_and_nothing_is_left_of_it(
-    capsys: pytest.CaptureFixture[str], activate: Path, program: str, before: dict[str, str]
+    activate: Path, program: str, before: dict[str, str]
 ) -> None:
-    assert run(capsys, "write", activate, CUDA)
+    assert run("write", activate, CUDA)
     kept = 'echo "${_PROVISION_CUDA-}${_OLD_LD_LIBRARY_PATH-}${_OLD_XLA_FLAGS-}"'
     text = f"{SHOW}; . {activate}; {SHOW}; deactivate; {SHOW}; {kept}"
     first, active, after, left = shell(program, text, **before)
@@ -79,46 +65,48 @@ def test_it_is_first_while_active_and_nothing_is_left_of_it(
     assert left == ""
 
 
-def test_one_environment_after_another(capsys: pytest.CaptureFixture[str], activate: Path) -> None:
+def test_one_environment_after_another(activate: Path) -> None:
     """`activate` leaves what is active before it goes on."""
-    run(capsys, "write", activate, CUDA)
+    run("write", activate, CUDA)
     once, twice = shell("bash", f". {activate}; {SHOW}; . {activate}; {SHOW}")
     assert twice == once
 
 
 def test_a_second_time_nothing_is_written_and_without_a_tree_it_is_as_it_was(
-    capsys: pytest.CaptureFixture[str], activate: Path
+    activate: Path,
 ) -> None:
     before = activate.read_text("utf-8")
-    assert not run(capsys, "write", activate, "")
-    assert run(capsys, "look", activate, CUDA)
+    assert not run("write", activate, "")
+    assert run("look", activate, CUDA)
     assert activate.read_text("utf-8") == before
     activate.chmod(0o640)
-    assert run(capsys, "write", activate, CUDA)
+    assert run("write", activate, CUDA)
     assert activate.stat().st_mode & 0o7777 == 0o640
-    assert not run(capsys, "write", activate, CUDA)
-    assert run(capsys, "write", activate, "/opt/it's cuda")
+    assert not run("write", activate, CUDA)
+    assert run("write", activate, "/opt/it's cuda")
     assert shell("sh", f". {activate}; {SHOW}")[0].count("/opt/it's cuda/bin") == 1
-    assert run(capsys, "write", activate, "")
+    assert run("write", activate, "")
     assert activate.read_text("utf-8") == before
     activate.chmod(0o644)
 
 
 def test_a_file_that_is_not_there_stays_so(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    assert not run(capsys, "write", tmp_path / "activate", CUDA)
+    assert not run("write", tmp_path / "activate", CUDA)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("prefix", ["", CUDA, "/opt/it's cuda"])
-def test_the_look_has_the_same_text(activate: Path, prefix: str) -> None:
+def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> None:
     text = activate.read_text("utf-8")
-    for one in (text, script.wanted(text, "/old"), text.replace(script.FUNCTION, "f () {"), "x"):
-        assert activation.wanted(one, prefix) == script.wanted(one, prefix)
-        assert activation.without(script.wanted(one, prefix)).rstrip("\n") == activation.without(
-            one
-        ).rstrip("\n")
+    old = activation.wanted(text, "/old")
+    for one in (text, old, text.replace(activation.FUNCTION, "f () {"), "x"):
+        bare = activation.without(activation.wanted(one, prefix))
+        assert bare.rstrip("\n") == activation.without(one).rstrip("\n")
+        assert activation.wanted(activation.wanted(one, prefix), prefix) == activation.wanted(
+            one, prefix
+        )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +123,7 @@ def test_the_look_has_the_same_text(activate: Path, prefix: str) -> None:
 def test_the_look_tells_what_is_wrong(
     activate: Path, there: str, cuda: dict[str, str], said: str | None
 ) -> None:
-    activate.write_text(script.wanted(activate.read_text("utf-8"), there), "utf-8")
+    activate.write_text(activation.wanted(activate.read_text("utf-8"), there), "utf-8")
     context = Context()
     assert activation.activation(context, str(activate.parents[1]), cuda) == said
     assert activation.activation(context, "/nowhere", cuda) is None

@@ -1,8 +1,7 @@
-"""roles/tensorflow/files/venvs.py: a new environment takes the old one's place, or nothing does."""
+"""Environments as wholes: a new one takes the old one's place, or nothing does."""
 
 from __future__ import annotations
 
-import ast
 import json
 import mmap
 import os
@@ -12,27 +11,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_remove import load, write
+from gpu_stack.components.tensorflow import venv_files, venv_place, venv_trust, venv_use
+from gpu_stack.host.context import Context
 
-ROLES = Path(__file__).parents[2] / "roles"
-SCRIPT = ROLES / "tensorflow" / "files" / "venvs.py"
-venvs = load(SCRIPT)
-FLUSH = venvs.flush
+GPU_STACK = Path(__file__).parents[3] / "plugins" / "module_utils"
+FLUSH = venv_place.flush
 NAME = "2.9.3-aaaaaaaa"
+# This machine need not have it: what leads nowhere is told elsewhere.
+PYTHON = "3.9"
 IMPORTED = (
-    "import sys; sys.dont_write_bytecode = True; "
-    f"sys.path.insert(0, {str(SCRIPT.parent)!r}); import venvs"
+    f"import sys; sys.path.insert(0, {str(GPU_STACK)!r}); "
+    "from gpu_stack.components.tensorflow import venv_files, venv_use; "
+    "from gpu_stack.host.context import Context"
 )
 SITE = "lib/python3.9/site-packages"
 MARK = '{"format": 1}'
+HOST = Context()
+
+
+def write(path: Path, content: bytes = b"x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
 
 
 @pytest.fixture(autouse=True)
 def who_tests_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(venvs, "ROOT", os.getuid())
-    monkeypatch.setattr(venvs, "GROUPS", (0, 50, os.getgid()))
+    real = venv_trust.Owner.__init__
+
+    def tester(self: Any, context: Any) -> None:
+        real(self, context)
+        self.uid, self.groups = os.getuid(), (0, 50, os.getgid())
+
+    monkeypatch.setattr(venv_trust.Owner, "__init__", tester)
     # Seconds on a disk that others use; one test does it.
-    monkeypatch.setattr(venvs, "flush", lambda _path: None)
+    monkeypatch.setattr(venv_place, "flush", lambda _path: None)
 
 
 @pytest.fixture
@@ -46,7 +59,7 @@ def wheel(site: Path, name: str, files: dict[str, bytes]) -> None:
     rows = []
     for path, content in files.items():
         write(site / path, content)
-        rows.append(f"{path},sha256={venvs.digest(content)},{len(content)}")
+        rows.append(f"{path},sha256={venv_files.digest(content)},{len(content)}")
     rows.append(f"{name}.dist-info/RECORD,,")
     write(site / f"{name}.dist-info/RECORD", "\n".join([*rows, ""]).encode())
 
@@ -54,7 +67,7 @@ def wheel(site: Path, name: str, files: dict[str, bytes]) -> None:
 def make(place: Path, *, value: str = "1", mark: bool = True) -> Path:
     """An environment as `venv` and pip leave it; `value` is what its module says."""
     write(place / "bin/activate", f"VIRTUAL_ENV={place}\nPS1='({place.name}) '\n".encode())
-    (place / "bin/python3").symlink_to(sys.executable)
+    (place / "bin/python3").symlink_to(f"/usr/bin/python{PYTHON}")
     write(place / "requirements.txt", b"numpy==1.26.4 \\\n    --hash=sha256:0\n")
     files = {
         "numpy/__init__.py": f"x = {value}\n".encode(),
@@ -64,12 +77,12 @@ def make(place: Path, *, value: str = "1", mark: bool = True) -> Path:
     wheel(place / SITE, "numpy-1.26.4", files)
     wheel(place / SITE, "pip-20.3.4", {"pip/__init__.py": b""})
     if mark:
-        write(place / venvs.MARKER, MARK.encode())
+        write(place / venv_place.MARKER, MARK.encode())
     return place
 
 
 def built(root: Path, value: str = "2") -> Path:
-    return make(root / (venvs.BUILDING + NAME), value=value, mark=False)
+    return make(root / (venv_trust.BUILDING + NAME), value=value, mark=False)
 
 
 def says(venv: Path) -> str:
@@ -79,29 +92,31 @@ def says(venv: Path) -> str:
 def test_what_was_built_takes_the_place_of_what_was_there(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(venvs, "flush", FLUSH)
+    monkeypatch.setattr(venv_place, "flush", FLUSH)
     make(root / NAME)
     built(root)
-    assert venvs.finish(str(root), NAME, MARK) == {"changed": True, "kept": []}
+    assert venv_place.finish(HOST, str(root), NAME, MARK) is None
     assert says(root / NAME) == "x = 2\n"
     assert os.listdir(root) == [NAME]
-    assert json.loads((root / NAME / venvs.MARKER).read_text()) == {"format": 1}
+    assert json.loads((root / NAME / venv_place.MARKER).read_text()) == {"format": 1}
 
 
 def test_its_programs_name_its_own_place_and_the_records_agree(root: Path) -> None:
     built(root)
-    venvs.finish(str(root), NAME, MARK)
+    venv_place.finish(HOST, str(root), NAME, MARK)
     venv = root / NAME
     assert (venv / "bin/activate").read_text() == f"VIRTUAL_ENV={venv}\nPS1='({NAME}) '\n"
     assert (venv / "bin/f2py").read_text() == f"#!{venv}/bin/python3\nimport numpy\n"
     assert not [
         path for path in venv.rglob("*") if path.is_file() and b".building" in path.read_bytes()
     ]
-    rows = dict(venvs.records(str(venv / SITE)))[str(venv / SITE / "numpy-1.26.4.dist-info/RECORD")]
+    rows = dict(venv_files.records(str(venv / SITE)))[
+        str(venv / SITE / "numpy-1.26.4.dist-info/RECORD")
+    ]
     content = (venv / "bin/f2py").read_bytes()
-    assert ["../../../bin/f2py", "sha256=" + venvs.digest(content), str(len(content))] in rows
-    assert venvs.lacking(str(venv)) == []
-    assert venvs.strange(str(venv)) == []
+    assert ["../../../bin/f2py", "sha256=" + venv_files.digest(content), str(len(content))] in rows
+    assert venv_files.lacking(str(venv)) == []
+    assert venv_files.strange(str(venv)) == []
 
 
 def test_a_program_whose_first_line_pip_wrote_is_whole(root: Path) -> None:
@@ -111,21 +126,21 @@ def test_a_program_whose_first_line_pip_wrote_is_whole(root: Path) -> None:
     rest = b"# -*- coding: utf-8 -*-\nimport jsonpointer\n"
     wheel(place / SITE, "jsonpointer-3.0.0", {"../../../bin/jsonpointer": b"#!python\n" + rest})
     write(place / "requirements.txt", b"numpy==1.26.4\njsonpointer==3.0.0\n")
-    assert venvs.lacking(str(place)) == []  # as the wheel has it
+    assert venv_files.lacking(str(place)) == []  # as the wheel has it
     program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest[:-1])
-    assert venvs.lacking(str(place)) == ["../../../bin/jsonpointer"]  # cut short
+    assert venv_files.lacking(str(place)) == ["../../../bin/jsonpointer"]  # cut short
     program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest)
-    assert venvs.lacking(str(place)) == []
-    venvs.finish(str(root), NAME, MARK)
-    assert venvs.strange(str(root / NAME)) == []
-    assert venvs.lacking(str(root / NAME)) == []
+    assert venv_files.lacking(str(place)) == []
+    venv_place.finish(HOST, str(root), NAME, MARK)
+    assert venv_files.strange(str(root / NAME)) == []
+    assert venv_files.lacking(str(root / NAME)) == []
 
 
 def test_the_mark_is_newer_than_every_file(root: Path) -> None:
     """The look reads what is newer than it."""
     built(root)
-    venvs.finish(str(root), NAME, MARK)
-    mark = (root / NAME / venvs.MARKER).stat().st_mtime_ns
+    venv_place.finish(HOST, str(root), NAME, MARK)
+    mark = (root / NAME / venv_place.MARKER).stat().st_mtime_ns
     assert all(
         path.lstat().st_mtime_ns <= mark for path in (root / NAME).rglob("*") if path.is_file()
     )
@@ -137,10 +152,10 @@ def test_a_flush_of_the_disk_comes_before_the_mark(
     """Else a power cut leaves empty files under a whole mark."""
     seen: list[bool] = []
     monkeypatch.setattr(
-        venvs, "flush", lambda path: seen.append((Path(path) / venvs.MARKER).exists())
+        venv_place, "flush", lambda path: seen.append((Path(path) / venv_place.MARKER).exists())
     )
     built(root)
-    venvs.finish(str(root), NAME, MARK)
+    venv_place.finish(HOST, str(root), NAME, MARK)
     assert seen == [False]
 
 
@@ -158,10 +173,10 @@ def test_what_is_not_whole_takes_nobodys_place(root: Path, fault: str) -> None:
         (new / SITE / "numpy-1.26.4.dist-info").rename(new / SITE / "numpy-2.0.2.dist-info")
     else:
         (new / "requirements.txt").unlink()
-    with pytest.raises(venvs.RefusedError, match="not whole"):
-        venvs.finish(str(root), NAME, MARK)
+    with pytest.raises(venv_place.RefusedError, match="not whole"):
+        venv_place.finish(HOST, str(root), NAME, MARK)
     assert says(root / NAME) == "x = 1\n"
-    assert not (new / venvs.MARKER).exists()
+    assert not (new / venv_place.MARKER).exists()
 
 
 def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> None:
@@ -178,21 +193,20 @@ def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> N
     assert job.stdout is not None
     job.stdout.readline()
     try:
-        assert [one.split()[1] for one in venvs.look(str(root), NAME, sys.executable)["using"]] == [
-            str(job.pid)
-        ]
+        users = venv_use.names_of_users(HOST, [str(root / NAME)])
+        assert [one.split()[1] for one in users] == [str(job.pid)]
         for act in (
-            lambda: venvs.finish(str(root), NAME, MARK),
-            lambda: venvs.remove(str(root)),
+            lambda: venv_place.finish(HOST, str(root), NAME, MARK),
+            lambda: venv_place.remove(HOST, str(root)),
         ):
-            with pytest.raises(venvs.RefusedError, match=f"in use by pid {job.pid} "):
+            with pytest.raises(venv_place.RefusedError, match=f"in use by pid {job.pid} "):
                 act()
             assert says(root / NAME) == "x = 1\n"
             assert job.poll() is None
     finally:
         job.communicate("\n")
     assert job.returncode == 0
-    venvs.finish(str(root), NAME, MARK)
+    venv_place.finish(HOST, str(root), NAME, MARK)
     assert says(root / NAME) == "x = 2\n"
 
 
@@ -202,7 +216,7 @@ def test_the_use_of_one_behind_a_link_is_seen(root: Path) -> None:
     link = root.parent / "link"
     link.symlink_to(root)
     with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ):
-        code = f"{IMPORTED}; print(venvs.using({str(link / NAME)!r}))"
+        code = f"{IMPORTED}; print(venv_use.names_of_users(Context(), [{str(link / NAME)!r}]))"
         said = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
@@ -214,9 +228,9 @@ def test_where_the_kernel_does_not_tell_the_command_line_does(root: Path) -> Non
     venv = make(root / NAME)
     (root / "current").symlink_to(NAME)
     for line in (f"{root}/current/bin/python3\0x", f"/usr/bin/python3\0{venv}/bin/f2py\0"):
-        assert f"{venv}/bin/" in venvs.started(line.encode())
-    assert venvs.started(b"") == []
-    assert venvs.started(b"python3\0bin/x") == []
+        assert f"{venv}/bin/" in venv_use.started(HOST, line).split("\n")
+    assert venv_use.started(HOST, "") == ""
+    assert venv_use.started(HOST, "python3\0bin/x") == ""
 
 
 MORE = {
@@ -233,17 +247,17 @@ MORE = {
 @pytest.mark.parametrize("more", MORE)
 def test_what_people_put_into_it_is_kept_beside(root: Path, more: str) -> None:
     venv = make(root / NAME)
-    assert venvs.strange(str(venv)) == []
+    assert venv_files.strange(str(venv)) == []
     MORE[more](venv)
-    assert len(venvs.strange(str(venv))) == 1
+    assert len(venv_files.strange(str(venv))) == 1
     write(root / f"{NAME}.save" / "earlier")
     before = sorted(str(path.relative_to(venv)) for path in venv.rglob("*"))
     built(root)
     kept = root / f"{NAME}.save.1"
-    assert venvs.finish(str(root), NAME, MARK)["kept"] == [str(kept)]
+    assert venv_place.finish(HOST, str(root), NAME, MARK) == str(kept)
     assert says(root / NAME) == "x = 2\n"
     after = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
-    assert after == [path for path in before if path != venvs.MARKER]
+    assert after == [path for path in before if path != venv_place.MARKER]
     assert (root / f"{NAME}.save" / "earlier").exists()
 
 
@@ -258,7 +272,7 @@ def test_damage_alone_is_nobodys_work(root: Path, damage: str) -> None:
         write(venv / "pip-unpack-x/tensorflow.whl")
         write(venv / SITE / "~umpy/__init__.py")
         write(venv / SITE / "__pycache__/six.cpython-39.pyc")
-    assert venvs.strange(str(venv)) == []
+    assert venv_files.strange(str(venv)) == []
 
 
 def test_a_file_that_two_wheels_bring_is_whole_as_either_has_it(root: Path) -> None:
@@ -267,9 +281,9 @@ def test_a_file_that_two_wheels_bring_is_whole_as_either_has_it(root: Path) -> N
     write(new / "requirements.txt", b"numpy==1.26.4\nsetuptools==80.10.2\n")
     wheel(new / SITE, "pkg_resources-0.0.0", {"pkg_resources/__init__.py": b"old\n"})
     wheel(new / SITE, "setuptools-80.10.2", {"pkg_resources/__init__.py": b"newer\n"})
-    assert venvs.lacking(str(new)) == []
-    assert venvs.strange(str(new)) == []
-    venvs.finish(str(root), NAME, MARK)
+    assert venv_files.lacking(str(new)) == []
+    assert venv_files.strange(str(new)) == []
+    venv_place.finish(HOST, str(root), NAME, MARK)
 
 
 STEPS = ("flush", "replace", "rename_texts", "write_mark", "step", "exchange", "put_away")
@@ -289,37 +303,37 @@ def test_killed_at_any_step_the_old_or_the_new_is_there_and_one_run_cures(
     if more:
         write(venv / SITE / "mine.py", b"precious")
     built(root)
-    original = getattr(venvs, step)
+    original = getattr(venv_place, step)
 
     def killed(*arguments: Any) -> None:
         if when == "after":
             original(*arguments)
         raise Killed
 
-    monkeypatch.setattr(venvs, step, killed)
+    monkeypatch.setattr(venv_place, step, killed)
     with pytest.raises(Killed):
-        venvs.finish(str(root), NAME, MARK)
-    monkeypatch.setattr(venvs, step, original)
+        venv_place.finish(HOST, str(root), NAME, MARK)
+    monkeypatch.setattr(venv_place, step, original)
     assert says(venv) in {"x = 1\n", "x = 2\n"}
-    assert venvs.lacking(str(venv)) == []
+    assert venv_files.lacking(str(venv)) == []
     # The next run.
-    venvs.clean(str(root))
+    venv_place.clean(HOST, str(root))
     built(root, "3")
-    venvs.finish(str(root), NAME, MARK)
+    venv_place.finish(HOST, str(root), NAME, MARK)
     assert says(venv) == "x = 3\n"
     saved = list(root.glob(f"{NAME}.save*/{SITE}/mine.py"))
     assert len(saved) == int(more)
     assert len(os.listdir(root)) == 1 + int(more)
-    assert venvs.clean(str(root)) == {"changed": False}
+    assert not venv_place.clean(HOST, str(root))
 
 
 def test_without_an_exchange_it_takes_two_steps(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(venvs, "exchange", lambda *_: False)
+    monkeypatch.setattr(venv_place, "exchange", lambda *_: False)
     write(make(root / NAME) / "weights.h5")
     built(root)
-    venvs.finish(str(root), NAME, MARK)
+    venv_place.finish(HOST, str(root), NAME, MARK)
     assert sorted(os.listdir(root)) == [NAME, f"{NAME}.save"]
     assert says(root / NAME) == "x = 2\n"
 
@@ -327,7 +341,7 @@ def test_without_an_exchange_it_takes_two_steps(
 def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
     write(tmp_path / "a/one")
     write(tmp_path / "b/two")
-    assert venvs.exchange(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert venv_place.exchange(str(tmp_path / "a"), str(tmp_path / "b"))
     assert os.listdir(tmp_path / "a") == ["two"]
 
 
@@ -340,7 +354,7 @@ def test_whatever_is_in_its_place_is_kept(root: Path, kind: str) -> None:
     else:
         write(root / NAME / "mine")
     built(root)
-    assert venvs.finish(str(root), NAME, MARK)["kept"] == [f"{root / NAME}.save"]
+    assert venv_place.finish(HOST, str(root), NAME, MARK) == f"{root / NAME}.save"
     assert says(root / NAME) == "x = 2\n"
 
 
@@ -348,7 +362,7 @@ def test_only_others_are_removed_where_some_stay(root: Path) -> None:
     for name in (NAME, "2.8.0-bbbbbbbb", "2.7.0-cccccccc"):
         make(root / name)
     (root / "current").symlink_to(NAME)
-    assert venvs.remove(str(root), NAME, "2.7.0-cccccccc")["removed"] == [
+    assert venv_place.remove(HOST, str(root), NAME, "2.7.0-cccccccc")["removed"] == [
         str(root / "2.8.0-bbbbbbbb")
     ]
     assert sorted(os.listdir(root)) == ["2.7.0-cccccccc", NAME, "current"]
@@ -359,7 +373,7 @@ def test_a_removal_leaves_the_link_to_another_disk(root: Path) -> None:
     (root / "current").symlink_to(NAME)
     link = root.parent / "link"
     link.symlink_to(root)
-    assert venvs.remove(str(link))["changed"]
+    assert venv_place.remove(HOST, str(link))["changed"]
     assert link.is_symlink()
     assert os.listdir(root) == []
 
@@ -379,16 +393,21 @@ def test_what_others_may_write_is_told(root: Path, place: str) -> None:
     venv = make(root / NAME)
     write(venv / "pyvenv.cfg")
     write(venv / SITE / "a.pth")
-    interpreter = os.path.realpath(sys.executable)
-    assert venvs.untrusted(str(venv), interpreter) == []
+    assert venv_trust.look(HOST, str(venv), PYTHON) == []
     loosen(venv / place)
-    assert venvs.untrusted(str(venv), interpreter) == [[place, "writable for all"]]
+    assert venv_trust.look(HOST, str(venv), PYTHON) == [[place, "writable for all"]]
 
 
 def test_what_another_owns_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     venv = make(root / NAME)
-    monkeypatch.setattr(venvs, "ROOT", os.getuid() + 1)
-    told = dict(venvs.untrusted(str(venv), sys.executable))
+    mine = venv_trust.Owner.__init__
+
+    def another(self: Any, context: Any) -> None:
+        mine(self, context)
+        self.uid = os.getuid() + 1
+
+    monkeypatch.setattr(venv_trust.Owner, "__init__", another)
+    told = dict(venv_trust.look(HOST, str(venv), PYTHON))
     assert told[SITE] == f"owned by user {os.getuid()}"
     assert "bin/python3" in told
 
@@ -397,7 +416,7 @@ def test_a_python_that_leads_elsewhere_is_told(root: Path) -> None:
     venv = make(root / NAME)
     (venv / "bin/python3").unlink()
     (venv / "bin/python3").symlink_to("/bin/true")
-    assert venvs.untrusted(str(venv), sys.executable) == [
+    assert venv_trust.look(HOST, str(venv), PYTHON) == [
         ["bin/python3", "leads to " + os.path.realpath("/bin/true")]
     ]
 
@@ -409,11 +428,10 @@ def test_a_pth_that_leads_to_others_is_told(root: Path, line: str) -> None:
         venv / SITE / "a.pth", f"import os; x = 1\n{line.format(root, root)}\n\n/nowhere\n".encode()
     )
     (root / "lib").mkdir()
-    interpreter = os.path.realpath(sys.executable)
-    assert venvs.untrusted(str(venv), interpreter) == []
+    assert venv_trust.look(HOST, str(venv), PYTHON) == []
     loosen(root)
-    why = f"it leads to others: {root} is writable for all"
-    assert venvs.untrusted(str(venv), interpreter) == [[SITE + "/a.pth", why]]
+    why = f"leads to others: {root} is writable for all"
+    assert venv_trust.look(HOST, str(venv), PYTHON) == [[SITE + "/a.pth", why]]
 
 
 def test_a_link_is_trusted_where_its_whole_way_is_roots(tmp_path: Path) -> None:
@@ -421,29 +439,29 @@ def test_a_link_is_trusted_where_its_whole_way_is_roots(tmp_path: Path) -> None:
     disk.mkdir(parents=True)
     link = tmp_path / "tensorflow"
     link.symlink_to(disk)
-    assert venvs.parents(str(link)) is None
+    assert venv_trust.parents(HOST, str(link)) is None
     disk.parent.chmod(0o777)
-    assert venvs.parents(str(link)) == f"{disk.parent} is writable for all"
+    assert venv_trust.parents(HOST, str(link)) == f"{disk.parent} is writable for all"
     disk.parent.chmod(0o755)
     disk.chmod(0o777)
-    assert venvs.parents(str(link)) == f"{disk} is writable for all"
+    assert venv_trust.parents(HOST, str(link)) == f"{disk} is writable for all"
 
 
 def test_a_root_that_others_may_write_is_repaired_and_its_parents_are_not(tmp_path: Path) -> None:
     root = tmp_path / "a" / "tensorflow"
     root.mkdir(parents=True)
     root.chmod(0o777)
-    assert venvs.parents(str(root)) is None
+    assert venv_trust.parents(HOST, str(root)) is None
     root.parent.chmod(0o775)
-    assert venvs.parents(str(root)) is None  # a group of root's
+    assert venv_trust.parents(HOST, str(root)) is None  # a group of root's
     root.parent.chmod(0o777)
-    assert venvs.parents(str(root)) == f"{root.parent} is writable for all"
+    assert venv_trust.parents(HOST, str(root)) == f"{root.parent} is writable for all"
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert "circle" in venvs.parents(str(tmp_path / "a"))
+    assert "circle" in venv_trust.parents(HOST, str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("place", ["requirements.txt", SITE + "/numpy-1.26.4.dist-info/RECORD"])
@@ -451,18 +469,5 @@ def test_a_fifo_holds_nobody_up(root: Path, place: str) -> None:
     venv = make(root / NAME)
     (venv / place).unlink()
     os.mkfifo(venv / place)
-    code = f"{IMPORTED}; venvs.strange({str(venv)!r})"
+    code = f"{IMPORTED}; venv_files.strange({str(venv)!r})"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
-
-
-def test_a_refusal_is_one_sentence(root: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-", "finish", str(root), NAME, MARK],
-        input=SCRIPT.read_text("utf-8"), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "what was built is not whole: requirements.txt\n"
-
-
-def test_its_syntax_is_python_3_7s() -> None:
-    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 7))

@@ -1,0 +1,232 @@
+#!/usr/bin/python
+"""TensorFlow's environment with exactly the wheels of its requirements, or none: a thin shim."""
+
+DOCUMENTATION = r"""
+module: gpu_venv
+short_description: Bring TensorFlow's virtual environment to its hash-locked requirements
+description:
+  - Makes the environment C(ROOT/VERSION-DIGITS), where the digits are the first eight of the
+    requirements' SHA-256, and makes it C(ROOT/current). pip installs exactly the wheels of the
+    requirements, checked by their hashes.
+  - An environment that is unfinished, damaged or writable for others is made anew. The new one is
+    built beside, checked, flushed to the disk, marked, and takes the place of the old one in one
+    step. What fails or is killed before that leaves the old one as it was.
+  - What people have put into an environment that is replaced or removed is kept as C(NAME.save).
+  - An environment that a process uses is not changed, replaced or removed; none is ever ended.
+options:
+  state:
+    description:
+      - C(present) makes or repairs it. C(absent) removes all environments that this module made
+        below the root. C(looked) changes nothing and says whether it is complete.
+      - All refuse what a run would refuse.
+    type: str
+    choices: [present, absent, looked]
+    default: present
+  venv:
+    description: The environment that is wished.
+    type: dict
+    required: true
+    suboptions:
+      root:
+        description: Directory of all environments, or a link to it.
+        type: str
+        required: true
+      version:
+        description: TensorFlow's exact version.
+        type: str
+        required: true
+      python:
+        description: Its Python, such as C(3.9).
+        type: str
+        required: true
+      interpreter:
+        description: The program that makes the environment.
+        type: str
+        required: true
+      requirements:
+        description: The text of the hash-locked requirements.
+        type: str
+        required: true
+      requirements_name:
+        description: What they are called in messages.
+        type: str
+        default: requirements.txt
+      requirements_sha256:
+        description: Their SHA-256.
+        type: str
+        required: true
+      prefix:
+        description: Directory of the CUDA that C(bin/activate) puts first. Empty for none.
+        type: str
+        default: ""
+      reinstall:
+        description: Make it anew though it is there.
+        type: bool
+        default: false
+  pip:
+    description: Where pip fetches the wheels from.
+    type: dict
+    default: {}
+    suboptions:
+      index_url:
+        description: Package index. Empty for pip's own configuration.
+        type: str
+        default: ""
+      extra_index_urls:
+        description: Further package indices.
+        type: list
+        elements: str
+        default: []
+      proxy:
+        description: Proxy for pip.
+        type: str
+        default: ""
+      ca_bundle:
+        description: CA bundle on the host.
+        type: str
+        default: ""
+      cache_dir:
+        description: Directory on the host where pip keeps its downloads. Empty for none.
+        type: str
+        default: ""
+  switch:
+    description: Make it the current one.
+    type: bool
+    default: true
+  keep_old:
+    description: Keep the other environments of this module's.
+    type: bool
+    default: true
+  beside:
+    description: Names of environments that stay where the others are not kept.
+    type: list
+    elements: str
+    default: []
+  begin:
+    description: Begin to install the wheels behind other tasks, and return at once.
+    type: bool
+    default: false
+  begun:
+    description: This very environment was begun in this run; take the result.
+    type: bool
+    default: false
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Bring TensorFlow's environment
+  provision.gpu.gpu_venv:
+    venv:
+      root: /opt/tensorflow
+      version: 2.9.3
+      python: "3.9"
+      interpreter: /usr/bin/python3.9
+      requirements: "{{ lookup('ansible.builtin.file', 'requirements.txt', rstrip=False) }}"
+      requirements_sha256: a0c523bea07a14381b7318379e409ba269d1e2bec56a8b924114ae22da25ab2b
+"""
+
+RETURN = r"""
+venv:
+  description: The environment's path.
+  type: str
+  returned: success
+complete:
+  description: Whether it is finished, with exactly the wheels and the list that are wished.
+  type: bool
+  returned: with C(state=looked)
+finished:
+  description: Whether it needs no new one built beside it.
+  type: bool
+  returned: with C(state=looked)
+missing:
+  description: Wheels that are not there in their version.
+  type: list
+  elements: str
+  returned: with C(state=looked)
+begun:
+  description: Whether pip is at work behind other tasks now.
+  type: bool
+  returned: with C(begin)
+kept:
+  description: Where environments into which somebody has put more are kept.
+  type: list
+  elements: str
+  returned: success
+removed:
+  description: Environments that were removed.
+  type: list
+  elements: str
+  returned: with C(state=absent)
+would:
+  description: What would be done, in a sentence.
+  type: str
+  returned: success
+"""
+
+from subprocess import SubprocessError  # noqa: E402  documentation comes first
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.tensorflow.environment import (  # noqa: E402, E501
+    RefusedError,
+    answer,
+)
+
+VENV = {
+    "root": {"type": "str", "required": True},
+    "version": {"type": "str", "required": True},
+    "python": {"type": "str", "required": True},
+    "interpreter": {"type": "str", "required": True},
+    # No secret: pages of hashes, which nobody wants in the journal and in every result.
+    "requirements": {"type": "str", "required": True, "no_log": True},
+    "requirements_name": {"type": "str", "default": "requirements.txt"},
+    "requirements_sha256": {"type": "str", "required": True},
+    "prefix": {"type": "str", "default": ""},
+    "reinstall": {"type": "bool", "default": False},
+}
+PIP = {
+    "index_url": {"type": "str", "default": "", "no_log": True},
+    "extra_index_urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
+    "proxy": {"type": "str", "default": "", "no_log": True},
+    "ca_bundle": {"type": "str", "default": ""},
+    "cache_dir": {"type": "str", "default": ""},
+}
+
+
+def show_addresses_without_logins(module):
+    """Else the sentence about an index that does not answer could not name it."""
+    pip = module.params["pip"]
+    addresses = {pip["index_url"], pip["proxy"], *pip["extra_index_urls"]}
+    module.no_log_values -= {address for address in addresses if "@" not in address}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "choices": ["present", "absent", "looked"],
+                "default": "present",
+            },
+            "venv": {"type": "dict", "required": True, "options": VENV},
+            "pip": {"type": "dict", "default": {}, "options": PIP},
+            "switch": {"type": "bool", "default": True},
+            "keep_old": {"type": "bool", "default": True},
+            "beside": {"type": "list", "elements": "str", "default": []},
+            "begin": {"type": "bool", "default": False},
+            "begun": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    show_addresses_without_logins(module)
+    try:
+        result = answer(module.params, dry=module.check_mode)
+    except (RefusedError, OSError, SubprocessError) as error:
+        module.fail_json(msg=str(error))
+    if not module._diff:
+        del result["diff"]
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
