@@ -182,7 +182,7 @@ def _write(project: Path, before: locks.Lock | None, made: locks.Lock, *, check:
     return changed
 
 
-def _say_findings(result: update.Made) -> None:
+def _say_findings(result: update.Result) -> None:
     """What is gone upstream, and what else is to be known of the lock, on stderr."""
     findings = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
     for word, lines in findings.items():
@@ -191,7 +191,7 @@ def _say_findings(result: update.Made) -> None:
 
 
 def _as_json(
-    result: update.Made, made: locks.Lock, changes: Sequence[diff.Change], *, changed: bool
+    result: update.Result, made: locks.Lock, changes: Sequence[diff.Change], *, changed: bool
 ) -> dict[str, Any]:
     return {
         "changed": changed,
@@ -212,7 +212,7 @@ def _say_changes(
     changed: bool,
 ) -> None:
     """What differs from the lock before, and the reasons of the stacks that it did not have."""
-    for line in diff.told(changes):
+    for line in diff.lines(changes):
         say(f"  {line}")
     if changed and before is not None and not changes:
         say("  only its reasons or its layout")
@@ -272,7 +272,7 @@ def _make_lock(
     host: Twin | None,
     check: bool,
     places: mirrors.Mirrors,
-) -> update.Made:
+) -> update.Result:
     with err.status("") as status:
 
         def progress(text: str) -> None:
