@@ -56,7 +56,7 @@ def read_export(
         )
     except FileNotFoundError:
         raise MachineError(
-            "ansible-inventory is not here", hint="pip install 'ansible-core>=2.17'"
+            "ansible-inventory is not installed", hint="pip install 'ansible-core>=2.17'"
         ) from None
     except subprocess.TimeoutExpired:
         raise MachineError(

@@ -201,7 +201,7 @@ def unavailable(
     twin: Twin, missing: Sequence[str], error: UnsatisfiableError | None
 ) -> UnsatisfiableError:
     return UnsatisfiableError(
-        "not all that the host has can be had",
+        "some of the host's versions are not available",
         where=twin.host,
         got="; ".join(missing) or (error.got if error else ""),
         expected="each in an index of its platform at this very version",

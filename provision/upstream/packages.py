@@ -151,11 +151,11 @@ def compare(left: str, right: str) -> int:
     return int(a > b) - int(a < b)
 
 
-def satisfies(version: str, operator: str, wanted: str) -> bool:
+def satisfies(version: str, operator: str, required: str) -> bool:
     """Whether `version` fulfils `(operator wanted)`; an empty operator is always fulfilled."""
     if not operator:
         return True
-    order = compare(version, wanted)
+    order = compare(version, required)
     return {
         "=": order == 0,
         "<<": order < 0,
