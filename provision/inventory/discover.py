@@ -183,17 +183,17 @@ def _counted(devices: Iterable[str]) -> tuple[SeenGpu, ...]:
 # the file
 
 
-def dump(seen: Mapping[str, Seen]) -> bytes:
+def dump(answers: Mapping[str, Seen]) -> bytes:
     """discovered.yml's bytes."""
-    hosts = {host: _plain(seen[host]) for host in sorted(seen)}
+    hosts = {host: _plain(answers[host]) for host in sorted(answers)}
     return yaml_text.dump_lines({"hosts": hosts}, header=HEADER)
 
 
-def _plain(seen: Seen) -> dict[str, Any]:
+def _plain(answer: Seen) -> dict[str, Any]:
     return {
-        "platform": seen.platform,
-        "system": seen.system,
-        "gpus": [dataclasses.asdict(gpu) for gpu in seen.gpus],
+        "platform": answer.platform,
+        "system": answer.system,
+        "gpus": [dataclasses.asdict(gpu) for gpu in answer.gpus],
     }
 
 
@@ -208,12 +208,12 @@ def parse(data: bytes, *, where: str) -> dict[str, Seen]:
             "this is not what `provision discover` writes", where=where, hint=hint
         ) from None
     platforms = [row.id for row in load().platforms]
-    for host, seen in answers.items():
-        if seen.platform is not None and seen.platform not in platforms:
+    for host, answer in answers.items():
+        if answer.platform is not None and answer.platform not in platforms:
             raise InputError(
                 f"this version of provision does not know the platform of {host}",
                 where=where,
-                got=seen.platform,
+                got=answer.platform,
                 expected=" or ".join(platforms),
                 hint=hint,
             )
@@ -236,56 +236,56 @@ def _seen(data: Any) -> Seen:
 # with what the inventory declares
 
 
-def with_facts(fleet: Fleet, seen: Mapping[str, Seen]) -> Fleet:
+def with_facts(fleet: Fleet, answers: Mapping[str, Seen]) -> Fleet:
     """The fleet with the answers where nothing is declared. InputError where both differ."""
     facts = dict(fleet.facts)
     joined: dict[tuple[HostFacts | None, str, str, Seen], HostFacts] = {}
     for host in fleet.hosts:
-        if host in seen:
+        if host in answers:
             declared = facts.get(host)
             owners = (declared.platform_from, declared.gpus_from) if declared else ("", "")
-            key = (declared, *owners, seen[host])
+            key = (declared, *owners, answers[host])
             if key not in joined:
-                joined[key] = _joined(host, declared or HostFacts(), seen[host], fleet)
+                joined[key] = _joined(host, declared or HostFacts(), answers[host], fleet)
             facts[host] = joined[key]
     return dataclasses.replace(fleet, facts=facts)
 
 
-def _joined(host: str, declared: HostFacts, seen: Seen, fleet: Fleet) -> HostFacts:
-    if declared.platform is not None and declared.platform != seen.platform:
+def _joined(host: str, declared: HostFacts, answer: Seen, fleet: Fleet) -> HostFacts:
+    if declared.platform is not None and declared.platform != answer.platform:
         raise _differ(
             f"{host} is not the platform that the inventory says",
             f"{PLATFORM}: {declared.platform}",
-            f"{seen.platform or 'no platform of the catalog'} ({seen.system})",
+            f"{answer.platform or 'no platform of the catalog'} ({answer.system})",
             fleet.sources.where(PLATFORM, near=declared.platform_from) or declared.platform_from,
             host,
         )
-    if declared.models and not _agree(declared.models, [gpu.id for gpu in seen.gpus]):
+    if declared.models and not _agree(declared.models, [gpu.id for gpu in answer.gpus]):
         raise _differ(
             f"{host} has not the GPUs that the inventory says",
             f"{MODELS}: {json.dumps(list(declared.models))}",
-            shown(seen.gpus),
+            shown(answer.gpus),
             fleet.sources.where(MODELS, near=declared.gpus_from) or declared.gpus_from,
             host,
         )
     ids = gpus.devices()
-    ids_with_name = [gpu.id for gpu in seen.gpus if gpu.id.removeprefix("10de:") in ids]
+    ids_with_name = [gpu.id for gpu in answer.gpus if gpu.id.removeprefix("10de:") in ids]
     return HostFacts(
-        platform=seen.platform,
+        platform=answer.platform,
         gpus=declared.gpus or tuple(ids_with_name),
         models=declared.models,
-        unknown=tuple(gpu.id for gpu in seen.gpus if gpu.id not in ids_with_name),
-        system="" if seen.platform else seen.system,
+        unknown=tuple(gpu.id for gpu in answer.gpus if gpu.id not in ids_with_name),
+        system="" if answer.platform else answer.system,
         platform_from=declared.platform_from or FILE,
-        gpus_from=declared.gpus_from or (FILE if seen.gpus else ""),
+        gpus_from=declared.gpus_from or (FILE if answer.gpus else ""),
     )
 
 
-def _differ(message: str, declared: str, seen: str, where: str, host: str) -> InputError:
+def _differ(message: str, declared: str, actual: str, where: str, host: str) -> InputError:
     return InputError(
         message,
         where=where,
-        got=f"{declared}; {FILE}: {seen}",
+        got=f"{declared}; {FILE}: {actual}",
         hint=f"correct the inventory, or ask the host again: `provision discover --limit {host}`",
     )
 

@@ -48,11 +48,11 @@ class Judge(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
     def fault(
-        self, said: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+        self, values: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
     ) -> Fault | None:
         """The first fault, or None.
 
-        `said` has the values of the variables that are set; `written` finds the place of a text.
+        `values` are those of the variables that are set; `written` finds the place of a text.
         """
         ...
 
