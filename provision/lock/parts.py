@@ -142,8 +142,8 @@ def _container_toolkit(
     return packages
 
 
-def _older_first(one: Package, other: Package) -> int:
-    return compare(one.version, other.version)
+def _older_first(a: Package, b: Package) -> int:
+    return compare(a.version, b.version)
 
 
 def _repository(repository: Repository) -> dict[str, Any]:

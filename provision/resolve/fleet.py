@@ -54,7 +54,7 @@ def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
     except UnsatisfiableError:
         # The error may be another host's.
         choices = _choices(solver, wish, [(facts, [host])])
-    found = []
+    rows = []
     for choice in choices:
         if facts.platform not in (None, choice.platform.id):
             continue
@@ -64,10 +64,10 @@ def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
         if own is None:
             continue
         stack = own if same(own, choice.stack) else choice.stack
-        found.append(Explained(choice, stack.reasons, stack.warnings))
+        rows.append(Explained(choice, stack.reasons, stack.warnings))
     # A row for the host's GPU generations comes before one for any.
-    best = {row.choice.platform.id: row for row in found if not row.choice.generations}
-    best |= {row.choice.platform.id: row for row in found if row.choice.generations}
+    best = {row.choice.platform.id: row for row in rows if not row.choice.generations}
+    best |= {row.choice.platform.id: row for row in rows if row.choice.generations}
     return list(best.values())
 
 
@@ -82,8 +82,8 @@ class Explained:
 
 def gpus_of(facts: HostFacts, catalog: Catalog) -> tuple[Gpu, ...]:
     """The different kinds of GPU of a host, sorted."""
-    found = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
-    return tuple(sorted(found, key=lambda gpu: (gpu.generation, gpu.name)))
+    kinds = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
+    return tuple(sorted(kinds, key=lambda gpu: (gpu.generation, gpu.name)))
 
 
 def generations_of(gpus: Iterable[Gpu]) -> tuple[str, ...]:
@@ -193,19 +193,19 @@ def _choices_here(
 
     Two GPUs of one generation look the same to the lock: they get the stack that serves both.
     """
-    found: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
+    by_generations: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
     for generations, slot in slots.items():
         stack, beside = side_by_side(solver, wish, platform, tuple(slot.gpus))
         if stack is not None and beside is not None and not stack.missing:
-            found[generations] = (stack, beside)
+            by_generations[generations] = (stack, beside)
         elif slot.known:
             owner = f"gpu_stack of {names_of(slot.hosts)}"
             raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
-    if not found:
+    if not by_generations:
         return []
     models = {word: ids for slot in slots.values() for word, ids in slot.models.items()}
-    common, *rest = found.values()
-    if all(_all_same(common, stacks) for stacks in rest):
+    common, *others = by_generations.values()
+    if all(_all_same(common, stacks) for stacks in others):
         gpus = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
         # The best for each is the best for all; solved again for its reasons.
         stack, beside = side_by_side(solver, wish, platform, tuple(gpus))
@@ -213,8 +213,8 @@ def _choices_here(
             common = (stack, beside)
         return [Choice(platform, wish, *common, (), models)]
     return [
-        Choice(platform, wish, *found[generations], generations, models)
-        for generations in sorted(found)
+        Choice(platform, wish, *by_generations[generations], generations, models)
+        for generations in sorted(by_generations)
     ]
 
 

@@ -230,7 +230,7 @@ def _paste(
     solver: Solver, wish: Wish, dropped: Sequence[Demand], solution: Mapping[str, Any]
 ) -> str:
     """The wish with the solution's values for the dropped demands, as YAML for an inventory."""
-    words = dict(plain(wish.literal))
+    wished = dict(plain(wish.literal))
     instead = {
         "tensorflow": solution["tensorflow"].row.release,
         "python": solution["python"],
@@ -244,11 +244,11 @@ def _paste(
     }
     for demand in dropped:
         if demand.name in instead:
-            words[demand.name] = instead[demand.name]
-    words = {key: value for key, value in words.items() if value}
+            wished[demand.name] = instead[demand.name]
+    wished = {key: value for key, value in wished.items() if value}
     missing = solver.stack(solution, wish).missing
     note = " (known, and not to be installed by this version)" if missing else ""
-    return f"gpu_stack: {flow(words)} on {solution['platform'].title}{note}"
+    return f"gpu_stack: {flow(wished)} on {solution['platform'].title}{note}"
 
 
 def installable(solver: Solver, wish: Wish) -> list[str]:

@@ -43,8 +43,8 @@ def _one_driver(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
     rows = [row for row in branch if row.version == version]
     # Not in the catalog any more: the packages of its branch have the same names.
     rows = rows or [row.model_copy(update={"version": version}) for row in branch[:1]]
-    rest = [row for row in facts.drivers if row.platform != platform or row not in branch]
-    return facts.model_copy(update={"drivers": rest + rows[:1]}) if rows else None
+    other_rows = [row for row in facts.drivers if row.platform != platform or row not in branch]
+    return facts.model_copy(update={"drivers": other_rows + rows[:1]}) if rows else None
 
 
 def _one_cuda(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
@@ -52,8 +52,8 @@ def _one_cuda(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
         return _with_patch(facts, str(part["release"]), str(part["version"]))
     platform = choice.platform.id
     rows = [r for r in facts.cuda if r.platform == platform and r.version == part["version"]]
-    rest = [row for row in facts.cuda if row.platform != platform]
-    return facts.model_copy(update={"cuda": rest + rows}) if rows else None
+    other_rows = [row for row in facts.cuda if row.platform != platform]
+    return facts.model_copy(update={"cuda": other_rows + rows}) if rows else None
 
 
 def _one_cudnn(facts: Catalog, _choice: Choice, part: _Part) -> Catalog | None:
