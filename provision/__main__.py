@@ -1,4 +1,4 @@
-"""The program's first lines: what Ctrl-C does while the rest is still being imported."""
+"""The program's entry, which handles Ctrl-C while the rest is still being imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _leave(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
-    """Nothing has begun yet, and a traceback through half an import helps nobody."""
+    """Exits without a traceback through half an import."""
     os.write(2, b"interrupted\n")
     os._exit(130)
 

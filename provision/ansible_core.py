@@ -1,6 +1,6 @@
 """Refuses, before a tree is written, hosts that the installed ansible-core can't manage.
 
-Without it such a project renders, and ends on its hosts. Which release manages which Python is
+Otherwise such a project would render, and fail on its hosts. Which release manages which Python is
 read from the collection, whose look refuses the same hosts in a run.
 """
 
@@ -39,7 +39,7 @@ def installed() -> str:
 def check_manages(core: str, lock: Lock, fleet: Fleet, *, where: str) -> None:
     """InputError where this ansible-core can't manage a host on any platform that it may have.
 
-    A platform is judged by the Python of its own: apt's bindings are in no other one.
+    A platform is judged by its own Python: no other has apt's bindings.
     """
     for wish, kinds in fleet.kinds():
         rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
@@ -59,6 +59,6 @@ def check_manages(core: str, lock: Lock, fleet: Fleet, *, where: str) -> None:
             )
 
 
-def _platform(named: dict[str, str]) -> PlatformRow:
-    """The catalog's row of a platform as a lock names it."""
-    return next(row for row in catalog.load().platforms if row.platform.as_data() == named)
+def _platform(data: dict[str, str]) -> PlatformRow:
+    """The catalog's row of a platform in a lock."""
+    return next(row for row in catalog.load().platforms if row.platform.as_data() == data)

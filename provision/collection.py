@@ -1,7 +1,7 @@
-"""Reads the files that every tree gets as they are: the Ansible collection and the checks.
+"""Reads the files that every tree gets unchanged: the Ansible collection and the checks.
 
-In a checkout the collection `provision.gpu` is the repository's root, in a wheel it lies in
-`provision/_collection`. A tree carries it where Ansible looks for collections.
+In a checkout the collection `provision.gpu` is the repository's root, in a wheel it is in
+`provision/_collection`. A tree has it where Ansible looks for collections.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from provision.errors import MachineError
 _PACKAGE = Path(__file__).parent
 _SKIP = {"__pycache__", ".pytest_cache"}
 
-# What of the repository is the collection; pyproject.toml puts the same into the wheel.
+# The collection's parts of the repository; pyproject.toml puts the same into the wheel.
 PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
-# Where it lies in a tree.
+# The collection's folder in a tree.
 IN_TREE = "collections/ansible_collections/provision/gpu/"
 
 
@@ -33,17 +33,17 @@ def root() -> Path:
 
 
 def roles_directory() -> Path:
-    """Where the Ansible roles are."""
+    """The folder of the Ansible roles."""
     return root() / "roles"
 
 
 def module_utils() -> Path:
-    """Where the Python that runs on hosts is, and `gpu_stack` in it."""
+    """The folder of the Python that runs on hosts, with `gpu_stack` in it."""
     return root() / "plugins" / "module_utils"
 
 
 def read() -> dict[str, bytes]:
-    """Path in the tree -> bytes."""
+    """Path in the tree -> bytes, of the collection and the checks."""
     files: dict[str, bytes] = {}
     start = root()
     for part in PARTS:
@@ -52,7 +52,7 @@ def read() -> dict[str, bytes]:
 
 
 def verify() -> dict[str, bytes]:
-    """The checks of a tree: path in it -> bytes. Its probe is one file, to be piped to hosts."""
+    """Path in the tree -> bytes, of the checks. The probe is one file, which is piped to hosts."""
     folder = _PACKAGE / "verify"
     files = {
         path: data
@@ -65,9 +65,9 @@ def verify() -> dict[str, bytes]:
 def _read(start: Path, prefix: str) -> dict[str, bytes]:
     if start.is_file():
         return {prefix: start.read_bytes()}
-    found = {}
+    files = {}
     for path in sorted(start.rglob("*")):
         relative = path.relative_to(start)
         if path.is_file() and not _SKIP & set(relative.parts) and path.suffix != ".pyc":
-            found[f"{prefix}/{relative.as_posix()}"] = path.read_bytes()
-    return found
+            files[f"{prefix}/{relative.as_posix()}"] = path.read_bytes()
+    return files

@@ -1,7 +1,7 @@
-"""What `provision doctor` says: of hosts that were asked, and of a log without any host.
+"""The findings of `provision doctor` in words, from hosts or from a log.
 
-The cases and the rules are the collection's: doctor.yml asks hosts with them. Here they are
-imported from the collection, so that a pasted log is judged by the same ones.
+The cases and rules are the collection's, with which doctor.yml examines hosts. They are imported
+from there, so that a pasted log is judged by the same rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from provision import collection
 from provision.report import cures
 
-# More is no log that a person pastes; the reasons stand at its end.
+# In bytes; of a longer log the end is read, where the reasons are.
 LOG_LIMIT = 8 * 1024 * 1024
 
 Finding = dict[str, Any]
@@ -29,52 +29,52 @@ def _stack(module: str) -> Any:
 
 
 def cases() -> tuple[Any, ...]:
-    """Every case that is known, with id, title, threads, cure, commands, says and fix."""
-    found: tuple[Any, ...] = _stack("doctor.findings").CASES
-    return found
+    """All cases, with id, title, threads, cure, commands, says and fix."""
+    known: tuple[Any, ...] = _stack("doctor.findings").CASES
+    return known
 
 
 def read_log(data: bytes, who: str) -> list[Finding]:
-    """The findings of a log; none where it says nothing that is known."""
+    """The findings in a log; [] where no case matches."""
     text = data[-LOG_LIMIT:].decode("utf-8", "replace")
-    found: list[Finding] = _stack("doctor.findings").read_log(text, who)
-    return found
+    findings: list[Finding] = _stack("doctor.findings").read_log(text, who)
+    return findings
 
 
 def lines(finding: Finding, *, fix: bool = True) -> Iterator[str]:
-    """A finding as a person reads it: what, why, the cure, where it is known from."""
+    """A finding's lines: its title, the evidence, the cure, the threads where it was met."""
     yield f"  {finding['title']} [{finding['id']}]"
     for line in finding["evidence"]:
         yield f"    because: {line}"
     yield f"    cure: {finding['cure']}"
     for command in finding["commands"]:
         yield f"      $ {command}"
-    by = finding.get("fix") or {}
-    if fix and by.get("components"):
-        yield f"    --fix: runs {', '.join(by['components'])}"
-    elif fix and by.get("steps"):
+    means = finding.get("fix") or {}
+    if fix and means.get("components"):
+        yield f"    --fix: runs {', '.join(means['components'])}"
+    elif fix and means.get("steps"):
         yield "    --fix: does it"
     if finding["threads"]:
         yield f"    known from: {', '.join(finding['threads'])}"
 
 
 def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
-    """The report of the hosts, line by line; `fix` False where that was done already."""
+    """The lines of the hosts' report; without `fix` no hints at --fix."""
     for name, host in report["hosts"].items():
         count = len(host["findings"])
-        words = {"ill": f"{count} finding{'' if count == 1 else 's'}"}
-        words["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
-        words["differs"] = "no known trouble, and not as locked"
+        states = {"ill": f"{count} finding{'' if count == 1 else 's'}"}
+        states["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
+        states["differs"] = "no known trouble, and not as locked"
         label = " (its GPU is simulated)" if host["simulated_gpu"] else ""
-        yield f"{name}: {words.get(host['status'], host['status'])}{label}"
+        yield f"{name}: {states.get(host['status'], host['status'])}{label}"
         if host["message"]:
             yield f"  {host['message']}"
         if host["status"] == "unreachable":
             yield f"    cure: {cures.unreachable(host['message'])}"
         for title in host["fixed"]:
             yield f"  fixed: {title}"
-        for one in host["findings"]:
-            yield from lines(one, fix=fix)
+        for finding in host["findings"]:
+            yield from lines(finding, fix=fix)
         for note in host.get("notes") or []:
             yield f"  note: {note}"
         if not host["locked"]:
@@ -84,7 +84,7 @@ def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
 
 
 def components(report: Mapping[str, Any]) -> dict[str, list[str]]:
-    """{host: components} whose run would fix something."""
+    """Host -> the components whose run would fix a finding."""
     return {
         name: host["components"]
         for name, host in report["hosts"].items()

@@ -1,8 +1,8 @@
-"""How the program ends when something outside ends it.
+"""Handles closed pipes, signals and full disks.
 
-`provision explain | head` is no error, and keeps the exit code of the command. SIGTERM and a closed
-terminal end it as Ctrl-C does, so that nothing half written stays behind. A disk that is full is
-said as such, and not as a fault of ours.
+`provision explain | head` is no error, and keeps the command's exit code. SIGTERM and a closed
+terminal end the program as Ctrl-C does, so that nothing half written stays behind. A full disk is
+reported as such, and not as a bug of ours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INPUT = {
 
 
 class _Output(io.RawIOBase):
-    """Writes to a descriptor; once nobody reads it any more, to nowhere."""
+    """Writes to a descriptor; once its reader is gone, discards everything."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -56,9 +56,9 @@ class _Output(io.RawIOBase):
 
 
 def _patient(stream: TextIO | None) -> TextIO:
-    """The stream, with `_Output` at its end; the same one where it is no file.
+    """The stream with `_Output` at its end, or unchanged where it is no file.
 
-    None is what Python makes of one that was closed before it began (`>&-`).
+    None is Python's stream for a descriptor that was closed at the start (`>&-`).
     """
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")
@@ -77,12 +77,12 @@ def _patient(stream: TextIO | None) -> TextIO:
 
 
 def prepare() -> None:
-    """Called once, before anything is printed."""
+    """Sets up the streams and signals; called once, before anything is printed."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # or the next file that is opened were standard output
+            os.open(os.devnull, os.O_RDWR)  # or the next opened file would be standard output
     sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup's stays
@@ -90,9 +90,9 @@ def prepare() -> None:
 
 
 def _end(number: int, frame: Any) -> None:  # noqa: ARG001 (the handler's signature)
-    """As Ctrl-C; a second one does not break off the tidying up."""
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)
+    """Interrupts as Ctrl-C does; further signals don't interrupt the clean-up."""
+    for further in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(further, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -110,7 +110,7 @@ def leave(code: int) -> None:
 
 
 def cause(error: BaseException) -> ProvisionError | None:
-    """What an error of the system means to a person; None where it may be a fault of ours."""
+    """A system error as one of ours, for a person; None where it may be a bug."""
     if not isinstance(error, OSError):
         return None
     where = str(error.filename or "")

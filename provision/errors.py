@@ -1,7 +1,7 @@
-"""The one family of errors: every failure a user can cause says where, what, expected and a hint.
+"""The family of errors: every failure a user can cause says where, what, expected and a hint.
 
-Without one root, a traceback would be the answer to a misspelt version. Nothing here prints;
-`provision.cli` renders these and exits with `exit_code`.
+Without a common base class a misspelt version would end in a traceback. Nothing here prints;
+`provision.cli` prints these and exits with `exit_code`.
 """
 
 from __future__ import annotations

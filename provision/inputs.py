@@ -1,8 +1,8 @@
-"""Reads the files that people hand us, so that none of them can stop or crash a command.
+"""Reads the users' files, so that none of them can hang or crash a command.
 
 A directory or a named pipe in the place of lock.yml, a file of 60 MB, nested brackets that overflow
-libyaml's stack, an alias that unfolds to billions of values, a date where text belongs: each ends
-in an InputError that names the file, the line and what was expected there.
+libyaml's stack, an alias that unfolds to billions of values, a date where text belongs: each
+becomes an InputError that names the file, the line and what was expected there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from provision.yaml_text import Loader
 MAX_BYTES = 32 << 20
 # libyaml's composer recurses: some 30,000 levels end the process.
 MAX_DEPTH = 64
-# Of an inventory, with every alias written out.
+# In an inventory, with every alias written out.
 MAX_VALUES = 2_000_000
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -32,26 +32,26 @@ _SCALARS = {
     _TEXT: "text",
     **{f"tag:yaml.org,2002:{kind}": kind for kind in ("int", "float", "bool", "null")},
 }
-# Tags that make no text, number or truth value of a scalar.
+# Tags that don't make a text, number or truth value from a scalar.
 _NO_SCALARS = ("binary", "seq", "map", "set", "omap", "pairs")
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
 )
-# Ansible's: what it does not read of a folder.
+# The names in a folder that Ansible does not read as inventories.
 _IGNORED = re.compile(r"^\.|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$")
 
 
 def read(path: Path, *, limit: int | None = MAX_BYTES) -> bytes:
-    """The bytes of a regular file; of one that is longer than `limit`, one more than that.
+    """The bytes of a regular file; at most `limit` and one more.
 
     FileNotFoundError or NotADirectoryError where it is missing, InputError for anything that can't
     be read as a file.
     """
     try:
         _check_regular(path.stat().st_mode, str(path))
-        # One that became a named pipe since would block an ordinary open.
+        # O_NONBLOCK: a file that has just become a named pipe would block the open.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             return file.read() if limit is None else file.read(limit + 1)
@@ -75,10 +75,10 @@ def _check_regular(mode: int, where: str) -> None:
 
 
 def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
-    """The plain data of one YAML document that we wrote ourselves.
+    """The plain data of one YAML document that provision wrote; `what` names it in errors.
 
-    Texts, numbers, truth values, null, lists, and mappings whose keys are different texts: all
-    that JSON has and no more, for digests are made of JSON. InputError for anything else.
+    Texts, numbers, truth values, null, lists, and mappings whose keys are different texts: only
+    what JSON has, for digests are made from JSON. InputError for anything else.
     """
     try:
         if len(data) > MAX_BYTES:
@@ -110,7 +110,7 @@ def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
 
 
 class _OddError(Exception):
-    """YAML that is no plain data, or more than anybody writes. `line` 0: the whole file."""
+    """YAML that is not plain data, or too much of it. `line` 0: the whole file."""
 
     def __init__(self, line: int, got: str, expected: str) -> None:
         super().__init__(got)
@@ -133,9 +133,9 @@ _Judge = Callable[[Any, Sequence[_Open], Any, int], None]
 
 
 def _check(text: str, judge: _Judge | None) -> None:
-    """_OddError or YAMLError for what is not to be loaded; reads the events, without recursion.
+    """_OddError or YAMLError for YAML that must not be loaded; reads events, without recursion.
 
-    `judge` looks at each value besides.
+    `judge` checks each value, too.
     """
     opened: list[_Open] = []
     sizes: dict[str, int] = {}
@@ -155,7 +155,7 @@ def _check(text: str, judge: _Judge | None) -> None:
 
 
 def _count(event: yaml.NodeEvent, opened: list[_Open], sizes: dict[str, int], line: int) -> None:
-    """Depth, and the number of values with aliases written out."""
+    """Counts the depth, and the values with aliases written out; _OddError for too many."""
     if isinstance(event, yaml.CollectionStartEvent):
         if len(opened) == MAX_DEPTH:
             raise _OddError(line, "deeper nesting", f"at most {MAX_DEPTH} levels")
@@ -164,7 +164,7 @@ def _count(event: yaml.NodeEvent, opened: list[_Open], sizes: dict[str, int], li
         return
     size = 1
     if isinstance(event, yaml.AliasEvent):
-        if any(one.anchor == event.anchor for one in opened):
+        if any(collection.anchor == event.anchor for collection in opened):
             raise _OddError(
                 line, f"*{event.anchor} within &{event.anchor}", "no value within itself"
             )
@@ -194,7 +194,7 @@ def _add(opened: list[_Open], size: int, line: int) -> None:
 
 
 def _check_plain(event: yaml.NodeEvent, opened: Sequence[_Open], loader: Any, line: int) -> None:
-    """_OddError for what JSON does not have."""
+    """_OddError for values that JSON does not have."""
     keyed = opened[-1] if opened and opened[-1].at_key else None
     if isinstance(event, yaml.AliasEvent):
         raise _OddError(line, f"the alias *{event.anchor}", "values written out")
@@ -228,7 +228,7 @@ def _check_plain(event: yaml.NodeEvent, opened: Sequence[_Open], loader: Any, li
 
 
 def _check_constructed(event: Any, opened: Sequence[_Open], loader: Any, line: int) -> None:
-    """_OddError for what Ansible can't make a value of, or can't hand on as JSON."""
+    """_OddError for values that Ansible can't construct or export as JSON."""
     as_key = " as a key" if opened and opened[-1].at_key else ""
     if not isinstance(event, yaml.ScalarEvent):
         if as_key and isinstance(event, yaml.CollectionStartEvent):
@@ -249,10 +249,9 @@ def _check_constructed(event: Any, opened: Sequence[_Open], loader: Any, line: i
 
 
 def check_readable(text: str, *, where: str) -> None:
-    """InputError with the line of what keeps Ansible from reading a file of an inventory.
+    """InputError with the line for which Ansible can't read a file of an inventory.
 
-    For a file that it has refused: Ansible tries every inventory plugin on it and lists the
-    complaints of each.
+    Ansible itself tries every inventory plugin on such a file and lists the complaints of each.
     """
     try:
         _check(text, _check_constructed)
@@ -275,7 +274,7 @@ def check_readable(text: str, *, where: str) -> None:
 def check_inventory(paths: Sequence[Path]) -> None:
     """InputError for an inventory's files that would hang or crash Ansible.
 
-    What is not YAML is Ansible's to judge.
+    Files that are not YAML are left to Ansible.
     """
     for path in _inventory_files(paths):
         if path.suffix not in (".yml", ".yaml", ".json") and os.access(path, os.X_OK):
@@ -304,7 +303,7 @@ def check_inventory(paths: Sequence[Path]) -> None:
 
 
 def _may_unfold(text: str) -> bool:
-    """Can these aliases or levels be too many? Most files hold neither, and need no parsing."""
+    """Whether there may be too many aliases or levels; most files have none and aren't parsed."""
     return (
         ("&" in text and "*" in text)
         or text.count("[") + text.count("{") > MAX_DEPTH
@@ -318,17 +317,17 @@ def _inventory_files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.is_dir():
             waiting += [path.parent / name for name in ("group_vars", "host_vars")]
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     while waiting:
         path = waiting.pop()
         try:
-            about = path.stat()
+            status = path.stat()
         except OSError:
-            continue  # Ansible says what it needs
-        if (about.st_dev, about.st_ino) in seen:
+            continue  # Ansible reports a file that it needs
+        if (status.st_dev, status.st_ino) in visited:
             continue
-        seen.add((about.st_dev, about.st_ino))
-        if stat.S_ISDIR(about.st_mode):
+        visited.add((status.st_dev, status.st_ino))
+        if stat.S_ISDIR(status.st_mode):
             waiting += [path / name for name in os.listdir(path) if not _IGNORED.search(name)]
         else:
             yield path

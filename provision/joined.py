@@ -1,8 +1,7 @@
-"""Joins the modules of a package into one program, for what is piped to a host's Python.
+"""Joins the modules of a package into one program that is piped to a host's Python.
 
-A host gets no package installed to be looked at, and one file is what `python3 -` reads. The
-modules are written one below the other, each with its comments; their relative imports go, for all
-names are in one module then.
+`python3 -` reads one file, and no package is installed on a host to look at it. The modules are
+written one below the other, each with its comments, without their relative imports.
 """
 
 from __future__ import annotations
@@ -12,29 +11,29 @@ from pathlib import Path
 
 
 def join(package: Path) -> str:
-    """The modules of a package as one program, those that others import from first.
+    """The modules of a package as one program, each behind those that it imports from.
 
-    Its docstring is the package's. Raises ValueError for what can't be joined: a relative import
-    of anything but names of a module, or one name in two modules.
+    Its docstring is the package's. ValueError for a relative import of anything but a module's
+    names, and for one name in two modules.
     """
     sources = {path.stem: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
     docstring = ast.get_docstring(ast.parse(sources.pop("__init__")), clean=False)
     imports: set[str] = set()
     bodies: list[str] = []
-    known: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for name in _in_order({name: _needs(name, text) for name, text in sources.items()}):
         own, body = _parts(sources[name])
         imports |= own
         for defined in _names(ast.parse(body)):
-            if known.setdefault(defined, name) != name:
-                raise ValueError(f"{defined} is in {known[defined]} and {name}")
+            if owners.setdefault(defined, name) != name:
+                raise ValueError(f"{defined} is in {owners[defined]} and {name}")
         bodies.append(f"\n\n# --- {name}\n\n{body}")
     head = f'"""{docstring}"""\n\nfrom __future__ import annotations\n\n'
     return head + "\n".join(sorted(imports)) + "\n" + "".join(bodies)
 
 
 def _needs(name: str, text: str) -> list[str]:
-    """The modules of the package that one of them imports names of."""
+    """The modules of the package that a module imports names from."""
     needed = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -60,7 +59,7 @@ def _in_order(needs: dict[str, list[str]]) -> list[str]:
 
 
 def _parts(text: str) -> tuple[set[str], str]:
-    """A module's absolute imports, and what comes behind its imports."""
+    """(a module's absolute imports, the text behind all its imports)."""
     imports = set()
     end = 0
     body = ast.parse(text).body

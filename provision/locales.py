@@ -1,7 +1,7 @@
-"""A locale that Ansible accepts, whatever the shell, cron or `ssh -o SendEnv` brought along.
+"""A locale that Ansible accepts, whatever the shell, cron or `ssh -o SendEnv` has set.
 
 Ansible refuses to start where LANG or LC_ALL name a locale that this machine does not have, and
-under LC_ALL=C, and what it says then reads like a fault of the inventory.
+under LC_ALL=C, with a message that reads like a fault of the inventory.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FALLBACKS = ("C.UTF-8", "C.utf8", "en_US.UTF-8")
 
 
 def with_utf8(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with a locale of ours where that of this process is not UTF-8.
+    """The environment, with LC_ALL set where this process's locale is not UTF-8.
 
-    MachineError where this machine has none.
+    MachineError where this machine has no UTF-8 locale.
     """
     name = _fallback()
     return {**environment, "LC_ALL": name} if name else dict(environment)
@@ -27,7 +27,7 @@ def with_utf8(environment: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _fallback() -> str:
-    """The locale to set; "" where the user's own will do."""
+    """The locale to set; "" where the user's own is UTF-8."""
     before = locale.setlocale(locale.LC_ALL)
     try:
         for name in ("", *FALLBACKS):
@@ -44,7 +44,7 @@ def _fallback() -> str:
 
 
 def _is_utf8(name: str) -> bool:
-    """Would Ansible start with it? The same question as in its `initialize_locale`."""
+    """Whether Ansible would start with a locale: the same check as its `initialize_locale`."""
     try:
         locale.setlocale(locale.LC_ALL, name)
         return (locale.getlocale()[1] or "").lower() in ("utf-8", "utf8")

@@ -13,14 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Platform:
-    """What a host is, in its own words: os-release ID and VERSION_ID, and `uname -m`."""
+    """A host's system: os-release ID and VERSION_ID, and `uname -m`."""
 
     distribution: str
     release: str
     architecture: str
 
     def as_data(self) -> dict[str, str]:
-        """The mapping that stands in the lock's rows."""
+        """The mapping in the lock's rows."""
         return {
             "distribution": self.distribution,
             "release": self.release,
@@ -30,7 +30,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class CudnnWish:
-    """A cuDNN release; with `sha256` (and the CUDA it was built for) an archive of one's own."""
+    """A cuDNN release; with `sha256` (and the CUDA it was built for) the user's own archive."""
 
     version: str
     cuda: str | None = None
@@ -39,7 +39,7 @@ class CudnnWish:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A kind of GPU, with what its generation needs.
+    """A kind of GPU, with the drivers and CUDA releases that support it.
 
     `driver_first` and `driver_last` are the branches that drive it, `cuda_last` the last CUDA with
     code for it; None where there is no end yet. `architecture` is its host's, where only one is
@@ -57,12 +57,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What a host is, as far as it is known before it is looked at.
+    """What is known of a host before a run looks at it.
 
-    `platform` is an id of the catalog, None where nobody said; `gpus` are names or PCI ids, empty
-    where nobody said. `models` are those of them that the inventory declared, which the host is
-    held to; `unknown` are PCI ids that the catalog doesn't know, and `system` is what a platform
-    that it doesn't know calls itself.
+    `platform` is an id of the catalog, None where unknown; `gpus` are names or PCI ids, empty where
+    unknown. `models` are those that the inventory declares, with which a run compares the host;
+    `unknown` are PCI ids that the catalog doesn't have, and `system` is the name of a system that
+    it doesn't have.
     """
 
     platform: str | None = None
@@ -70,14 +70,14 @@ class HostFacts:
     models: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     system: str = ""
-    # Who said so: a group or host of the inventory, or what `provision discover` wrote.
+    # The source: a group or host of the inventory, or discovered.yml.
     platform_from: str = field(default="", compare=False)
     gpus_from: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a group says it should become. `None` leaves the choice to the resolver.
+    """What hosts should become. `None` leaves the choice to the resolver.
 
     `literal` is the mapping as the user wrote it: a host is matched to its row in the lock by
     equality with its own `gpu_stack`, so not even the spelling of a version may change.
@@ -90,13 +90,13 @@ class Wish:
     # A branch, or an exact version of one.
     driver_branch: str | None = None
     driver_source: str | None = None
-    # Of the installer, where it is a file of one's own.
+    # The hash of the user's own installer.
     driver_sha256: str | None = None
     cudnn: CudnnWish | None = None
     gcc: str | None = None
-    # A release or an exact version, "" for the newest; None: it is not wished for.
+    # A release or an exact version, "" for the newest, None for no toolkit.
     container_toolkit: str | None = None
-    # Requirements beside TensorFlow in its environment, in the order of their names.
+    # Requirements beside TensorFlow in its environment, sorted by name.
     packages: tuple[str, ...] = ()
     # Further TensorFlows for the same host, each in an environment of its own.
     beside: tuple[Wish, ...] = ()
@@ -105,7 +105,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why the resolver chose what it chose for one component, in one sentence."""
+    """Why the resolver chose a component's version, in one sentence."""
 
     component: str
     text: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _read() -> ModuleType:
-    """The collection's own file, alone: its package would bring the whole look."""
+    """The collection's module, without its package, which would import the whole look."""
     path = collection.module_utils() / "gpu_stack" / "components" / "__init__.py"
     spec = importlib.util.spec_from_file_location("provision_registry_of_components", path)
     if spec is None or spec.loader is None:
@@ -23,12 +23,12 @@ def _read() -> ModuleType:
     return module
 
 
-# In the order in which they are brought to their lock: each may need those before it.
+# In the order in which a run applies them: each may need those before it.
 _REGISTRY = _read()
 COMPONENTS: tuple[Component, ...] = _REGISTRY.COMPONENTS
 TITLES = {component.name: component.title for component in COMPONENTS}
 SHORT_TITLES = {component.name: component.short for component in COMPONENTS}
 # {component: what it does not work without}
 NEEDS: dict[str, tuple[str, ...]] = _REGISTRY.NEEDS
-# Those that a lock has a part for.
+# The components that have a part in a lock.
 LOCKED = tuple(component.name for component in COMPONENTS if component.locked)

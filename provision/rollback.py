@@ -1,8 +1,8 @@
-"""Back to what a host had before: its former receipts, and the locks that they name.
+"""Rollback: a host's former receipts, and the locks that they name.
 
-A finished run leaves a receipt on the host, and the last ones of former states beside it. The lock
-that such a receipt names is kept in the project when `provision lock` writes another. Both together
-are enough to apply the former lock with the project's own roles; nothing is rendered anew.
+A finished run leaves a receipt on the host, and keeps the latest receipts of former states beside
+it. `provision lock` keeps the lock that it replaces in the project. Both together are enough to
+apply a former lock with the project's own roles; nothing is rendered anew.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from provision import inputs, run
 from provision import lock as locks
 from provision.errors import InputError
 
-# The folder of former locks in a project, one folder for each, by the beginning of its digest.
+# The folder of former locks in a project; each is in a folder named by its short digest.
 FOLDER = "locks"
-# Characters of a digest that tell locks apart.
+# The length of a short digest.
 SHORT = 12
 
 SCRIPT = (
-    "for one in /var/lib/provision/receipt.json /var/lib/provision/receipts/*.json; do "
-    'test -f "$one" && echo provision:receipt && cat "$one" && echo; done; echo provision:end'
+    "for file in /var/lib/provision/receipt.json /var/lib/provision/receipts/*.json; do "
+    'test -f "$file" && echo provision:receipt && cat "$file" && echo; done; echo provision:end'
 )
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a finished run left on a host. `wish` is None in one that is older than this word."""
+    """The receipt of a finished run. `wish` is None in receipts from before it was recorded."""
 
     digest: str
     stack: str
@@ -38,7 +38,7 @@ class Receipt:
     absent: tuple[str, ...] = ()
     after: Mapping[str, str | None] = field(default_factory=dict)
     wish: Mapping[str, Any] | None = None
-    states: bool = False  # whether `absent` was told at all
+    states: bool = False  # whether the receipt has `absent`
 
     @property
     def short(self) -> str:
@@ -46,18 +46,18 @@ class Receipt:
 
     @property
     def state(self) -> tuple[str, str, tuple[str, ...]]:
-        """Two receipts of one state differ in nothing that a rollback could bring back."""
+        """What a rollback restores; equal in two receipts of the same state."""
         return self.digest, self.stack, self.absent
 
     @property
     def words(self) -> str:
         """ "nvidia_driver 470.256.02, cuda 11.2.2"."""
-        found = [f"{name} {version}" for name, version in self.after.items() if version]
-        return ", ".join(found) or "nothing"
+        components = [f"{name} {version}" for name, version in self.after.items() if version]
+        return ", ".join(components) or "nothing"
 
 
 def short(digest: str) -> str:
-    """The beginning of a digest, without its algorithm's name."""
+    """The first digits of a digest, without its algorithm's name."""
     return digest.removeprefix("sha256:")[:SHORT]
 
 
@@ -72,37 +72,36 @@ def ask(
     vault_password_file: Path | None = None,
     forks: int | None = None,
 ) -> tuple[dict[str, list[Receipt]], dict[str, str]]:
-    """Each host's receipts, newest first, and why others gave none. Changes nothing."""
+    """(host -> its receipts, newest first; host -> why there are none). Changes nothing."""
     results, errors = run.ask(
         project, sources, hosts, SCRIPT, vault_password_file=vault_password_file, forks=forks
     )
-    found: dict[str, list[Receipt]] = {}
+    receipts: dict[str, list[Receipt]] = {}
     failed: dict[str, str] = {}
     for host, result in results.items():
         text = str((result or {}).get("stdout", "")).replace("\r", "")
         if text.rstrip().endswith("provision:end"):
-            found[host] = parse(text)
+            receipts[host] = parse(text)
         else:
-            said = str((result or {}).get("msg") or (result or {}).get("stderr") or errors)
-            failed[host] = " ".join(said.split())[-300:]
-    return found, failed
+            message = str((result or {}).get("msg") or (result or {}).get("stderr") or errors)
+            failed[host] = " ".join(message.split())[-300:]
+    return receipts, failed
 
 
 def parse(text: str) -> list[Receipt]:
-    """What SCRIPT printed: the receipts that can be read, newest first, each state once."""
-    found: list[Receipt] = []
+    """The readable receipts that SCRIPT printed, newest first, each state once."""
+    receipts: list[Receipt] = []
     for part in text.partition("provision:end")[0].split("provision:receipt\n")[1:]:
         try:
-            data = json.loads(part)
-            one = _receipt(data)
+            receipt = _receipt(json.loads(part))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
-        found.append(one)
-    # The present one is the first that was printed, whatever a clock said.
-    ordered = found[:1] + sorted(found[1:], key=lambda one: one.written, reverse=True)
+        receipts.append(receipt)
+    # The first that was printed is the present one, whatever the clock said.
+    former = sorted(receipts[1:], key=lambda receipt: receipt.written, reverse=True)
     states: dict[tuple[str, str, tuple[str, ...]], Receipt] = {}
-    for one in ordered:
-        states.setdefault(one.state, one)
+    for receipt in receipts[:1] + former:
+        states.setdefault(receipt.state, receipt)
     return list(states.values())
 
 
@@ -120,7 +119,10 @@ def _receipt(data: Mapping[str, Any]) -> Receipt:
 
 
 def choose(host: str, receipts: Sequence[Receipt], to: str | None) -> Receipt:
-    """The receipt to go back to: the one before the present, the N-th before it, or a digest's."""
+    """The receipt to go back to: the previous, the N-th before the present, or a digest's.
+
+    InputError where there is none.
+    """
     former = receipts[1:]
     if not receipts:
         raise InputError(
@@ -143,40 +145,40 @@ def choose(host: str, receipts: Sequence[Receipt], to: str | None) -> Receipt:
             "so many earlier receipts it does not have", where=f"{host}, --to {to}",
             expected=f"1 to {len(former)}", hint=f"`provision rollback {host} --list`",
         )  # fmt: skip
-    wanted = to.removeprefix("sha256:")
-    meant = [one for one in former if one.digest.removeprefix("sha256:").startswith(wanted)]
-    if len(wanted) < 4 or not meant:
+    digits = to.removeprefix("sha256:")
+    matches = [r for r in former if r.digest.removeprefix("sha256:").startswith(digits)]
+    if len(digits) < 4 or not matches:
         raise InputError(
             "no earlier receipt of this host names such a lock", where=f"{host}, --to {to}",
-            expected=", ".join(one.short for one in former),
+            expected=", ".join(receipt.short for receipt in former),
             hint=f"`provision rollback {host} --list`",
         )  # fmt: skip
-    return meant[0]
+    return matches[0]
 
 
 # the locks
 
 
 def place(project: Path, digest: str) -> Path:
-    """Where a former lock is kept."""
+    """The folder that a former lock is kept in."""
     return project / FOLDER / short(digest)
 
 
 def find(project: Path, digest: str) -> locks.Lock | None:
-    """The lock with this digest: the present one, or a former one; None where neither is."""
+    """The project's present or former lock with this digest, or None."""
     for path in (place(project, digest) / "lock.yml", project / "lock.yml"):
         try:
             data = inputs.read(path)
         except OSError:
             continue
-        found = locks.parse(data, where=str(path))
-        if found.digest == digest:
-            return found
+        lock = locks.parse(data, where=str(path))
+        if lock.digest == digest:
+            return lock
     return None
 
 
 def known(project: Path) -> list[str]:
-    """The former locks that are there, by the beginnings of their digests."""
+    """The short digests of the project's former locks."""
     try:
         return sorted(path.parent.name for path in (project / FOLDER).glob("*/lock.yml"))
     except OSError:
@@ -184,7 +186,7 @@ def known(project: Path) -> list[str]:
 
 
 def wish_of(lock: locks.Lock, receipt: Receipt) -> Mapping[str, Any]:
-    """The wish that this lock answers with the receipt's stack."""
+    """The wish of a row with the receipt's stack, where possible the receipt's own."""
     rows = [row for row in lock.slim["rows"] if row["stack"] == receipt.stack]
     wishes = [row["wish"] for row in rows]
     if receipt.wish is not None and receipt.wish in wishes:
@@ -195,17 +197,17 @@ def wish_of(lock: locks.Lock, receipt: Receipt) -> Mapping[str, Any]:
             expected=", ".join(lock.stacks),
             hint="its file was changed: take it from your version control",
         )
-    found: Mapping[str, Any] = wishes[0]
-    return found
+    wish: Mapping[str, Any] = wishes[0]
+    return wish
 
 
 def variables(lock: locks.Lock, receipt: Receipt, stacks: Path) -> dict[str, Any]:
-    """What site.yml is told, to apply a former lock: extra variables."""
-    found: dict[str, Any] = {
+    """The extra variables with which site.yml applies a former lock."""
+    extra: dict[str, Any] = {
         "gpu_stacks": str(stacks.resolve()),
         "gpu_stack": wish_of(lock, receipt),
     }
     if receipt.states:
         for name in lock.stacks[receipt.stack]:
-            found[f"{name}_state"] = "absent" if name in receipt.absent else "present"
-    return found
+            extra[f"{name}_state"] = "absent" if name in receipt.absent else "present"
+    return extra

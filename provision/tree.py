@@ -1,9 +1,9 @@
-"""Writes a rendered tree without ever losing what a person put there.
+"""Writes a rendered tree without ever losing a person's changes.
 
-Files of ours are known by `.provision-manifest.json` (path -> SHA-256 as written). A file that
-differs from it was edited: it is kept beside the new one as `<name>.yours`, never silently
-overwritten. Files of ours that are no longer rendered are removed; foreign ones are not touched.
-Every write is a temporary file and a rename, so an interrupted render leaves each file old or new.
+`.provision-manifest.json` lists our files (path -> SHA-256 as written). A file that differs from it
+was edited: it is kept beside the new one as `<name>.yours`, never silently overwritten. Our files
+that are no longer rendered are removed; foreign files are not touched. Every write is a temporary
+file and a rename, so an interrupted render leaves each file old or new.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MADE_BY = b"`provision render`"
 
 @dataclass(frozen=True)
 class Difference:
-    """What writing would do, as sorted paths."""
+    """The changes that writing makes, as sorted paths."""
 
     new: tuple[str, ...]
     changed: tuple[str, ...]
@@ -37,17 +37,17 @@ class Difference:
 
     @property
     def empty(self) -> bool:
-        """Nothing to do."""
+        """Whether there is nothing to write or remove."""
         return not (self.new or self.changed or self.removed)
 
 
 def sha256(data: bytes) -> str:
-    """Hex digest."""
+    """The SHA-256 as 64 hex digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _manifest(root: Path) -> dict[str, str]:
-    """Path -> hash of what we wrote last; empty for a directory we never wrote into."""
+    """Path -> hash of the files that we wrote last; {} without a manifest."""
     path = root / MANIFEST
     try:
         data = json.loads(inputs.read(path))
@@ -67,7 +67,7 @@ def _manifest(root: Path) -> dict[str, str]:
 
 
 def _inside(path: str) -> bool:
-    """Can it be a file of ours? Not where no file can have the name, or it leaves the tree."""
+    """Whether it is a path in the tree that a file can have."""
     pure = PurePosixPath(path)
     try:
         os.fsencode(path)
@@ -86,7 +86,7 @@ def _present(path: Path) -> str | None:
 
 
 def _is_ours(root: Path) -> bool:
-    """Is there a site.yml that says it was rendered, though the manifest is lost?"""
+    """Whether the site.yml was rendered by us, for a tree that has lost its manifest."""
     try:
         return MADE_BY in inputs.read(root / "site.yml")[:400]
     except (FileNotFoundError, NotADirectoryError):
@@ -94,20 +94,20 @@ def _is_ours(root: Path) -> bool:
 
 
 def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
-    """Compare a directory with a rendered tree; reads only.
+    """The changes that `write` would make; reads only.
 
-    InputError where another project has files under the tree's names: a Git repository with
-    playbooks of its own would lose its site.yml and ansible.cfg to ours.
+    InputError where another project has files of the tree's names: a Git repository with playbooks
+    of its own would lose its site.yml and ansible.cfg to ours.
     """
     before = _manifest(root)
     new, changed, removed, edited = [], [], [], []
     for path, data in files.items():
-        found = _present(root / path)
-        if found is None:
+        present = _present(root / path)
+        if present is None:
             new.append(path)
-        elif found != sha256(data):
+        elif present != sha256(data):
             changed.append(path)
-            if found != before.get(path):
+            if present != before.get(path):
                 edited.append(path)
     if edited and not before and not _is_ours(root):
         raise InputError(
@@ -120,10 +120,10 @@ def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
         )
     for path in before:
         if path not in files:
-            found = _present(root / path)
-            if found is not None:
+            present = _present(root / path)
+            if present is not None:
                 removed.append(path)
-                if found != before[path]:
+                if present != before[path]:
                     edited.append(path)
     return Difference(
         tuple(sorted(new)), tuple(sorted(changed)), tuple(sorted(removed)), tuple(sorted(edited))
@@ -131,14 +131,17 @@ def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
 
 
 def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference:
-    """Make the directory hold exactly these files of ours. MachineError when the disk refuses."""
-    what = difference(root, files)
+    """Writes the tree's files, removes our old ones, and returns the changes.
+
+    MachineError where the disk refuses.
+    """
+    changes = difference(root, files)
     try:
-        for path in what.edited:
+        for path in changes.edited:
             _keep(root / path)
-        for path in (*what.new, *what.changed):
+        for path in (*changes.new, *changes.changed):
             write_file(root / path, files[path])
-        for path in what.removed:
+        for path in changes.removed:
             (root / path).unlink(missing_ok=True)
             _drop_bytecode(root / path)
             _prune(root, (root / path).parent)
@@ -154,13 +157,13 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
         raise MachineError(
             "the tree cannot be written", where=error.filename or str(root), got=str(error)
         ) from None
-    return what
+    return changes
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Atomically: a reader sees the old file or the new one. A link stays one: its target changes.
+    """Writes atomically: a reader sees the old file or the new one.
 
-    A file that is there keeps its permissions.
+    A link stays a link: its target is written. An existing file keeps its permissions.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +181,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _keep(path: Path) -> None:
-    """Move an edited file aside under the first free name."""
+    """Copies an edited file aside under the first free name."""
     number = 0
     while True:
         aside = path.with_name(path.name + (".yours" if not number else f".yours{number}"))
@@ -189,7 +192,7 @@ def _keep(path: Path) -> None:
 
 
 def _drop_bytecode(path: Path) -> None:
-    """Remove what Python has compiled of a removed plugin, which would keep its folder alive."""
+    """Removes a removed plugin's bytecode, which would keep its folder from being removed."""
     cache = path.parent / "__pycache__"
     if path.suffix == ".py" and cache.is_dir():
         for compiled in cache.glob(f"{path.stem}.*.pyc"):
@@ -199,7 +202,7 @@ def _drop_bytecode(path: Path) -> None:
 
 
 def _prune(root: Path, folder: Path) -> None:
-    """Remove directories that a removed file left empty."""
+    """Removes directories that a removed file left empty."""
     while folder != root and root in folder.parents:
         try:
             folder.rmdir()

@@ -1,12 +1,11 @@
-"""YAML from data and back: one place for every file, and no templating of YAML ever.
+"""Dumps and loads the YAML of every file; YAML is never made by templates.
 
 A value pasted into a template is a quoting bug waiting for its input; a dumper has none. Comments
 are only ever whole blocks in front of a document.
 
 There are two styles. `dump` is for files that people read and ansible-lint judges: lists indented,
-long texts folded. `dump_lines` is for the files that provision writes for itself, a lock of many
-stacks say: by libyaml, where PyYAML was built with it, in a tenth of the time. libyaml can't indent
-lists, so the styles can't be one.
+long texts folded. `dump_lines` is for large files such as a lock: by libyaml, where PyYAML was
+built with it, in a tenth of the time. libyaml can't indent lists, hence the second style.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Line(dict[str, Any]):
 
 
 class _Indented(yaml.SafeDumper):
-    """Block style with indented lists, as ansible-lint and people like it; no aliases."""
+    """Block style with indented lists, as ansible-lint wants them; no aliases."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -72,7 +71,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _plain_or_empty(text: str) -> str:
-    """Text that can't stand unquoted makes yaml fail; an empty document then stands for it."""
+    """The text, or "" where it is no YAML without quotes."""
     try:
         yaml.safe_load(text)
     except yaml.YAMLError:

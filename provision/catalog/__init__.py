@@ -1,13 +1,12 @@
 """Compatibility facts as data: which driver, CUDA, cuDNN and Python a TensorFlow was made for.
 
-Facts live in the YAML files beside this one, a source on every row, so that a doubt about a version
-is settled by reading one line. Nothing is chosen here: that is `resolve`.
+The facts are in the YAML files beside this one, with a source on every row, so that a doubt about a
+version is settled by reading one line. Nothing is chosen here: that is `resolve`.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from importlib import resources
 from typing import Annotated, Any
 
@@ -23,7 +22,7 @@ from provision.yaml_text import Loader
 
 def _sourced(text: str) -> str:
     if "http" not in text:
-        raise ValueError("a source is something a reader can open")
+        raise ValueError("a source is a link that a reader can open")
     return text
 
 
@@ -50,14 +49,14 @@ class Archive(BaseModel):
     label: str
     components: list[str]
     signed_by: list[Fingerprint] = Field(min_length=1)
-    # Where the suite is kept when it has left `url`.
+    # The places that keep the suite when it has left `url`.
     mirrors: list[str] = []
     # A mirror of the user's own, which need not have every component.
     partial: bool = False
 
 
 class PlatformRow(Row):
-    """A platform that hosts may have. The first of `pythons` is the one that it comes with."""
+    """A platform that hosts may have; the first of `pythons` is its own."""
 
     id: str
     title: str
@@ -70,7 +69,8 @@ class PlatformRow(Row):
     archives: list[Archive]
     # The CUDA of its own archive that no row of `cuda` describes.
     archive_cuda: str = ""
-    # Series of its own kernel, metapackage of the headers, gcc (the default, all majors), apt.
+    # Of the platform's own packages: the kernel's series, the headers' metapackage, the default
+    # gcc and all majors, apt's version.
     kernel: str = ""
     headers: str = ""
     gcc: str = ""
@@ -79,7 +79,7 @@ class PlatformRow(Row):
 
     @property
     def platform(self) -> Platform:
-        """The host's own words for it."""
+        """The platform as hosts report it."""
         return Platform(self.distribution, self.release, self.architecture)
 
     @property
@@ -92,14 +92,14 @@ class DriverRow(Row):
     """A driver branch on a platform.
 
     `origin` is where it comes from: the platform's own packages, NVIDIA's repository at `url`, or
-    the installer at `url` (with its hash, where that is known). `signed` is what stands in for
-    `kernel` where the index has it: modules that need no compiler and no key of the host's own.
+    the installer at `url` (with its hash, where that is known). `signed` replaces `kernel` where
+    the index has it: modules that need no compiler and no key of the host's own.
     """
 
     platform: str
     branch: str
     version: str
-    # The suite that holds this version; a security suite keeps only its newest.
+    # The suite with this version; a security suite keeps only its newest.
     suite: str = ""
     supports_cuda: str
     userspace: list[str]
@@ -149,7 +149,7 @@ class GenerationRow(Row):
 
 
 class CudaVersion(BaseModel):
-    """A patch of a CUDA release; the driver its notes were written for."""
+    """A patch of a CUDA release, and the driver in its release notes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -168,7 +168,7 @@ class CudaReleaseRow(Row):
 
 
 class PackagedFile(BaseModel):
-    """A file that a package must bring."""
+    """A file, and the package that it must come from."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -239,11 +239,11 @@ class Keyring(BaseModel):
 
 
 class NvidiaSourceRow(Row):
-    """A package repository of NVIDIA's for a platform: in the network, or in one package.
+    """A package repository of NVIDIA's for a platform: on the network, or inside one package.
 
     `cuda` is the exact version of a local repository; `cuda_first` and `cuda_last` the releases
-    that one in the network carries (last None: it grows). `drivers` are the branches known to be
-    there, not all.
+    of a network repository (last None: it still gets new ones). `drivers` are branches that it is
+    known to have; it may have more.
     """
 
     platform: str
@@ -263,10 +263,10 @@ class NvidiaSourceRow(Row):
 
     def carries(self, release: str) -> bool:
         """Whether a network repository has this CUDA release."""
-        first, last = self.cuda_first, self.cuda_last
-        if self.kind != "network" or first is None or Version(release) < Version(first):
+        oldest, newest = self.cuda_first, self.cuda_last
+        if self.kind != "network" or oldest is None or Version(release) < Version(oldest):
             return False
-        return last is None or Version(release) <= Version(last)
+        return newest is None or Version(release) <= Version(newest)
 
 
 class NvidiaRunfileRow(Row):
@@ -281,10 +281,10 @@ class NvidiaRunfileRow(Row):
 
 
 class NvidiaPackagesRow(Row):
-    """How the packages of NVIDIA's repositories are named; `<r>` is the release as in 11-2.
+    """The names of CUDA's packages in NVIDIA's repositories; `<r>` is the release as in 11-2.
 
-    `sonames` are the libraries (without `.so` and what follows it), each with its package; `files`
-    lie under the prefix, in which `<release>` is 11.2.
+    `sonames` are the libraries (without `.so` and what follows), each with its package; `files` are
+    paths under the prefix, in which `<release>` is 11.2.
     """
 
     first: str
@@ -297,7 +297,7 @@ class NvidiaPackagesRow(Row):
     prefix: str
 
     def names(self, release: str) -> bool:
-        """Whether the packages of this CUDA release are named so."""
+        """Whether the row is for this CUDA release."""
         return Version(self.first) <= Version(release) <= Version(self.last)
 
     def of(self, text: str, release: str) -> str:
@@ -306,7 +306,7 @@ class NvidiaPackagesRow(Row):
 
 
 class NvidiaDriverPackagesRow(Row):
-    """How the driver's packages in NVIDIA's repositories are named; `<b>` is the branch."""
+    """The names of the driver's packages in NVIDIA's repositories; `<b>` is the branch."""
 
     distribution: str
     first: str
@@ -316,7 +316,7 @@ class NvidiaDriverPackagesRow(Row):
     desktop: list[str]
 
     def names(self, distribution: str, branch: str) -> bool:
-        """Whether the packages of this branch are named so there."""
+        """Whether the row is for this distribution and branch."""
         inside = Version(self.first) <= Version(branch) <= Version(self.last)
         return inside and self.distribution == distribution
 
@@ -331,7 +331,7 @@ class TransitionalRow(Row):
 
 
 class NvidiaKeyRow(Row):
-    """A signing key of NVIDIA's, and the platforms whose apt refuses it as it is published."""
+    """A signing key of NVIDIA's, and the platforms whose apt refuses the published file."""
 
     name: str
     fingerprint: Fingerprint
@@ -342,7 +342,7 @@ class NvidiaKeyRow(Row):
 
 
 class KeyFile(BaseModel):
-    """Where a repository's key lies. It is believed by its fingerprint, not by this hash."""
+    """The URL of a repository's key, which is trusted by its fingerprint, not by this hash."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -351,7 +351,7 @@ class KeyFile(BaseModel):
 
 
 class PackageFile(BaseModel):
-    """One package file, to know a repository again."""
+    """One package file, which identifies a repository's state."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -376,7 +376,7 @@ class ContainerToolkitRow(Row):
 
 
 class EngineRow(Row):
-    """The container engines in a platform's own archive, and what its security suite has."""
+    """The container engines in a platform's own archive and in its security suite."""
 
     platform: str
     packages: dict[str, str]
@@ -413,7 +413,7 @@ class Catalog(BaseModel):
     engines: list[EngineRow]
     podman_cdi: list[PodmanCdiRow]
 
-    # Known by identity: a program has one, and what is worked out from it is kept by it.
+    # Compared by identity: a program has one catalog, and caches by it.
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -436,40 +436,41 @@ CATALOG_FILES = (
 
 
 def parse(texts: dict[str, str]) -> Catalog:
-    """File name (without .yml) -> text, to a checked catalog. InputError names file and row."""
+    """The checked catalog of texts by file name (without .yml). InputError names file and row."""
     merged: dict[str, Any] = {}
     for name, text in texts.items():
         try:
             data = yaml.load(text, Loader=Loader)  # noqa: S506  a safe loader
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            at = f":{mark.line + 1}" if mark else ""
+            line = f":{mark.line + 1}" if mark else ""
             got = getattr(error, "problem", None) or ""
-            raise InputError("not YAML", where=f"catalog/{name}.yml{at}", got=got) from None
+            raise InputError("not YAML", where=f"catalog/{name}.yml{line}", got=got) from None
         if not isinstance(data, dict):
             raise InputError("not a mapping", where=f"catalog/{name}.yml")
         merged.update(data)
     try:
-        made = Catalog.model_validate(merged)
+        catalog = Catalog.model_validate(merged)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise InputError(first["msg"], where=f"catalog: {path}", got=repr(first["input"])) from None
-    fault = next(consistency.faults(made), None)
+        details = error.errors()[0]
+        path = ".".join(str(part) for part in details["loc"])
+        where = f"catalog: {path}"
+        raise InputError(details["msg"], where=where, got=repr(details["input"])) from None
+    fault = next(consistency.faults(catalog), None)
     if fault is not None:
         raise InputError(fault.message, where=fault.where, got=fault.got, expected=fault.expected)
-    return made
+    return catalog
 
 
 @functools.cache
 def load() -> Catalog:
     """The catalog that ships with this package."""
-    here = resources.files("provision.catalog")
-    return parse({n: (here / f"{n}.yml").read_text(encoding="utf-8") for n in CATALOG_FILES})
+    folder = resources.files("provision.catalog")
+    return parse({n: (folder / f"{n}.yml").read_text(encoding="utf-8") for n in CATALOG_FILES})
 
 
 def keys() -> dict[str, str]:
     """Armored public keys that ship with this package: file name -> text."""
     folder = resources.files("provision.catalog") / "keys"
-    found = {f.name: f.read_text(encoding="ascii") for f in folder.iterdir()}
-    return {name: found[name] for name in sorted(found) if re.search(r"\.asc$", name)}
+    texts = {f.name: f.read_text(encoding="ascii") for f in folder.iterdir()}
+    return {name: texts[name] for name in sorted(texts) if name.endswith(".asc")}

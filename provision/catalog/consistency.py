@@ -1,7 +1,7 @@
-"""What rows of the catalog say against each other, which none of them shows alone.
+"""Finds contradictions between rows of the catalog.
 
-Twice the same, a name that no other row has, a gap in a series, a window that ends before it
-begins, a version under another one's heading. Pure.
+Duplicate rows, a reference to a missing row, a gap in a series, a window that ends before it
+begins, a version of another branch or release. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.version import Version
 if TYPE_CHECKING:
     from provision.catalog import Catalog
 
-# What makes a row of each part the only one of its kind.
+# The fields that identify a row of each part.
 IDENTITY: dict[str, tuple[str, ...]] = {
     "platforms": ("id",),
     "drivers": ("platform", "branch", "version"),
@@ -36,7 +36,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "engines": ("platform",),
     "podman_cdi": ("since",),
 }
-# (part, its field, the part that must have it, that one's field)
+# (part, its field, the part with a row of that value, the field of that row)
 NAMED: tuple[tuple[str, str, str, str], ...] = (
     ("drivers", "platform", "platforms", "id"),
     ("drivers", "branch", "driver_branches", "branch"),
@@ -50,7 +50,7 @@ NAMED: tuple[tuple[str, str, str, str], ...] = (
     ("nvidia_sources", "drivers", "driver_branches", "branch"),
     ("engines", "platform", "platforms", "id"),
 )
-# (part, the field that a version stands under, the field or fields with versions of it)
+# (part, the field with a branch or release, the field with versions of it)
 UNDER: tuple[tuple[str, str, str], ...] = (
     ("drivers", "branch", "version"),
     ("driver_branches", "branch", "first"),
@@ -59,7 +59,7 @@ UNDER: tuple[tuple[str, str, str], ...] = (
     ("cuda", "release", "version"),
     ("cuda_releases", "release", "versions"),
 )
-# (part, what comes first, what comes last; none: it goes on)
+# (part, the field with a window's first version, the field with its last; None: open)
 WINDOWS: tuple[tuple[str, str, str], ...] = (
     ("generations", "driver_first", "driver_last"),
     ("driver_branches", "first", "newest"),
@@ -71,7 +71,7 @@ WINDOWS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Fault:
-    """One contradiction: the row, and what of it does not fit."""
+    """A contradiction: the row, and what is wrong with it."""
 
     where: str
     message: str
@@ -91,14 +91,14 @@ def faults(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _place(part: str, row: Any) -> str:
-    words = [str(getattr(row, field)) for field in IDENTITY[part] if getattr(row, field)]
-    return f"catalog: {part}: {' '.join(words)}"
+    values = [str(getattr(row, field)) for field in IDENTITY[part] if getattr(row, field)]
+    return f"catalog: {part}: {' '.join(values)}"
 
 
 def _values(value: Any) -> list[str]:
     if value is None:
         return []
-    return [value] if isinstance(value, str) else [str(one) for one in value]
+    return [value] if isinstance(value, str) else [str(item) for item in value]
 
 
 def _twice(catalog: Catalog) -> Iterator[Fault]:
@@ -113,13 +113,13 @@ def _twice(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _unknown(catalog: Catalog) -> Iterator[Fault]:
-    for part, field, other, name in NAMED:
-        known = [str(getattr(row, name)) for row in getattr(catalog, other)]
+    for part, field, target, target_field in NAMED:
+        values = [str(getattr(row, target_field)) for row in getattr(catalog, target)]
         for row in getattr(catalog, part):
             for value in _values(getattr(row, field)):
-                if value not in known:
-                    message = f"{field} is in no row of {other}"
-                    yield Fault(_place(part, row), message, value, f"one of {', '.join(known)}")
+                if value not in values:
+                    message = f"{field} is in no row of {target}"
+                    yield Fault(_place(part, row), message, value, f"one of {', '.join(values)}")
 
 
 def _under_another(catalog: Catalog) -> Iterator[Fault]:
@@ -133,12 +133,12 @@ def _under_another(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _windows(catalog: Catalog) -> Iterator[Fault]:
-    found = [
+    windows = [
         (_place(part, row), first, last, getattr(row, first), getattr(row, last))
         for part, first, last in WINDOWS
         for row in getattr(catalog, part)
     ]
-    found += [
+    windows += [
         (
             f"{_place('generations', row)} {capability}",
             "cuda_first",
@@ -149,7 +149,7 @@ def _windows(catalog: Catalog) -> Iterator[Fault]:
         for row in catalog.generations
         for capability, window in row.capabilities.items()
     ]
-    for where, first, last, begin, end in found:
+    for where, first, last, begin, end in windows:
         if begin and end and Version(begin) > Version(end):
             message = f"{last} comes before {first}"
             yield Fault(where, message, f"{begin} to {end}", f"{begin} or later")
@@ -168,41 +168,41 @@ def _capabilities(catalog: Catalog) -> Iterator[Fault]:
         ("cuda_releases", catalog.cuda_releases),
         ("tensorflow", catalog.tensorflow),
     ):
-        for made in rows:
-            for capability in made.capabilities:
+        for built in rows:
+            for capability in built.capabilities:
                 if capability not in owners:
                     message = "no generation has this compute capability"
                     expected = f"one of {', '.join(owners)}"
-                    yield Fault(_place(part, made), message, capability, expected)
+                    yield Fault(_place(part, built), message, capability, expected)
 
 
 def _gaps(catalog: Catalog) -> Iterator[Fault]:
     releases = [row.release for row in catalog.tensorflow]
-    for one in _between(releases):
+    for release in _missing(releases):
         expected = "every release between the first and the last"
-        yield Fault("catalog: tensorflow", "a release is left out", one, expected)
+        yield Fault("catalog: tensorflow", "a release is left out", release, expected)
     for row in catalog.tensorflow:
-        for one in _between(row.pythons):
+        for python in _missing(row.pythons):
             where = _place("tensorflow", row)
-            yield Fault(where, "a Python is left out", one, "every Python between two others")
+            yield Fault(where, "a Python is left out", python, "every Python between two others")
 
 
-def _between(versions: Iterable[str]) -> Sequence[str]:
-    """What is missing of a series of major.minor, of one major."""
+def _missing(versions: Iterable[str]) -> Sequence[str]:
+    """The versions that are missing in a series of major.minor of one major."""
     numbers = sorted(Version(version).release[:2] for version in versions)
     if not numbers:
         return []
-    there = {minor for _major, minor in numbers}
+    minors = {minor for _major, minor in numbers}
     major = numbers[0][0]
-    return [f"{major}.{n}" for n in range(min(there), max(there)) if n not in there]
+    return [f"{major}.{n}" for n in range(min(minors), max(minors)) if n not in minors]
 
 
 def _drivers(catalog: Catalog) -> Iterator[Fault]:
-    """A driver that TensorFlow or a platform asks for is never older than CUDA itself does."""
-    least = {row.release: row.driver_minimum for row in catalog.cuda_releases}
+    """A TensorFlow's or platform's driver_minimum that is older than its CUDA's own."""
+    minimums = {row.release: row.driver_minimum for row in catalog.cuda_releases}
     for part, field in (("cuda", "release"), ("tensorflow", "cuda")):
         for row in getattr(catalog, part):
-            needed = least.get(getattr(row, field), row.driver_minimum)
-            if Version(row.driver_minimum) < Version(needed):
+            minimum = minimums.get(getattr(row, field), row.driver_minimum)
+            if Version(row.driver_minimum) < Version(minimum):
                 message = "driver_minimum is older than its CUDA's"
-                yield Fault(_place(part, row), message, row.driver_minimum, f"{needed} or newer")
+                yield Fault(_place(part, row), message, row.driver_minimum, f"{minimum} or newer")

@@ -1,4 +1,4 @@
-"""Which GPU a PCI device id or a name means: its generation, and what that needs."""
+"""The GPU of a PCI device id or a name: its generation, and the drivers and CUDA it works with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from provision.models import Gpu
 @functools.cache
 def devices() -> dict[str, tuple[str, str, str]]:
     """PCI device id (four hex digits) -> name, generation, compute capability; see gpus.json."""
-    return {one["id"]: (one["name"], one["generation"], one["capability"]) for one in _rows()}
+    return {row["id"]: (row["name"], row["generation"], row["capability"]) for row in _rows()}
 
 
 @functools.cache
@@ -30,36 +30,39 @@ def _rows() -> list[dict[str, Any]]:
 def gpu(word: str, *, where: str = "", catalog: Catalog | None = None) -> Gpu:
     """The GPU of a PCI id ("1eb8", "10de:1eb8", "0x1eb8") or a name ("Tesla T4", "A100").
 
-    InputError for one that is not known, with those of nearly the same name, and for a name of
-    different GPUs, with their PCI ids.
+    InputError for an unknown GPU, with similar names, and for a name of different GPUs, with their
+    PCI ids.
     """
-    known = devices()
+    cards = devices()
     identity = _identity(word)
-    if identity in known:
-        return _made(*known[identity], catalog or load())
-    meant = {one: known[one] for one in ids(word)}
-    kinds = {(generation, capability) for _, generation, capability in meant.values()}
-    called = sorted({name for name, _, _ in meant.values()})
+    if identity in cards:
+        return _gpu(*cards[identity], catalog or load())
+    matches = {identity: cards[identity] for identity in ids(word)}
+    kinds = {(generation, capability) for _, generation, capability in matches.values()}
+    titles = sorted({name for name, _, _ in matches.values()})
     if len(kinds) == 1:  # "A100": every card of that name is of one kind
-        name = called[0] if _plain(called[0]) == _plain(word) else word.strip()
-        return _made(name, *kinds.pop(), catalog or load())
-    wanted = f" {_plain(word)} "
-    if len({name for one in meant for name in _spoken()[one] if wanted in f" {name} "}) == 1:
+        name = titles[0] if _plain(titles[0]) == _plain(word) else word.strip()
+        return _gpu(name, *kinds.pop(), catalog or load())
+    part = f" {_plain(word)} "
+    names_with_part = {
+        name for identity in matches for name in _names()[identity] if part in f" {name} "
+    }
+    if len(names_with_part) == 1:
         raise InputError(
             f"{word} is the name of different GPUs",
             where=where,
             expected=" or ".join(
-                f'"10de:{one}" ({generation}, compute capability {capability})'
-                for one, (_, generation, capability) in meant.items()
+                f'"10de:{identity}" ({generation}, compute capability {capability})'
+                for identity, (_, generation, capability) in matches.items()
             ),
             hint="`lspci -nn` says which it is",
         )
-    names = {_plain(name): name for name, _, _ in known.values()}
-    near = [names[one] for one in difflib.get_close_matches(_plain(word), sorted(names), 3)]
+    names = {_plain(name): name for name, _, _ in cards.values()}
+    near = [names[plain] for plain in difflib.get_close_matches(_plain(word), sorted(names), 3)]
     raise InputError(
         f"no NVIDIA GPU {word!r} is known",
         where=where,
-        expected=" or ".join((called or near)[:3])
+        expected=" or ".join((titles or near)[:3])
         or 'a name as `nvidia-smi -L` shows it, or a PCI id as `lspci -nn` does ("10de:1eb8")',
         hint="if this catalog lacks it: leave it out, and the host is asked in the run",
     )
@@ -67,40 +70,39 @@ def gpu(word: str, *, where: str = "", catalog: Catalog | None = None) -> Gpu:
 
 def ids(word: str) -> tuple[str, ...]:
     """The PCI device ids ("1eb8") of the cards that a word of `gpu` can mean, sorted."""
-    known = devices()
-    if _identity(word) in known:
+    if _identity(word) in devices():
         return (_identity(word),)
-    wanted = _plain(word)
-    spoken = _spoken()
-    same = [one for one, names in spoken.items() if wanted in names]
-    holding = [
-        one
-        for one, names in spoken.items()
-        if wanted and any(f" {wanted} " in f" {name} " for name in names)
+    name = _plain(word)
+    names_by_id = _names()
+    exact = [identity for identity, names in names_by_id.items() if name in names]
+    partial = [
+        identity
+        for identity, names in names_by_id.items()
+        if name and any(f" {name} " in f" {full} " for full in names)
     ]
-    return tuple(sorted(same or holding))
+    return tuple(sorted(exact or partial))
 
 
 @functools.cache
-def _spoken() -> dict[str, frozenset[str]]:
-    """PCI device id -> what cards of it are called: one id can be several products.
+def _names() -> dict[str, frozenset[str]]:
+    """PCI device id -> plain names of its cards; one id can be several products.
 
-    Of "Quadro RTX 6000/8000" each of the two as well: such a name's last words are alternatives.
+    "Quadro RTX 6000/8000" gives both names as well.
     """
-    found = {}
-    for one in _rows():
-        called = {_plain(name) for name in (one["name"], *one.get("also", ()))}
-        front, _, last = _plain(one["name"]).replace(" / ", "/").rpartition(" ")
-        if front and "/" in last:
-            called |= {f"{front} {word}" for word in last.split("/")}
-        found[one["id"]] = frozenset(called)
-    return found
+    names_by_id = {}
+    for row in _rows():
+        names = {_plain(name) for name in (row["name"], *row.get("also", ()))}
+        front, _, numbers = _plain(row["name"]).replace(" / ", "/").rpartition(" ")
+        if front and "/" in numbers:
+            names |= {f"{front} {number}" for number in numbers.split("/")}
+        names_by_id[row["id"]] = frozenset(names)
+    return names_by_id
 
 
 def _identity(word: str) -> str:
     """The four digits of a PCI id, or ""."""
-    found = re.fullmatch(r"(?:(?:0x)?10de:)?(?:0x)?([0-9a-f]{4})", word.strip().lower())
-    return found.group(1) if found is not None else ""
+    match = re.fullmatch(r"(?:(?:0x)?10de:)?(?:0x)?([0-9a-f]{4})", word.strip().lower())
+    return match.group(1) if match is not None else ""
 
 
 def _plain(name: str) -> str:
@@ -108,10 +110,10 @@ def _plain(name: str) -> str:
     return " ".join(name.lower().replace("nvidia", " ").replace("-", " ").split())
 
 
-def _made(name: str, generation: str, capability: str, catalog: Catalog) -> Gpu:
-    row = next(one for one in catalog.generations if one.name == generation)
+def _gpu(name: str, generation: str, capability: str, catalog: Catalog) -> Gpu:
+    row = next(row for row in catalog.generations if row.name == generation)
     window = row.capabilities[capability]
-    superchip = any(f" {one} " in f" {name} " for one in row.superchips)
+    superchip = any(f" {part} " in f" {name} " for part in row.superchips)
     return Gpu(
         name=name,
         generation=generation,

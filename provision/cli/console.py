@@ -1,4 +1,4 @@
-"""What the program says: text on stdout, progress and warnings on stderr, or JSON."""
+"""The program's output: text on stdout, progress and warnings on stderr, or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from provision.report.reading import clean
 
-# Without emoji: a ":x:" in a message is not to become a picture.
+# Without emoji: a ":x:" in a message must not become a picture.
 out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -21,8 +21,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 def say(text: str, console: Console = out) -> None:
     """Prints text; on a terminal, long lines break between words and keep their indent.
 
-    Names and answers of hosts are among it: what would steer the terminal is shown as
-    `\\u001b`.
+    Names and output of hosts may be in it: control characters are shown as `\\u001b`.
     """
     lines = clean(text).splitlines()
     if console.is_terminal:
@@ -31,12 +30,12 @@ def say(text: str, console: Console = out) -> None:
 
 
 def shell_word(path: Path) -> str:
-    """A path as one word of a shell command that is shown."""
+    """A path, quoted for a shell command that is shown."""
     return shlex.quote(str(path))
 
 
 def _broken(line: str, width: int) -> list[str]:
-    """A line in pieces no wider than `width`, if its words allow it."""
+    """A line wrapped to `width`, where its words allow it."""
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.wrap(
         line,
@@ -48,5 +47,5 @@ def _broken(line: str, width: int) -> list[str]:
 
 
 def print_json(data: Any) -> None:
-    """Prints data for a program: as it is, whatever rich would make of its words."""
+    """Prints data as JSON, without rich, which would change it."""
     sys.stdout.write(json.dumps(data, indent=2) + "\n")

@@ -1,7 +1,7 @@
-"""The program: its commands in the order of `--help`, and how it ends.
+"""The program: its commands in the order of `--help`, and its exit codes.
 
-Every ProvisionError is caught once, here: its one message is printed and its code is the exit code.
-Anything else is a bug of ours, told in one line with the place of its traceback.
+Every ProvisionError is caught here: its message is printed and its code is the exit code. Anything
+else is a bug, reported in one line with the place of its traceback.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ app.add_typer(lab.lab_app, name="lab")
 app.add_typer(roles.roles_app, name="roles")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         say(f"provision {__version__}")
         raise typer.Exit(0)
 
@@ -78,13 +78,13 @@ def _options(
 
 
 def main() -> None:
-    """The program: one message and the documented exit code for every failure."""
+    """Runs the program: one message and the documented exit code for every failure."""
     ending.prepare()
     ending.leave(_run_app())
 
 
 def _run_app() -> int:
-    """The exit code; what is to be said about it is said."""
+    """Runs the command, prints its error, and returns the exit code."""
     arguments = [a for a in sys.argv[1:] if a != "--traceback"]
     try:
         code = app(args=arguments, prog_name="provision", standalone_mode=False)
@@ -94,9 +94,9 @@ def _run_app() -> int:
         err.print("interrupted", markup=False)
         return ending.INTERRUPTED
     except Exception as error:
-        known = ending.cause(error)
-        if known is not None and "--traceback" not in sys.argv:
-            return _refuse(known)
+        cause = ending.cause(error)
+        if cause is not None and "--traceback" not in sys.argv:
+            return _refuse(cause)
         return _bug(error, shown="--traceback" in sys.argv)
     return code if isinstance(code, int) else 0
 
@@ -107,11 +107,11 @@ def _refuse(error: ProvisionError) -> int:
 
 
 def _bug(error: Exception, *, shown: bool) -> int:
-    """Usage errors exit 2; anything else is ours and exits 1."""
+    """Prints an unexpected error; usage errors exit 2, bugs exit 1."""
     if type(error).__name__ == "Abort":
         err.print("interrupted", markup=False)
         return ending.INTERRUPTED
-    # Errors of typer are click's or, in newer versions, copies: known by what they can do.
+    # Errors of typer are click's or, in newer versions, copies: recognised by their method.
     show = getattr(error, "show", None)
     if callable(show):
         show()

@@ -1,4 +1,4 @@
-"""What commands read of a project's directory, and the former locks that they keep in it."""
+"""Reads a project's directory: inventory, discovered.yml, lock; and keeps its former locks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ def read_fleet(
     quiet: bool,
     seen: Mapping[str, discover.Seen] | None = None,
 ) -> inventory.Fleet:
-    """The project's hosts, their wishes and what they are; warnings go to stderr.
+    """The project's hosts with their wishes and facts; warnings go to stderr.
 
-    What hosts are stands in discovered.yml, or is given as `seen`.
-
-    Ansible runs in the project, so that its ansible.cfg counts; what the user names is relative to
-    where the user is.
+    The facts are discovered.yml's, or `seen` where that is given. Ansible runs in the project, so
+    that its ansible.cfg is used; `sources` are relative to the user's directory.
     """
     if not project.is_dir():
         raise InputError(
@@ -41,7 +39,7 @@ def read_fleet(
     paths = []
     where = []
     for source in sources or [str(project / "lab")]:
-        # A folder may have a comma in its name; what is no file is a list of hosts.
+        # A folder may have a comma in its name; a source that does not exist is a list of hosts.
         if source and Path(source).exists():  # "" would be the current directory
             paths.append(Path(source))
             where.append(located(source))
@@ -56,7 +54,7 @@ def read_fleet(
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
-    # Ansible reads these for a playbook of the project, whichever inventory it is given.
+    # Ansible reads these for a playbook of the project, whatever its inventory.
     paths += [path for name in VARIABLES if (path := project / name).is_dir()]
     inputs.check_inventory(paths)
     files = read_sources(paths)
@@ -77,15 +75,15 @@ def read_fleet(
 
 
 def located(source: str) -> str:
-    """An inventory as Ansible gets it from another folder: a path made absolute, or a host list.
+    """An inventory for Ansible in another folder: an absolute path, or a host list.
 
-    Links stay: Ansible reads group_vars beside the link.
+    Links are not resolved: Ansible reads group_vars beside the link.
     """
     return os.path.abspath(source) if Path(source).exists() else source
 
 
 def read_discovered(project: Path) -> dict[str, discover.Seen]:
-    """What `provision discover` wrote; nothing where it never ran."""
+    """The answers in discovered.yml; {} without the file."""
     path = project / discover.FILE
     try:
         data = inputs.read(path)
@@ -95,6 +93,7 @@ def read_discovered(project: Path) -> dict[str, discover.Seen]:
 
 
 def read_lock(project: Path) -> locks.Lock:
+    """The project's lock. InputError without one."""
     path = project / "lock.yml"
     try:
         data = inputs.read(path)
@@ -108,7 +107,7 @@ def read_lock(project: Path) -> locks.Lock:
 
 
 def keep_lock(project: Path, former: locks.Lock) -> Path:
-    """Keeps a lock, as hosts get it too, for those that may go back to it; where it is kept."""
+    """Keeps a former lock and its rendered stacks for a rollback; returns their folder."""
     folder = rollback.place(project, former.digest)
     files = {"lock.yml": locks.dump(former), **stacks.render(former, folder="")}
     for name, data in files.items():

@@ -1,7 +1,7 @@
-"""The options of a run of the tree's playbook: defined once, for every command that runs it.
+"""The options of a run of the tree's playbook, defined once for every command that runs it.
 
-Typer reads a command's options from its signature, so five commands repeated the same twelve lines
-and the same dozen of words to pass them on. `takes_run_options` writes them into the signature.
+Typer reads a command's options from its signature, so each command would repeat the same dozen of
+lines. `takes_run_options` adds them to the signature.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VerboseOption = Annotated[
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a command that runs the tree's playbook was asked for."""
+    """The options of a command that runs the tree's playbook."""
 
     project: Path
     options: run.Options
@@ -94,10 +94,10 @@ def _split(values: list[str] | None) -> list[str]:
 def takes_run_options(
     *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a run; it gets them as its keyword argument `request`.
+    """A decorator that adds the options of a run to a command, which gets them as `request`.
 
-    In `--help` they stand where `request` stands in the signature. Those of `without` (parameters
-    of `run_request`) are not offered and keep their default.
+    In `--help` they are in the place of `request` in the signature. Options in `without`
+    (parameters of `run_request`) are left out and have their defaults.
     """
     shared = {
         name: parameter
@@ -115,10 +115,10 @@ def takes_run_options(
             request = run_request(**{name: values.pop(name) for name in shared})
             command(request=request, **values)
 
-        # What typer reads. All by name, so that none has to come before another.
-        by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        # Typer reads these. All are keyword-only, so that their order is free.
+        by_name = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
         with_request.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-        with_request.__annotations__ = {one.name: one.annotation for one in by_name}
+        with_request.__annotations__ = {p.name: p.annotation for p in by_name}
         return with_request
 
     return decorate

@@ -1,4 +1,4 @@
-"""A run of the tree's playbook, shown live, as a plan, as JSON or as Ansible shows it."""
+"""Runs the tree's playbook and shows it: live, as a plan, as JSON or as Ansible's output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from provision.run import Mode
 
 
 def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> None:
-    """Run the tree's playbook in a mode, show it, and exit with the documented code.
+    """Runs the tree's playbook in a mode, shows it, and exits with the documented code.
 
     `former`: for a lock that is not the project's present one.
     """
@@ -41,35 +41,35 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
             outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
         reported = view.reported if _same_place() else ()
     if outcome.report is None:
-        words = (
+        log = (
             outcome.log.read_text(encoding="utf-8", errors="replace") if not request.verbose else ""
         )
-        raise no_report(outcome, words)
+        raise no_report(outcome, log)
     if not request.as_json:
         if mode == "plan":
             terminal.plan(outcome.report, out)
         else:
             terminal.outcome(outcome.report, out, reported=reported)
             if outcome.report["hosts"]:
-                there = "" if project == Path() else f" --project {shell_word(project)}"
-                say(f"As a page to show to others: provision report{there}")
+                option = "" if project == Path() else f" --project {shell_word(project)}"
+                say(f"As a page to show to others: provision report{option}")
     raise typer.Exit(outcome.exit_code)
 
 
 def _same_place() -> bool:
-    """Does a reader of stdout see what went to stderr?"""
+    """Whether stdout and stderr are the same file or terminal."""
     try:
         return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
     except (OSError, ValueError):
         return False
 
 
-def no_report(outcome: run.Outcome, words: str) -> ProvisionError:
-    """Ansible ended before it saw a host."""
-    unmatched = re.search(r"--limit matches no host of the inventory: (.*)\. No host", words)
+def no_report(outcome: run.Outcome, log: str) -> ProvisionError:
+    """The error for a run that ended before it reached a host; `log` is Ansible's output."""
+    unmatched = re.search(r"--limit matches no host of the inventory: (.*)\. No host", log)
     if unmatched is not None:
         return discover.unmatched_limit(unmatched[1])
-    lines = [line for line in words.splitlines() if line.strip()]
+    lines = [line for line in log.splitlines() if line.strip()]
     error = InputError(
         "Ansible ended before it reached a host",
         where=str(outcome.log),
@@ -80,12 +80,12 @@ def no_report(outcome: run.Outcome, words: str) -> ProvisionError:
 
 
 def check_tags(tags: list[str]) -> None:
-    """Ansible runs nothing for a tag that nothing carries, and calls that success."""
-    # Ansible's own words, and what site.yml's tasks carry besides the components.
-    known = [*(role.name for role in ROLES), "receipt", "verify", "all", "always", "tagged"]
+    """InputError for an unknown tag, for which Ansible would run nothing and report success."""
+    # The components, site.yml's other tags, and Ansible's own.
+    valid = [*(role.name for role in ROLES), "receipt", "verify", "all", "always", "tagged"]
     for tag in tags:
-        if tag not in [*known, "never", "untagged"]:
-            near = inventory.did_you_mean(tag, known)
+        if tag not in [*valid, "never", "untagged"]:
+            near = inventory.did_you_mean(tag, valid)
             raise InputError(
                 f"no component {tag!r}",
                 where="--tags, --skip-tags",
@@ -95,7 +95,7 @@ def check_tags(tags: list[str]) -> None:
 
 
 def check_fresh(project: Path) -> None:
-    """A tree of another lock would bring hosts to that one, under this one's name."""
+    """InputError where the tree was rendered from another lock than lock.yml."""
     digests = []
     for path in (project / "lock.yml", project / "stacks" / "gpu_lock.yml"):
         try:

@@ -1,12 +1,12 @@
-"""The user's Ansible inventory -> Fleet: which hosts wish for what, and where they wrote it.
+"""The user's Ansible inventory as a Fleet: which hosts wish for what, and where it is written.
 
 It is read through Ansible itself (`ansible-inventory --list --export`), so that dynamic
-inventories, plugins and group_vars mean here what they mean in a run. The export may hold unlocked
+inventories, plugins and group_vars mean the same as in a run. The export may hold decrypted
 secrets: it stays in memory, and no value of it is ever shown but `gpu_stack`, `gpu_platform`,
-`gpu_models` and the misuse of our own words.
+`gpu_models` and misused variables of ours.
 
-Our words are checked hard: a misspelt `tensorflow_verison` would otherwise be a setting that is
-silently never read, and an unquoted 2.10 the wish for TensorFlow 2.1.
+Our variables are checked strictly: a misspelt `tensorflow_verison` would otherwise be silently
+ignored, and an unquoted 2.10 would mean TensorFlow 2.1.
 """
 
 from __future__ import annotations

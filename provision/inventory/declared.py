@@ -1,4 +1,4 @@
-"""What the inventory says hosts are: `gpu_platform` and `gpu_models`, checked."""
+"""The platform and GPUs that the inventory declares: `gpu_platform` and `gpu_models`, checked."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from provision.models import HostFacts
 
 
 class Declared:
-    """What the inventory says hosts are; checked once for hosts that have it from one place."""
+    """The declared facts of hosts; checked once for hosts that have them from the same place."""
 
     def __init__(self, groups: Groups, sources: Sources) -> None:
         self._groups = groups
         self._sources = sources
         self._words = [word for word in (PLATFORM, MODELS) if groups.says(word)]
-        self._known: dict[tuple[Any, ...], HostFacts | None] = {}
+        self._facts: dict[tuple[Any, ...], HostFacts | None] = {}
 
     def of(self, host: str) -> HostFacts | None:
-        """The facts of a host; None where nothing is said."""
+        """The facts of a host; None where nothing is declared."""
         if not self._words:
             return None
         platform, platform_owner = self._groups.said(PLATFORM, host, self._sources)
         models, models_owner = self._groups.said(MODELS, host, self._sources)
         key = (id(platform), platform_owner, id(models), models_owner)
-        if key not in self._known:
-            named = self._placed(PLATFORM, platform, platform_owner)
-            words = self._placed(MODELS, models, models_owner)
-            known = None
-            if named or words:
-                known = HostFacts(
-                    platform=named or None,
-                    gpus=words or (),
-                    models=words or (),
-                    platform_from=platform_owner if named else "",
-                    gpus_from=models_owner if words else "",
+        if key not in self._facts:
+            platform_id = self._placed(PLATFORM, platform, platform_owner)
+            gpus = self._placed(MODELS, models, models_owner)
+            facts = None
+            if platform_id or gpus:
+                facts = HostFacts(
+                    platform=platform_id or None,
+                    gpus=gpus or (),
+                    models=gpus or (),
+                    platform_from=platform_owner if platform_id else "",
+                    gpus_from=models_owner if gpus else "",
                 )
-            self._known[key] = known
-        return self._known[key]
+            self._facts[key] = facts
+        return self._facts[key]
 
     def _placed(self, word: str, value: Any, owner: str) -> Any:
-        """The checked value; the files are searched for the place of a fault, if there is one."""
+        """The checked value; the files are searched for the place only of a fault."""
         check = _platform if word == PLATFORM else _models
         try:
             return check(value, owner)
@@ -57,7 +57,7 @@ class Declared:
 
 
 def _platform(value: Any, where: str) -> str:
-    """The id of a platform of the catalog; "" and null take back what a group says."""
+    """The id of a platform of the catalog; "" and null undo a group's value."""
     if value is None or value == "":
         return ""
     refuse_vaulted(value, PLATFORM, where)
@@ -76,7 +76,7 @@ def _platform(value: Any, where: str) -> str:
 
 
 def _models(value: Any, where: str) -> tuple[str, ...]:
-    """Names or PCI ids of GPUs that the catalog knows; an empty list takes back a group's."""
+    """Names or PCI ids of GPUs that the catalog has; an empty list undoes a group's value."""
     if value is None or value == []:
         return ()
     refuse_vaulted(value, MODELS, where)

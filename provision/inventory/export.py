@@ -1,7 +1,7 @@
 """Reads an inventory through this environment's own ansible-inventory.
 
-Ansible names the files that it can't read by its own plugins' complaints; where one of them is
-broken YAML, the message names its line instead.
+For a file that it can't read Ansible lists the complaints of all its inventory plugins; where the
+file is broken YAML, the message names its line instead.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from provision import inputs, locales
 from provision.errors import InputError, MachineError
 from provision.inventory.sources import Sources
 
-# Seconds for ansible-inventory: a dynamic inventory asks a cloud, and a person types a password.
-_PATIENCE = 300
+# Seconds: a dynamic inventory queries a cloud, and a person types a password.
+_TIMEOUT = 300
 
 
 def read_export(
@@ -30,10 +30,11 @@ def read_export(
     extra: Sequence[str] = (),
     texts: Sources | None = None,
 ) -> dict[str, Any]:
-    """Run this environment's own ansible-inventory. `sources` are -i arguments, relative to `cwd`.
+    """The export by this environment's ansible-inventory.
 
-    InputError when it refuses the inventory: with the place in `texts` that is no YAML, else with
-    Ansible's words; MachineError without Ansible, and where it doesn't end.
+    `sources` are -i arguments, relative to `cwd`. InputError when it refuses the inventory: with
+    the place in `texts` that is no YAML, else with Ansible's message; MachineError without Ansible
+    or after a timeout.
     """
     program = Path(sys.executable).parent / "ansible-inventory"
     command = [str(program) if program.exists() else "ansible-inventory"]
@@ -51,18 +52,18 @@ def read_export(
             encoding="utf-8",
             errors="replace",
             check=False,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
     except FileNotFoundError:
         raise MachineError(
-            "ansible-inventory is not here", hint="pip install 'ansible-core>=2.17'"
+            "ansible-inventory is not installed", hint="pip install 'ansible-core>=2.17'"
         ) from None
     except subprocess.TimeoutExpired:
         raise MachineError(
             "ansible-inventory did not end",
             where=", ".join(sources),
-            got=f"nothing after {_PATIENCE} s",
-            expected=f"the inventory within {_PATIENCE} s",
+            got=f"nothing after {_TIMEOUT} s",
+            expected=f"the inventory within {_TIMEOUT} s",
             hint="a dynamic inventory or what it asks may hang; by hand: "
             + shlex.join(["ansible-inventory", *_options(sources), "--list"]),
         ) from None

@@ -1,6 +1,6 @@
-"""An export of Ansible's -> Fleet: the hosts that have a wish, and what is said of them.
+"""Parses Ansible's export: the hosts that have a wish, and what the inventory says of them.
 
-10,000 hosts have their words from a few groups: each value is checked once, not once per host.
+10,000 hosts have their variables from a few groups: each value is checked once, not once per host.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from provision.models import HostFacts, Wish
 
 @dataclass(frozen=True)
 class Fleet:
-    """The hosts that have a wish, in inventory order, and warnings found on the way.
+    """The hosts that have a wish, in inventory order, and warnings about the inventory.
 
-    `facts` has the hosts of which something is known, `owners` who says each host's wish, `absent`
-    the components that a host wishes away, and `sources` the place of a word.
+    `facts` has what is known of hosts, `owners` the group or host that sets each host's wish,
+    `absent` the components with `_state: absent`, and `sources` the files of the inventory.
     """
 
     hosts: Mapping[str, Wish]
@@ -37,23 +37,23 @@ class Fleet:
     sources: Sources = field(default_factory=lambda: Sources(), compare=False, repr=False)
 
     def kinds(self) -> list[tuple[Wish, list[tuple[HostFacts, list[str]]]]]:
-        """Each different wish, with each different kind of host that has it and their names.
+        """[(wish, [(facts, names of the hosts with both)])], in order of first appearance.
 
-        In order of first appearance. 10,000 hosts are of few kinds, and each is solved once.
+        10,000 hosts are of few kinds, and each kind is solved once.
         """
-        found: dict[str, tuple[Wish, dict[HostFacts, list[str]]]] = {}
+        by_wish: dict[str, tuple[Wish, dict[HostFacts, list[str]]]] = {}
         spelt: dict[int, str] = {}
         nothing = HostFacts()
         for host, wish in self.hosts.items():
             if id(wish) not in spelt:
                 spelt[id(wish)] = json.dumps(wish.literal, sort_keys=True, default=dict)
-            _, kinds = found.setdefault(spelt[id(wish)], (wish, {}))
+            _, kinds = by_wish.setdefault(spelt[id(wish)], (wish, {}))
             kinds.setdefault(self.facts.get(host, nothing), []).append(host)
-        return [(wish, list(kinds.items())) for wish, kinds in found.values()]
+        return [(wish, list(kinds.items())) for wish, kinds in by_wish.values()]
 
 
 def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
-    """`ansible-inventory --list --export`, checked. InputError for the first fault."""
+    """The fleet in an `ansible-inventory --list --export`. InputError for the first fault."""
     sources = sources or Sources()
     groups = Groups(export)
     warnings: list[str] = []
@@ -67,61 +67,61 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
     hosts: dict[str, Wish] = {}
     owners: dict[str, str] = {}
     facts: dict[str, HostFacts] = {}
-    others = []
-    known: dict[int, Wish] = {}
+    other_hosts = []
+    wishes: dict[int, Wish] = {}
     declared = Declared(groups, sources)
     for host in groups.hosts:
         value, owner = groups.said(WISH, host, sources)
         if value is None:
-            others.append(host)
+            other_hosts.append(host)
             continue
-        # 10,000 hosts have their wish from one group: it is the same object, and checked once.
-        if id(value) not in known:
-            known[id(value)] = _placed_wish(value, owner, sources)
-        hosts[host] = known[id(value)]
+        # The hosts of a group share the object of its wish, which is checked once.
+        if id(value) not in wishes:
+            wishes[id(value)] = _placed_wish(value, owner, sources)
+        hosts[host] = wishes[id(value)]
         owners[host] = owner
-        one = declared.of(host)
-        if one is not None:
-            facts[host] = one
+        host_facts = declared.of(host)
+        if host_facts is not None:
+            facts[host] = host_facts
     for judge in words.judges:
         _judge(judge, hosts, groups, sources)
     unique = tuple(dict.fromkeys(warnings))
     absent = _absent(hosts, words, groups, sources)
-    return Fleet(hosts, unique, tuple(others), facts, owners, absent, sources)
+    return Fleet(hosts, unique, tuple(other_hosts), facts, owners, absent, sources)
 
 
 def _absent(
     hosts: Mapping[str, Wish], words: Words, groups: Groups, sources: Sources
 ) -> dict[str, tuple[str, ...]]:
-    """The components that hosts wish away (`cuda_state: absent`); a template says nothing here."""
+    """Host -> its components with `_state: absent`; a template is not evaluated."""
     suffix = "_state"
     names = [name for name in words.options if name.endswith(suffix) and groups.says(name)]
-    found: dict[str, tuple[str, ...]] = {}
+    absent: dict[str, tuple[str, ...]] = {}
     for host in hosts if names else ():
-        said = {name: groups.said(name, host, sources)[0] for name in names}
-        gone = tuple(name.removesuffix(suffix) for name in names if said[name] == "absent")
-        if gone:
-            found[host] = gone
-    return found
+        states = {name: groups.said(name, host, sources)[0] for name in names}
+        components = tuple(name.removesuffix(suffix) for name in names if states[name] == "absent")
+        if components:
+            absent[host] = components
+    return absent
 
 
 def _judge(judge: Judge, hosts: Mapping[str, Wish], groups: Groups, sources: Sources) -> None:
-    """InputError for the first host at whose words a judge finds fault."""
+    """InputError for the first host in whose variables a judge finds a fault."""
     names = [name for name in judge.names if groups.says(name)]
     if judge.names[0] not in names:
         return
     done = set()
     for host, wish in hosts.items():
-        found = {name: groups.said(name, host, sources) for name in names}
-        said = {name: value for name, (value, _) in found.items() if value is not None}
-        # 10,000 hosts have them from one group: the same objects, and judged once.
-        key = (id(wish), *(id(value) for value, _ in found.values()))
-        if judge.names[0] not in said or key in done:
+        owned = {name: groups.said(name, host, sources) for name in names}
+        values = {name: value for name, (value, _) in owned.items() if value is not None}
+        # The hosts of a group share the objects of its values, which are judged once.
+        key = (id(wish), *(id(value) for value, _ in owned.values()))
+        if judge.names[0] not in values or key in done:
             continue
         done.add(key)
-        fault = judge.fault(said, wish, sources.written)
+        fault = judge.fault(values, wish, sources.written)
         if fault is not None:
-            owner = found[fault.word][1] if fault.word in found else host
+            owner = owned[fault.word][1] if fault.word in owned else host
             raise InputError(
                 fault.message,
                 where=sources.where(fault.word, near=owner) or owner or host,
@@ -132,7 +132,7 @@ def _judge(judge: Judge, hosts: Mapping[str, Wish], groups: Groups, sources: Sou
 
 
 def _placed_wish(value: Any, owner: str, sources: Sources) -> Wish:
-    """`parse_wish`; the files are searched for the place of a fault only where there is one."""
+    """`parse_wish`; the files are searched for the place only of a fault."""
     try:
         return parse_wish(value, where=owner)
     except InputError:

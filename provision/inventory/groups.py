@@ -1,7 +1,7 @@
-"""The group tree of an export: who says a word, and whose word counts for a host.
+"""The group tree of an export: which group or host sets a variable, and which value a host gets.
 
-Ansible lets one of two unrelated groups win; of our own words that would be a stack that nobody
-chose, so two that differ are refused.
+Where two unrelated groups differ Ansible lets one of them win; for our own variables that would be
+a stack that nobody chose, so it is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from provision.inventory.words import MODELS, PLATFORM, WISH
 
 
 class Groups:
-    """The group tree of an export, with what each group and host says for itself."""
+    """The group tree of an export, with the variables that each group and host sets itself."""
 
     def __init__(self, export: Mapping[str, Any]) -> None:
         meta = export.get("_meta", {})
@@ -33,10 +33,10 @@ class Groups:
                 + list(self.hostvars)
             )
         )
-        self._said: dict[tuple[str, ...], tuple[Any, str]] = {}
+        self._values: dict[tuple[str, ...], tuple[Any, str]] = {}
 
     def definitions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Every owner of variables: groups, then hosts."""
+        """(owner, its variables): "group NAME" of each group, then "host NAME" of each host."""
         for name, body in self.groups.items():
             yield f"group {name}", body.get("vars", {})
         for host, variables in self.hostvars.items():
@@ -45,7 +45,7 @@ class Groups:
     def concerned(self, word: str) -> set[str]:
         """The owners, as `definitions` names them, whose variables reach a host that has `word`.
 
-        An inventory is shared with other programs, and what their groups call as we do is theirs.
+        An inventory is shared with other programs: in their groups our names may mean other things.
         """
         owners: set[str] = set()
         reached: dict[tuple[str, ...], list[str]] = {}
@@ -54,10 +54,10 @@ class Groups:
             if direct not in reached:
                 reached[direct] = self._ancestors(direct)
             groups = reached[direct]
-            said = word in self.hostvars.get(host, {}) or any(
+            has_word = word in self.hostvars.get(host, {}) or any(
                 word in self.groups[name].get("vars", {}) for name in groups
             )
-            if said:
+            if has_word:
                 owners.add(f"host {host}")
                 owners.update(f"group {name}" for name in groups)
         return owners
@@ -65,91 +65,94 @@ class Groups:
     @functools.cached_property
     def _direct(self) -> dict[str, tuple[str, ...]]:
         """Host -> the groups that list it themselves, in the order of the export."""
-        found: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for name, body in self.groups.items():
             for host in body.get("hosts", []):
-                found.setdefault(host, []).append(name)
-        return {host: tuple(dict.fromkeys(names)) for host, names in found.items()}
+                groups.setdefault(host, []).append(name)
+        return {host: tuple(dict.fromkeys(names)) for host, names in groups.items()}
 
     @functools.cached_property
     def _parents(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        parents: dict[str, list[str]] = {}
         for name, body in self.groups.items():
             for child in body.get("children", []):
-                found.setdefault(child, []).append(name)
-        return found
+                parents.setdefault(child, []).append(name)
+        return parents
 
     def _ancestors(self, direct: Sequence[str]) -> list[str]:
-        """These groups and all above them, the nearest first; `all` is the farthest."""
-        found: dict[str, None] = {}
+        """These groups and all above them, the nearest first, `all` last."""
+        names: dict[str, None] = {}
         layer = list(direct)
         while layer:
-            fresh = [name for name in dict.fromkeys(layer) if name not in found]
-            found |= dict.fromkeys(fresh)
+            fresh = [name for name in dict.fromkeys(layer) if name not in names]
+            names |= dict.fromkeys(fresh)
             layer = [parent for name in fresh for parent in self._parents.get(name, ())]
         if "all" in self.groups:
-            found.pop("all", None)
-            found["all"] = None
-        return list(found)
+            names.pop("all", None)
+            names["all"] = None
+        return list(names)
 
     def says(self, word: str) -> bool:
-        """Does anybody say it?"""
+        """Whether any group or host sets the variable."""
         return any(word in variables for _, variables in self.definitions())
 
     def said(self, word: str, host: str, sources: Sources) -> tuple[Any, str]:
-        """The value of a word of ours that counts for a host, and who said it.
+        """(the value of a variable of ours for a host, the group or host that sets it).
 
-        A host's own word wins; a child group's over its parent's; two unrelated groups that say
-        different things are a conflict, whichever Ansible would happen to pick.
+        A host's own value wins, then a child group's over its parent's. InputError for two
+        unrelated groups that differ, whichever Ansible would pick.
         """
         own = self.hostvars.get(host, {})
         if word in own:
             return own[word], host
         direct = self._direct.get(host, ())
         key = (word, *direct)
-        if key not in self._said:
-            self._said[key] = self._said_by_groups(word, direct, host, sources)
-        return self._said[key]
+        if key not in self._values:
+            self._values[key] = self._said_by_groups(word, direct, host, sources)
+        return self._values[key]
 
     def _said_by_groups(
         self, word: str, direct: tuple[str, ...], host: str, sources: Sources
     ) -> tuple[Any, str]:
-        """What the groups of a host say; hosts of the same groups need it once."""
-        said = {
+        """`said` by the groups of a host; the same for all hosts of these groups."""
+        values = {
             name: self.groups[name]["vars"][word]
             for name in self._ancestors(direct)
             if word in self.groups[name].get("vars", {})
         }
-        if not said:
+        if not values:
             return None, ""
-        children = {name: self._below(name) for name in said}
-        nearest = [n for n in said if not any(other in children[n] for other in said if other != n)]
-        first = nearest[0]
-        for other in nearest[1:]:
-            if said[other] != said[first]:
+        children = {name: self._below(name) for name in values}
+        nearest = [n for n in values if children[n].isdisjoint(set(values) - {n})]
+        winner = nearest[0]
+        for group in nearest[1:]:
+            if values[group] != values[winner]:
                 wish = word == WISH
-                what = "wish for different stacks" if wish else f"differ in {word}"
-                # Of our own literal words alone the values may be shown.
+                conflict = "wish for different stacks" if wish else f"differ in {word}"
+                # No value but those of our own literal words may be shown: it may be a secret.
                 shown = wish or word in (PLATFORM, MODELS) or word.endswith("_state")
-                values = (json.dumps(said[one]) if shown else "..." for one in (first, other))
-                told = [f"{one}: {text}" for one, text in zip((first, other), values, strict=True)]
+                texts = (
+                    f"{name}: {json.dumps(values[name]) if shown else '...'}"
+                    for name in (winner, group)
+                )
                 raise InputError(
-                    f"two groups of host {host} {what}",
-                    where=sources.where(word, near=other),
-                    got="; ".join(told),
+                    f"two groups of host {host} {conflict}",
+                    where=sources.where(word, near=group),
+                    got="; ".join(texts),
                     expected="one wish per host" if wish else "one of them",
                     hint=f"take {host} out of one of them, or write {word} for {host} itself",
                 )
-        return said[first], first
+        return values[winner], winner
 
     def _below(self, name: str) -> set[str]:
-        found: set[str] = set()
+        """All groups below one."""
+        names: set[str] = set()
         layer = list(self.groups.get(name, {}).get("children", []))
         if name == "all":
             layer = [group for group in self.groups if group != "all"]
         while layer:
             child = layer.pop()
-            if child not in found:
-                found.add(child)
+            if child not in names:
+                names.add(child)
                 layer.extend(self.groups.get(child, {}).get("children", []))
-        return found
+        return names

@@ -1,6 +1,6 @@
-"""Wishes are literal data: what is a template, and what Ansible Vault keeps, is refused.
+"""Refuses templates and vaulted values where data must be literal, as in wishes.
 
-Every other value stays Ansible's to evaluate.
+Every other value is Ansible's to evaluate.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 
 def no_template(where: str, key: str, example: str = "") -> InputError:
-    """The refusal of a template in a wish or (with an `example`) in a fact."""
-    what = "facts" if example else "wishes"
+    """The error for a template in a wish or (with an `example`) in a fact."""
+    kind = "facts" if example else "wishes"
     return InputError(
-        f"{key} is a template; {what} are literal, since the lock is made before any host is asked",
+        f"{key} is a template; {kind} are literal, since the lock is made before any host is asked",
         where=where,
         expected=f"a literal, like {example}" if example else 'a literal, like "2.9"',
         hint="write it out, in the group or host that it is true of"
@@ -30,8 +30,8 @@ def no_template(where: str, key: str, example: str = "") -> InputError:
 def refuse_vaulted(value: Any, key: str, where: str) -> None:
     """InputError where a value, or one within it, is Ansible Vault's or marked `!unsafe`."""
     if isinstance(value, list):
-        for one in value:
-            refuse_vaulted(one, key, where)
+        for item in value:
+            refuse_vaulted(item, key, where)
     elif isinstance(value, Mapping):
         if "__ansible_vault" in value:
             raise InputError(
@@ -48,15 +48,12 @@ def refuse_vaulted(value: Any, key: str, where: str) -> None:
                 expected='a literal, like "2.9"',
                 hint="leave the tag out: this is never read as a template",
             )
-        for inner, one in value.items():
-            refuse_vaulted(one, str(inner), where)
+        for inner, item in value.items():
+            refuse_vaulted(item, str(inner), where)
 
 
 def is_template(value: object) -> bool:
-    """Does a value hold a template, or something that Ansible Vault keeps?
-
-    Those are Ansible's to evaluate; their type is not known here.
-    """
+    """Whether a value has a template or a vaulted value in it, whose type only Ansible knows."""
     if isinstance(value, str):
         return bool(TEMPLATE.search(value))
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""The text files of an inventory: in which file and line a word of somebody stands.
+"""The text files of an inventory: in which file and line a group or host sets a variable.
 
-Ansible's export says what a group or host has, and not where it was written. A message that names
-the wrong file sends a person to a line that is right, so a place is looked for by its owner: the
-owner's own file in group_vars or host_vars, or its part of an inventory file.
+Ansible's export says what a group or host has, but not where it is written. A message that names
+the wrong file sends a person to a line that is right, so the place is searched for by its owner:
+the owner's own file in group_vars or host_vars, or its part of an inventory file.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import yaml
 
 VARIABLES = ("group_vars", "host_vars")
 _YAML = (".yml", ".yaml")
-# An inventory of thousands of hosts has less; data files beside it may have more.
+# In bytes. An inventory of thousands of hosts has less; data files beside it may have more.
 _LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Texts by their file names.
+    """The texts of files by their names.
 
-    A place is asked for where something is wrong, so the files are searched only then, and once
-    per word: a word can be wrong on every one of 10,000 hosts.
+    They are searched only for the place of a fault, and once per word, which can be wrong on each
+    of 10,000 hosts.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -35,8 +35,8 @@ class Sources:
     def where(self, word: str, *, near: str = "") -> str:
         """`lab/group_vars/gpu.yml:7` of the line that sets `word`, or "".
 
-        `near` is the group or host that says it: its own file or its part of an inventory file,
-        and never the file of another group or host. Without `near`, the first line of all.
+        `near` is the group or host that sets it: the place is in its own file or its part of an
+        inventory file, never in the file of another. Without `near`, the first line of all.
         """
         hits = self._hits.get(word)
         if hits is None:
@@ -54,7 +54,7 @@ class Sources:
         return _place(shared[0]) if shared else ""
 
     def written(self, text: str) -> str:
-        """The place of the first line that has `text` in it, whatever it means there, or ""."""
+        """The place of the first line that contains `text`, or ""."""
         for name, content in self.texts.items():
             if text in content:
                 return _place((name, content[: content.index(text)].count("\n") + 1))
@@ -79,14 +79,14 @@ def _place(hit: tuple[str, int]) -> str:
 
 
 def _is_owned(name: str) -> bool:
-    """Does the file belong to one group or host, as those of group_vars and host_vars do?"""
+    """Whether the file belongs to one group or host: whether it is in group_vars or host_vars."""
     return any(part in VARIABLES for part in PurePath(name).parts[:-1])
 
 
 def _owners(name: str) -> tuple[str, ...]:
-    """The names of which a file may be: `gpu` of group_vars/gpu.yml and group_vars/gpu/main.yml.
+    """The groups or hosts that a file may be of: `gpu` of group_vars/gpu.yml and gpu/main.yml.
 
-    A file's own name counts with and without its suffix, for a host may be called `gpu01.lab`.
+    The name counts with and without its suffix, for a host may be called `gpu01.lab`.
     """
     parts = PurePath(name).parts
     for index, part in enumerate(parts[:-1]):
@@ -96,7 +96,7 @@ def _owners(name: str) -> tuple[str, ...]:
 
 
 def _line_of(name: str, text: str, word: str, owner: str) -> int:
-    """The line of an inventory file in which a group or host sets `word`; 0 where none does."""
+    """The line of an inventory file in which a group or host sets `word`, or 0."""
     if PurePath(name).suffix not in _YAML:
         return _line_of_ini(text, word, owner)
     try:
@@ -107,14 +107,14 @@ def _line_of(name: str, text: str, word: str, owner: str) -> int:
 
 
 def _line_of_yaml(roots: Sequence[yaml.Node], word: str, owner: str) -> int:
-    """`owner: {vars: {word: ...}}` of a group, `owner: {word: ...}` of a host."""
+    """The line of `owner: {vars: {word: ...}}` or `owner: {word: ...}`, or 0."""
     todo = list(reversed(roots))
-    seen: set[int] = set()
+    visited: set[int] = set()
     while todo:
         node = todo.pop()
-        if id(node) in seen:  # an alias
+        if id(node) in visited:  # an alias
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if not isinstance(node, yaml.MappingNode):
             continue
         for key, value in node.value:
@@ -138,7 +138,7 @@ def _line_of_key(node: yaml.Node, word: str) -> int:
 
 
 def _line_of_ini(text: str, word: str, owner: str) -> int:
-    """`word=` on the owner's own line, or in its section `[owner:vars]`."""
+    """The line of `word=` on the owner's own line or in its section `[owner:vars]`, or 0."""
     section = ""
     sets = re.compile(rf"(^|\s){re.escape(word)}\s*=")
     for number, line in enumerate(text.splitlines(), 1):
@@ -153,7 +153,7 @@ def _line_of_ini(text: str, word: str, owner: str) -> int:
 
 
 class _Files(Mapping[str, str]):
-    """Small text files by their names, read when somebody asks for the first of them."""
+    """Small text files by their names, read at the first access."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -186,9 +186,8 @@ class _Files(Mapping[str, str]):
 
 
 def read(paths: Sequence[Path]) -> Sources:
-    """Small text files of the inventory, and of group_vars and host_vars beside it.
+    """The small text files of the inventory, and of group_vars and host_vars beside it.
 
-    They serve to say where a word stands, nothing is taken from them; so they are read when a
-    place is asked for.
+    They only serve to find the place of a fault, so they are read when one is searched for.
     """
     return Sources(_Files(paths))

@@ -1,7 +1,7 @@
-"""Finds slips in the names of variables: one that is silently never read is an error.
+"""Finds misspelt names of variables, which Ansible would silently ignore.
 
-A name within a slip of a real one is refused with file and line; others with our prefixes are a
-warning, for they may be another program's.
+A name within a typing slip of a real one is an error with file and line; others with our prefixes
+are a warning, for they may be another program's.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from provision.inventory.words import WISH, Words
 class Slips(dict[str, str]):
     """Name -> the real name that it is a typing slip of, or ""; each name is compared once."""
 
-    def __init__(self, known: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
-        self._known = known
+        self._names = names
 
     def __missing__(self, name: str) -> str:
-        self[name] = found = _slip(name, self._known)
-        return found
+        self[name] = real = _slip(name, self._names)
+        return real
 
 
 def check_wish_spelt(
     owner: str, variables: Mapping[str, Any], slips: Slips, sources: Sources
 ) -> None:
-    """InputError for a slip of `gpu_stack` where it leaves hosts without a wish."""
+    """InputError for a misspelt `gpu_stack`, which would leave hosts without a wish."""
     for name in variables:
         if not name.startswith("ansible_") and name != WISH and slips[name] == WISH:
             raise _no_variable(name, f"did you mean {WISH}?", owner, sources)
@@ -45,7 +45,7 @@ def _no_variable(name: str, hint: str, owner: str, sources: Sources) -> InputErr
 def check_words(
     owner: str, variables: Mapping[str, Any], words: Words, slips: Slips, sources: Sources
 ) -> list[str]:
-    """Faults of our own variables raise; unknown ones with our prefixes come back as warnings."""
+    """Warnings for unknown variables with our prefixes. InputError for a fault of our own."""
     warnings = []
     near = owner.split(" ", 1)[1]
     for name, value in variables.items():
@@ -82,18 +82,18 @@ def check_words(
                 hint += " That one is the lock's; " + (real.wish and f"wish it: {real.wish}")
             raise _no_variable(name, hint.removesuffix("; "), owner, sources)
         if name.startswith(words.prefixes):
-            at = sources.where(name, near=near) or owner
-            warnings.append(f"{at}: {name} is none of ours, though it looks like it")
+            place = sources.where(name, near=near) or owner
+            warnings.append(f"{place}: {name} is none of ours, though it looks like it")
     return warnings
 
 
-def _slip(name: str, known: Sequence[str]) -> str:
-    """The real name that `name` is a typing slip of, or "".
+def _slip(name: str, names: Sequence[str]) -> str:
+    """The one of `names` that `name` is a typing slip of, or "".
 
-    At most two edits, a swap of neighbours counting as one; one edit in short names. Plural forms
-    and the like of words that are not ours stay the user's.
+    At most two edits, a swap of neighbours counting as one; one edit in short names, so that
+    plurals and the like of other words stay the user's.
     """
-    for real in known:
+    for real in names:
         limit = 2 if len(real) > 12 else 1
         if abs(len(real) - len(name)) <= limit and 0 < distance(name, real) <= limit:
             return real
@@ -101,7 +101,7 @@ def _slip(name: str, known: Sequence[str]) -> str:
 
 
 def distance(left: str, right: str) -> int:
-    """Edits from one to the other: insert, delete, replace, swap (Damerau-Levenshtein)."""
+    """The edits between two words: insert, delete, replace, swap (Damerau-Levenshtein)."""
     rows = [list(range(len(right) + 1))]
     for i, a in enumerate(left, 1):
         row = [i]
@@ -114,7 +114,7 @@ def distance(left: str, right: str) -> int:
     return rows[-1][-1]
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint with the nearest known word, or ""."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+def did_you_mean(word: str, words: Sequence[str]) -> str:
+    """A hint with the nearest of `words`, or ""."""
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""

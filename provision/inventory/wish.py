@@ -1,4 +1,4 @@
-"""The literal mapping `gpu_stack` -> Wish; each refusal says what is wrong and what to write.
+"""Parses the literal mapping `gpu_stack`; each error says what is wrong and what to write.
 
 An unquoted version is refused: YAML reads 2.10 as the number 2.1.
 """
@@ -59,7 +59,7 @@ WISH_WORDS: Mapping[str, tuple[str, str]] = {
     ),
 }
 WISH_KEYS = tuple(WISH_WORDS)
-# What is the host's, a driver say, there is once; these there can be several of.
+# A host has one driver, CUDA and cuDNN; a wish beside can only choose these.
 BESIDE_KEYS = ("tensorflow", "python", "packages")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")
 DRIVER_SOURCES = ("distribution", "network", "runfile")
@@ -74,7 +74,7 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
 
 
 def parse_wish(value: Any, *, where: str) -> Wish:
-    """The literal mapping `gpu_stack`, checked."""
+    """The literal mapping `gpu_stack` as a Wish. InputError for the first fault."""
     if isinstance(value, str) and TEMPLATE.search(value):
         raise no_template(where, WISH)
     refuse_vaulted(value, WISH, where)
@@ -90,11 +90,11 @@ def parse_wish(value: Any, *, where: str) -> Wish:
             "gpu_stack wishes for nothing", where=where, expected='gpu_stack: {tensorflow: "2.9"}'
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
-    words = (
+    not_versions = (
         *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
         *("container_toolkit", "packages", "beside"),
     )
-    plain = {key: _text(value[key], key, where) for key in value if key not in words}
+    plain = {key: _text(value[key], key, where) for key in value if key not in not_versions}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
         tensorflow=plain.get("tensorflow"),
@@ -114,40 +114,40 @@ def parse_wish(value: Any, *, where: str) -> Wish:
 
 
 def _beside(value: Any, where: str) -> tuple[Wish, ...]:
-    """Further TensorFlows: [{tensorflow: "2.14"}, ...]."""
+    """The wishes for further TensorFlows: [{tensorflow: "2.14"}, ...]."""
     if isinstance(value, str) and TEMPLATE.search(value):
         raise no_template(where, "beside")
-    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+    if not isinstance(value, list) or not all(isinstance(wish, Mapping) for wish in value):
         raise InputError(
             "beside is a list of wishes",
             where=where,
             got=json.dumps(value),
             expected='beside: [{tensorflow: "2.14"}]',
         )
-    found = []
-    for one in value:
-        _only_words("beside", one, BESIDE_KEYS, where)
-        if "tensorflow" not in one:
+    wishes = []
+    for wish in value:
+        _only_words("beside", wish, BESIDE_KEYS, where)
+        if "tensorflow" not in wish:
             raise InputError(
                 "a wish in beside names a TensorFlow",
                 where=where,
-                got=json.dumps(one),
+                got=json.dumps(wish),
                 expected='{tensorflow: "2.14"}',
             )
-        plain = {key: _text(one[key], key, where) for key in one if key != "packages"}
-        found.append(
+        plain = {key: _text(wish[key], key, where) for key in wish if key != "packages"}
+        wishes.append(
             Wish(
                 plain["tensorflow"],
                 plain.get("python"),
-                packages=_packages(one["packages"], where) if "packages" in one else (),
-                literal=dict(one),
+                packages=_packages(wish["packages"], where) if "packages" in wish else (),
+                literal=dict(wish),
             )
         )
-    return tuple(found)
+    return tuple(wishes)
 
 
 def _packages(value: Any, where: str) -> tuple[str, ...]:
-    """Requirements by name, of an index and for every host: no URL, no path, no marker."""
+    """The requirements, sorted by name. They come from an index: no URL, no path, no marker."""
     expected = 'packages: [jupyterlab, "pandas<2.1"]'
     if isinstance(value, str) and TEMPLATE.search(value):
         raise no_template(where, "packages")
@@ -158,72 +158,72 @@ def _packages(value: Any, where: str) -> tuple[str, ...]:
             got=json.dumps(value),
             expected=expected,
         )
-    found: dict[str, str] = {}
-    for one in value:
-        if isinstance(one, str) and TEMPLATE.search(one):
+    requirements: dict[str, str] = {}
+    for text in value:
+        if isinstance(text, str) and TEMPLATE.search(text):
             raise no_template(where, "packages")
         try:
-            asked = Requirement(one) if isinstance(one, str) else None
+            requirement = Requirement(text) if isinstance(text, str) else None
         except InvalidRequirement:
-            asked = None
-        if asked is None or asked.url or asked.marker:
+            requirement = None
+        if requirement is None or requirement.url or requirement.marker:
             raise InputError(
                 "packages holds something that is no requirement by name",
                 where=where,
-                got=json.dumps(one),
+                got=json.dumps(text),
                 expected=expected,
                 hint="a wheel of your own comes from an index of your own (UV_INDEX), or from a "
                 "folder (UV_FIND_LINKS)",
             )
-        name = canonicalize_name(asked.name)
+        name = canonicalize_name(requirement.name)
         if _TENSORFLOW.match(name):
             raise InputError(
-                f"packages can't hold {asked.name}",
+                f"packages can't hold {requirement.name}",
                 where=where,
                 expected='tensorflow: "2.9" for the one, beside for others',
             )
-        if name in found:
+        if name in requirements:
             raise InputError(f"packages names {name} twice", where=where, got=json.dumps(value))
-        found[name] = str(asked)
-    return tuple(found[name] for name in sorted(found))
+        requirements[name] = str(requirement)
+    return tuple(requirements[name] for name in sorted(requirements))
 
 
-def _only_words(what: str, value: Mapping[Any, Any], words: Sequence[str], where: str) -> None:
-    """Refuse a key that is none of `words`, and name the one that was probably meant."""
+def _only_words(name: str, value: Mapping[Any, Any], keys: Sequence[str], where: str) -> None:
+    """InputError for a key that is none of `keys`, with the one that was probably meant."""
     for key in value:
-        if key not in words:
+        if key not in keys:
             raise InputError(
-                f"{what} has no word {key!r}",
+                f"{name} has no word {key!r}",
                 where=where,
-                expected=", ".join(words),
-                hint=did_you_mean(str(key), words),
+                expected=", ".join(keys),
+                hint=did_you_mean(str(key), keys),
             )
 
 
-def _source(wish: Mapping[str, Any], word: str, known: Sequence[str], where: str) -> str | None:
-    """Where CUDA or the driver is to come from; None where nobody said."""
+def _source(wish: Mapping[str, Any], word: str, sources: Sequence[str], where: str) -> str | None:
+    """The wished source of CUDA or the driver; None without a wish."""
     if word not in wish:
         return None
     value = wish[word]
     if isinstance(value, str) and TEMPLATE.search(value):
         raise no_template(where, word)
-    if value not in known:
-        what = "CUDA" if word == "cuda_source" else "the driver"
+    if value not in sources:
+        component = "CUDA" if word == "cuda_source" else "the driver"
         raise InputError(
-            f"there is no such source of {what}",
+            f"there is no such source of {component}",
             where=where,
             got=json.dumps(value),
-            expected=" or ".join(known),
-            hint=did_you_mean(str(value), known),
+            expected=" or ".join(sources),
+            hint=did_you_mean(str(value), sources),
         )
     return str(value)
 
 
 def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
-    """The hash of a .run file of one's own; it is for one exact version."""
+    """The hash of the user's .run file, which needs an exact driver_branch; None without a wish."""
     if "driver_sha256" not in wish:
         return None
-    found = _sha256(wish["driver_sha256"], "driver_sha256", where)
+    sha256 = _sha256(wish["driver_sha256"], "driver_sha256", where)
     exact = "." in str(wish.get("driver_branch", ""))
     if wish.get("driver_source") != "runfile" or not exact:
         raise InputError(
@@ -232,11 +232,11 @@ def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
             expected='driver_source: runfile, driver_branch: "470.256.02", driver_sha256: "..."',
             hint="with another driver_source what is installed is known by its packages",
         )
-    return found
+    return sha256
 
 
 def _container_toolkit(wish: Mapping[str, Any], where: str) -> str | None:
-    """`true` is the newest (""), a version that one; None where nobody wished for it."""
+    """The wished version; "" (`true`) for the newest, None without a wish."""
     if "container_toolkit" not in wish:
         return None
     value = wish["container_toolkit"]
@@ -252,13 +252,13 @@ def _container_toolkit(wish: Mapping[str, Any], where: str) -> str | None:
     return _text(value, "container_toolkit", where)
 
 
-def _sha256(value: Any, what: str, where: str) -> str:
+def _sha256(value: Any, key: str, where: str) -> str:
     """64 hex digits as the user quoted them."""
     if isinstance(value, str) and TEMPLATE.search(value):
-        raise no_template(where, what)
+        raise no_template(where, key)
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
         raise InputError(
-            f"{what} is not a SHA-256",
+            f"{key} is not a SHA-256",
             where=where,
             got=f"{value!r}",
             expected="64 lower-case hex digits, quoted, as `sha256sum FILE` prints them",

@@ -1,4 +1,4 @@
-"""The words that are ours in an inventory, and who judges what is said with them."""
+"""The variables that are ours in an inventory, and the rules that judge their values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from provision.models import Wish
 
 WISH = "gpu_stack"
-# What a host is, for those who know it before the host is asked.
+# A host's platform and GPUs, where they are known before the host is asked.
 PLATFORM = "gpu_platform"
 MODELS = "gpu_models"
 
 
 class OptionRule(Protocol):
-    """What the check needs to know of one role variable; the Python roles provide it."""
+    """A role variable as the inventory's check needs it; `provision.roles` provides it."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +30,7 @@ class OptionRule(Protocol):
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with the words of one host: the word, and what to say of it."""
+    """A fault in one host's variables: the variable, and the parts of the error message."""
 
     word: str
     message: str
@@ -40,17 +40,20 @@ class Fault:
 
 
 class Judge(Protocol):
-    """Looks at several variables of a host together; the Python roles provide it.
+    """A rule over several variables of a host; `provision.roles` provides it.
 
-    `names`: what it reads, the first of them the one without which it has nothing to say.
+    `names` are the variables that it reads; without the first of them it does not apply.
     """
 
     @property
     def names(self) -> tuple[str, ...]: ...
     def fault(
-        self, said: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+        self, values: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
     ) -> Fault | None:
-        """`said` has the values of those that are set; `written` the place of a text in a file."""
+        """The first fault, or None.
+
+        `values` are those of the variables that are set; `written` finds the place of a text.
+        """
         ...
 
 

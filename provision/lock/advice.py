@@ -1,7 +1,7 @@
-"""What a person should know of a lock that was made: what was assumed, and what will not work well.
+"""Notes and warnings on a new lock: what was assumed, and what will not work well.
 
-A lock that is silent about these is read as a promise: a lab on Ubuntu 20.04 learned from a refusal
-in the first run that its lock was for Debian, and another had wheels that its driver never runs.
+Without them a lock reads as a promise: a lab on Ubuntu 20.04 learned only from a refusal in the
+first run that its lock was for Debian; another locked wheels that its driver can't run.
 
 Pure.
 """
@@ -20,66 +20,65 @@ from provision.resolve import Choice, Stack, explain
 
 # nvidia-cublas-cu12, cupy-cuda12x, jax-cuda12-plugin
 _CUDA_IN_NAME = re.compile(r"-cu(?:da)?(1[0-9])x?(?:-|$)")
-# From CUDA 13 on without the major version in its name.
+# Since CUDA 13 its name has no major version.
 _RUNTIME = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?")
 
 
 def assumed(catalog: Catalog, fleet: Fleet) -> list[str]:
-    """A line for the hosts whose system is not known: what the lock has for them."""
-    found: dict[str, list[str]] = {}
+    """A line for the hosts of unknown system: the platforms that the lock has for them."""
+    hosts_by_titles: dict[str, list[str]] = {}
     for _wish, kinds in fleet.kinds():
         for facts, hosts in kinds:
             if facts.platform is None and not facts.system:
                 rows = explain(catalog, fleet, hosts[0])
-                titles = dict.fromkeys(one.choice.platform.title for one in rows)
-                found.setdefault(" or ".join(titles), []).extend(hosts)
+                titles = dict.fromkeys(row.choice.platform.title for row in rows)
+                hosts_by_titles.setdefault(" or ".join(titles), []).extend(hosts)
     return [
         f"the system of {names(hosts)} is not known; this lock is for them if it is {titles}. "
         "`provision discover` asks them, or write gpu_platform; then `provision lock` again"
-        for titles, hosts in found.items()
+        for titles, hosts in hosts_by_titles.items()
     ]
 
 
 def warnings(
     catalog: Catalog, chosen: Sequence[Choice], requirements: Mapping[str, str]
 ) -> list[str]:
-    """What `provision explain` warns of, for each platform, and wheels that no driver here runs."""
-    found: dict[str, None] = {}
+    """The warnings of `provision explain` by platform, and wheels that the driver can't run."""
+    lines: dict[str, None] = {}
     for choice in chosen:
         title = choice.platform.title
         for stack in stacks_of(choice):
             for text in (*stack.warnings, *_unfit_wheels(catalog, stack, requirements[stack.id])):
-                found[f"{title}: {text}"] = None
-    return list(found)
+                lines[f"{title}: {text}"] = None
+    return list(lines)
 
 
 def _unfit_wheels(catalog: Catalog, stack: Stack, requirements: str) -> Iterable[str]:
-    """Wheels beside TensorFlow that were made for a CUDA which is too new for the driver.
+    """A warning for the wheels beside TensorFlow whose CUDA is too new for the driver.
 
-    A package like torch works on the CPU then; and some only bring such wheels along.
+    No error: a package like torch works on the CPU then, and some only depend on such wheels.
     """
     if not stack.packages:
         return
-    there = wheels(requirements)
-    # The release stands in the version of CUDA's runtime, else the major version in a name.
-    releases = [".".join(v.split(".")[:2]) for n, v in there.items() if _RUNTIME.fullmatch(n)]
-    matches = {name: _CUDA_IN_NAME.search(name) for name in there}
-    named = {name: match[1] for name, match in matches.items() if match}
-    needed: dict[str, str] = {}
+    locked = wheels(requirements)
+    # The version of CUDA's runtime gives the release; otherwise a name gives the major version.
+    releases = [".".join(v.split(".")[:2]) for n, v in locked.items() if _RUNTIME.fullmatch(n)]
+    matches = {name: _CUDA_IN_NAME.search(name) for name in locked}
+    majors = {name: match[1] for name, match in matches.items() if match}
+    minimums: dict[str, str] = {}
     for row in catalog.cuda_releases:
-        if row.release in releases or row.release.split(".")[0] in named.values():
+        if row.release in releases or row.release.split(".")[0] in majors.values():
             major = row.release.split(".")[0]
-            known = needed.get(major)
-            if known is None or row.release in releases:
-                needed[major] = row.driver_minimum
-    for major, minimum in needed.items():
+            if major not in minimums or row.release in releases:
+                minimums[major] = row.driver_minimum
+    for major, minimum in minimums.items():
         if Version(stack.driver.version) >= Version(minimum):
             continue
-        of = [name for name, one in named.items() if one == major]
-        of = of or [name for name in there if _RUNTIME.fullmatch(name)]
+        unfit = [name for name in majors if majors[name] == major]
+        unfit = unfit or [name for name in locked if _RUNTIME.fullmatch(name)]
         yield (
-            f"{names(of)} (by packages: [{', '.join(stack.packages)}]) are for CUDA {major}, which "
-            f"needs driver {minimum} or newer, and the driver is {stack.driver.version}: what uses "
-            "them finds no GPU. Wish for a newer driver (driver_branch), for versions of these "
-            f"packages that are made for CUDA {stack.cuda.release}, or do without them"
+            f"{names(unfit)} (by packages: [{', '.join(stack.packages)}]) are for CUDA {major}, "
+            f"which needs driver {minimum} or newer, and the driver is {stack.driver.version}: "
+            "what uses them finds no GPU. Wish for a newer driver (driver_branch), for versions of "
+            f"these packages that are made for CUDA {stack.cuda.release}, or do without them"
         )

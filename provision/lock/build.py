@@ -25,11 +25,11 @@ def make(
     prefer: Mapping[str, Mapping[str, str]] | None = None,
     before: Lock | None = None,
 ) -> Lock:
-    """Choices with their indices (by platform id) and requirements (by stack id), as a lock.
+    """The lock of choices, from their indices (by platform id) and requirements (by stack id).
 
-    `prefer` are the package versions to keep (by stack id). A stack that is as it was in `before`
-    keeps the sources that it was made from: an index with another date alone is no change.
-    UnsatisfiableError when the indices no longer hold what the catalog names.
+    `prefer` are the package versions to keep (by stack id). A stack that is unchanged since
+    `before` keeps its sources there: an index with a new date alone is no change.
+    UnsatisfiableError when the indices no longer have what the catalog names.
     """
     rows: list[dict[str, Any]] = []
     stacks: dict[str, Any] = {}
@@ -40,14 +40,14 @@ def make(
         "sources": {},
     }
     for choice in choices:
-        was = locked_names(before, choice)
+        old_names = locked_names(before, choice)
         names = []
         for number, stack in enumerate(stacks_of(choice)):
             index, text = indices[choice.platform.id], requirements[stack.id]
             name = _add(stack, index, text, (prefer or {}).get(stack.id, {}), stacks, details)
             names.append(name)
-            if before is not None and was:
-                _keep_sources(before, was[number], stacks[name], details, name)
+            if before is not None and old_names:
+                _keep_sources(before, old_names[number], stacks[name], details, name)
         row = {**row_of(choice), "stack": names[0]}
         if choice.beside:
             row["beside"] = names[1:]
@@ -64,22 +64,23 @@ def make(
 
 
 def _keep_sources(
-    before: Lock, was: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
+    before: Lock, old_name: str, part: Mapping[str, Any], details: Mapping[str, Any], name: str
 ) -> None:
-    """A stack that is what it was, from the same places, was made from what it says."""
+    """Restores the locked dates and hashes of a stack's sources where the stack is unchanged."""
 
     def places(sources: Any) -> list[dict[str, Any]]:
-        return [{k: v for k, v in one.items() if k not in ("date", "sha256")} for one in sources]
+        dated = ("date", "sha256")
+        return [{k: v for k, v in source.items() if k not in dated} for source in sources]
 
     old = before.details
     same = (
-        plain(before.stacks[was]) == part
-        and plain(old["packages"][was]) == details["packages"][name]
-        and old["requirements"][was] == details["requirements"][name]
-        and places(old["sources"][was]) == places(details["sources"][name])
+        plain(before.stacks[old_name]) == part
+        and plain(old["packages"][old_name]) == details["packages"][name]
+        and old["requirements"][old_name] == details["requirements"][name]
+        and places(old["sources"][old_name]) == places(details["sources"][name])
     )
     if same:
-        details["sources"][name] = plain(old["sources"][was])
+        details["sources"][name] = plain(old["sources"][old_name])
 
 
 def _add(
@@ -90,13 +91,12 @@ def _add(
     stacks: dict[str, Any],
     details: dict[str, dict[str, Any]],
 ) -> str:
-    """Puts a stack into the lock, and tells its name there."""
+    """Adds a stack to `stacks` and `details`; returns its name in the lock."""
     name = stack.id
     part, packages = _stack(stack, indices, requirements, prefer)
-    for taken, other in stacks.items():
-        if taken == name and other != part:
-            # Two archives of one version with different hashes: tell them apart by the hash.
-            name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
+    if stacks.get(name, part) != part:
+        # Two cuDNN archives of one version with different hashes: the hash tells them apart.
+        name = f"{stack.id}-{stack.cudnn.sha256[:8]}"
     stacks[name] = part
     details["packages"][name] = {
         package.name: {
@@ -124,42 +124,42 @@ def _add(
 
 
 def _sources(stack: Stack, indices: Indices) -> list[Source]:
-    """Those of the platform if anything of it is, and NVIDIA's repositories that a stack uses."""
+    """The archive's suites, where the stack needs the archive, and the repositories it uses."""
     cuda, driver = stack.cuda, stack.driver
-    found = list(indices.sources) if needs_archive(stack) else []
+    sources = list(indices.sources) if needs_archive(stack) else []
     urls = [cuda.source.url] if cuda.source is not None else []
     urls += [driver.url] if driver.origin == "network" else []
     urls += [stack.container_toolkit.row.url] if stack.container_toolkit else []
-    return found + [indices.repositories[url].source for url in dict.fromkeys(urls)]
+    return sources + [indices.repositories[url].source for url in dict.fromkeys(urls)]
 
 
 def needs_archive(stack: Stack) -> bool:
-    """Does any of its packages come from the platform's own archive?"""
+    """Whether any of the stack's packages comes from the platform's own archive."""
     return "distribution" in (stack.driver.origin, stack.cuda.origin)
 
 
 def _stack(
     stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
-    """The stack's part of the lock, and every package it names."""
-    # What is left of the locked versions may not fit together any more. The packages of one source
-    # are made for each other: then those move of whose source something has left the indices.
-    for wanted in (prefer, _whole(prefer, indices)) if prefer else ():
+    """(component -> part of the lock, name -> package) of a stack, as `closed`."""
+    # The locked versions that are left may not fit together any more. The packages of one source
+    # are made for each other: then all packages of an incomplete source move.
+    for versions in (prefer, _whole(prefer, indices)) if prefer else ():
         try:
-            return closed(stack, indices, requirements, wanted)
+            return closed(stack, indices, requirements, versions)
         except UnsatisfiableError:
             continue
     return closed(stack, indices, requirements, {})
 
 
 def _whole(prefer: Mapping[str, str], indices: Indices) -> dict[str, str]:
-    """Those of sources of which nothing is lacking."""
+    """The versions of packages from whose source the indices have every preferred version."""
     everything = indices.everything
-    there = {(package.name, package.version) for package in everything}
-    lacking = {
+    available = {(package.name, package.version) for package in everything}
+    incomplete = {
         package.source
         for package in everything
-        if package.name in prefer and (package.name, prefer[package.name]) not in there
+        if package.name in prefer and (package.name, prefer[package.name]) not in available
     }
-    moving = {package.name for package in everything if package.source in lacking}
+    moving = {package.name for package in everything if package.source in incomplete}
     return {name: version for name, version in prefer.items() if name not in moving}

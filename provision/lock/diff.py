@@ -1,4 +1,4 @@
-"""What a new lock changes, for whom: the lines that `provision lock` prints.
+"""What a new lock changes for which hosts: the lines that `provision lock` prints.
 
 Pure: two locks and the hosts in, changes out.
 """
@@ -19,7 +19,7 @@ from provision.registry import LOCKED
 
 @dataclass(frozen=True)
 class Change:
-    """One thing of a row's stack; `old` or `new` is empty where it came or went."""
+    """A change in a row's stack; `old` is empty for an addition, `new` for a removal."""
 
     kind: str  # component, package, wheel, source, row
     name: str
@@ -30,44 +30,45 @@ class Change:
 
 
 def difference(before: Lock, after: Lock, fleet: Fleet) -> list[Change]:
-    """What changes for whom, in the lock's order."""
+    """The changes between two locks, in the lock's order."""
     old, new = _rows(before), _rows(after)
-    found: list[Change] = []
+    changes: list[Change] = []
     platforms = {row.id: row.platform.as_data() for row in load().platforms}
-    known = {h: platforms[f.platform] for h, f in fleet.facts.items() if f.platform in platforms}
+    declared = {h: platforms[f.platform] for h, f in fleet.facts.items() if f.platform in platforms}
     for key in [*new, *(key for key in old if key not in new)]:
         row = json.loads(key)
         hosts = tuple(
             host
             for host, wish in fleet.hosts.items()
             if plain(wish.literal) == row["wish"]
-            and known.get(host, row["platform"]) == row["platform"]
+            and declared.get(host, row["platform"]) == row["platform"]
         )
-        where = f"{row['platform']['distribution']} {row['platform']['release']}"
+        platform = f"{row['platform']['distribution']} {row['platform']['release']}"
         if key not in old or key not in new:
             was, now = ", ".join(old.get(key, ())), ", ".join(new.get(key, ()))
-            found.append(Change("row", json.dumps(row["wish"]), was, now, hosts, where))
+            changes.append(Change("row", json.dumps(row["wish"]), was, now, hosts, platform))
             continue
         # The same wish has as many stacks.
-        for one, other in zip(old[key], new[key], strict=True):
-            for kind, name, a, b in _stack_changes(before, one, after, other):
-                change = Change(kind, name, a, b, hosts, where)
-                if change not in found:
-                    found.append(change)
-    return found
+        for was, now in zip(old[key], new[key], strict=True):
+            for kind, name, a, b in _stack_changes(before, was, after, now):
+                change = Change(kind, name, a, b, hosts, platform)
+                if change not in changes:
+                    changes.append(change)
+    return changes
 
 
 def _rows(lock: Lock) -> dict[str, list[str]]:
-    """What a row is for, as JSON -> its stacks."""
+    """The hosts that a row is for, as JSON -> the names of its stacks."""
     return {json.dumps(hosts_of(row), sort_keys=True): names_of(row) for row in lock.slim["rows"]}
 
 
 def _stack_changes(
     before: Lock, was: str, after: Lock, now: str
 ) -> Iterable[tuple[str, str, str, str]]:
-    one, two = before.stacks[was], after.stacks[now]
+    """(kind, name, old, new) of each difference between two stacks."""
+    old, new = before.stacks[was], after.stacks[now]
     for component in LOCKED:
-        a, b = _summary(one.get(component)), _summary(two.get(component))
+        a, b = _summary(old.get(component)), _summary(new.get(component))
         if a != b:
             yield "component", component, a, b
     a_packages, b_packages = before.details["packages"][was], after.details["packages"][now]
@@ -85,7 +86,7 @@ def _stack_changes(
 
 
 def _summary(part: Mapping[str, Any] | None) -> str:
-    """The version of a component; of one without a version, its values."""
+    """A component's version and its source; its values where it has no version."""
     if part is None:
         return ""
     if "version" not in part:
@@ -105,14 +106,14 @@ def _moved(
             yield kind, name, a, b
 
 
-def told(changes: Sequence[Change]) -> list[str]:
-    """A line per change, the components first; the hosts stand where the stack changes."""
-    lines: dict[str, None] = {}
+def lines(changes: Sequence[Change]) -> list[str]:
+    """A line for each change, with the hosts that it is for."""
+    texts: dict[str, None] = {}
     for change in changes:
         who = _hosts(change.hosts)
         if change.kind == "row":
             word = "new" if not change.old else "gone"
-            lines[f"{change.platform}, gpu_stack {change.name}: {word} ({who})"] = None
+            texts[f"{change.platform}, gpu_stack {change.name}: {word} ({who})"] = None
             continue
         mark = "" if change.kind == "component" else f"  {change.kind} "
         if change.old and change.new:
@@ -121,8 +122,8 @@ def told(changes: Sequence[Change]) -> list[str]:
             moved = (
                 f"+ {change.name} {change.new}" if change.new else f"- {change.name} {change.old}"
             )
-        lines[f"{mark}{moved} ({change.platform}: {who})"] = None
-    return list(lines)
+        texts[f"{mark}{moved} ({change.platform}: {who})"] = None
+    return list(texts)
 
 
 def _hosts(hosts: Sequence[str]) -> str:

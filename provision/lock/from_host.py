@@ -1,7 +1,7 @@
-"""Asks a host that works what it has installed, to lock just that for its twin.
+"""Reads what a working host has installed, to lock the same for its twin.
 
-One round trip over Ansible's own connection, with no Python and no rights needed on the host; it
-changes nothing there.
+One round trip over Ansible's own connection, with no Python and no privileges needed on the host;
+it changes nothing there.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ ROOTS = (
 
 
 def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] = ()) -> Twin:
-    """Ask the host. HostError where it can't be reached or does not answer as expected."""
-    text = base64.b64encode(SCRIPT.encode()).decode()
+    """What the host has installed. HostError where it can't be reached or answers otherwise."""
+    script = base64.b64encode(SCRIPT.encode()).decode()
     command = [host, "-m", "ansible.builtin.raw"]
-    # Reading needs no rights, and so no password.
-    command += ["-a", f"echo {text} | base64 -d | sh -s -- {ROOTS}", "-e", "ansible_become=false"]
+    # Reading needs no privileges, and so no password.
+    command += ["-a", f"echo {script} | base64 -d | sh -s -- {ROOTS}", "-e", "ansible_become=false"]
     for source in sources:
         command += ["-i", source]
     with tempfile.TemporaryDirectory() as folder:
@@ -51,36 +51,36 @@ def read(host: str, sources: Sequence[str], *, cwd: Path, extra: Sequence[str] =
         result = run.answer(Path(folder) / host) or {}
     out = str(result.get("stdout", "")).replace("\r", "")
     if not out.rstrip().endswith("end"):
-        words = str(result.get("msg") or result.get("stderr") or out or done.stderr or done.stdout)
+        text = str(result.get("msg") or result.get("stderr") or out or done.stderr or done.stdout)
         raise HostError(
             "the host could not be looked at",
             where=host,
-            got=" ".join(words.split())[-300:],
+            got=" ".join(text.split())[-300:],
             hint=f"does `ansible {host} -m ansible.builtin.raw -a true` reach it?",
         )
     return parse(host, out)
 
 
 def parse(host: str, text: str) -> Twin:
-    """What the script printed. InputError where it isn't a host that a twin can be made of."""
+    """What the script printed. InputError for a host without one environment with TensorFlow."""
     packages: dict[str, str] = {}
     wheels: dict[str, str] = {}
     pythons: set[str] = set()
     numbers: list[str] = []
     distribution = release = machine = ""
     for line in text.splitlines():
-        word, _, rest = line.partition(" ")
-        pieces = rest.split()
+        word, _, value = line.partition(" ")
+        pieces = value.split()
         if word == "os":
             distribution, release = [*pieces, "", ""][:2]
         elif word == "machine":
-            machine = rest.strip()
+            machine = value.strip()
         elif word == "deb" and len(pieces) == 3 and pieces[0] == "installed":
             packages[pieces[1]] = pieces[2]
         elif word == "cudnn":
-            numbers.append(rest.strip())
+            numbers.append(value.strip())
         elif word == "wheel":
-            folder, _, name = rest.rpartition("/")
+            folder, _, name = value.rpartition("/")
             pythons |= {p.removeprefix("python") for p in folder.split("/") if p[:8] == "python3."}
             left, _, right = name.removesuffix(".dist-info").partition("-")
             wheels[canonicalize_name(left)] = right

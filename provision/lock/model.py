@@ -1,4 +1,4 @@
-"""The lock as data: its rows, its stacks, and what a row says of the hosts that it is for.
+"""The lock as data: its rows, its stacks, and which hosts a row is for.
 
 Per platform and wish, never per host.
 """
@@ -21,7 +21,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock as plain data; `slim` is what hosts get."""
+    """A lock as plain data: `slim` travels to hosts, `details` stays on the controller."""
 
     slim: Mapping[str, Any]
     details: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Lock:
 
 
 def row_of(choice: Choice) -> dict[str, Any]:
-    """What a row of the lock says of the hosts that it is for."""
+    """The keys of the lock's row that say which hosts it is for: platform, wish, generations."""
     row: dict[str, Any] = {
         "platform": choice.platform.platform.as_data(),
         "wish": plain(choice.wish.literal),
@@ -58,64 +58,64 @@ def names_of(row: Mapping[str, Any]) -> list[str]:
     return [row["stack"], *row.get("beside", ())]
 
 
-# What hosts get, and the names of GPUs that any number of the hosts may have.
-_GIVEN = ("stack", "beside", "models")
+# The keys of a row that don't say which hosts it is for; the hosts may have any of the models.
+_NOT_OF_HOSTS = ("stack", "beside", "models")
 
 
 def hosts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says of its hosts, without what they get."""
-    return {key: value for key, value in plain(row).items() if key not in _GIVEN}
+    """The keys of a row that say which hosts it is for, as `row_of`."""
+    return {key: value for key, value in plain(row).items() if key not in _NOT_OF_HOSTS}
 
 
 def stacks_of(choice: Choice) -> list[Stack]:
-    """The stack of a choice and those beside it, as `names_of` a row."""
+    """The stack of a choice and those beside it, in the order of `names_of`."""
     return [choice.stack, *choice.beside]
 
 
 def locked_names(lock: Lock | None, choice: Choice) -> list[str]:
-    """The names of the stacks that a lock has for just these hosts; none without a row.
+    """The names of the locked stacks for the choice's hosts; [] without a row.
 
-    GPUs of another generation may have come since: then what these hosts had was for all. Another
-    list of packages beside TensorFlow is no reason to move what else is locked.
+    A row without generations is taken too, since other GPUs may have come after it was locked; and
+    one with other packages beside TensorFlow, which are no reason to move the rest.
     """
-    wanted = row_of(choice)
-    whole = {key: value for key, value in wanted.items() if key != "generations"}
+    exact = row_of(choice)
+    any_generation = {key: value for key, value in exact.items() if key != "generations"}
     rows = lock.slim["rows"] if lock is not None else ()
-    for told in (lambda hosts: hosts, _without_packages):
-        for asked in (wanted, whole):
+    for comparable in (lambda hosts: hosts, _without_packages):
+        for hosts in (exact, any_generation):
             for row in rows:
-                if told(hosts_of(row)) == told(asked):
+                if comparable(hosts_of(row)) == comparable(hosts):
                     return names_of(row)
     return []
 
 
 def _without_packages(hosts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says of its hosts but for the packages of their environments."""
+    """`hosts_of` a row without the wish's `packages`."""
 
-    def rest(wish: Mapping[str, Any]) -> dict[str, Any]:
+    def bare(wish: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in wish.items() if key != "packages"}
 
-    wish = rest(hosts["wish"])
+    wish = bare(hosts["wish"])
     if "beside" in wish:
-        wish["beside"] = [rest(one) for one in wish["beside"]]
+        wish["beside"] = [bare(beside) for beside in wish["beside"]]
     return {**hosts, "wish": wish}
 
 
 def wheels(requirements: str) -> dict[str, str]:
     """Name -> version of a requirements text, sorted; InputError for anything unpinned."""
-    found = {}
+    versions = {}
     for line in requirements.splitlines():
         if not line or line[0] in " #-":
             continue
         pinned = re.match(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", line)
         if pinned is None:
             raise InputError("a requirement is not pinned", got=line)
-        found[pinned.group(1).lower()] = pinned.group(2)
-    return {name: found[name] for name in sorted(found)}
+        versions[pinned.group(1).lower()] = pinned.group(2)
+    return {name: versions[name] for name in sorted(versions)}
 
 
 def digest_of(rows: Any, stacks: Any, details: Any) -> str:
-    """SHA-256 of the canonical JSON of everything but format and digest."""
+    """`sha256:...` of the canonical JSON of everything but format and digest."""
     text = json.dumps(
         {"rows": rows, "stacks": stacks, "details": details},
         sort_keys=True,
@@ -125,7 +125,7 @@ def digest_of(rows: Any, stacks: Any, details: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def names(of: Iterable[str]) -> str:
+def names(hosts: Iterable[str]) -> str:
     """ "gpu01, gpu02, gpu03 and 9 more"."""
-    every = list(of)
+    every = list(hosts)
     return ", ".join(every[:3]) + (f" and {len(every) - 3} more" if len(every) > 3 else "")

@@ -1,4 +1,4 @@
-"""The parts of a stack, each made exact: which packages, libraries, files and wheels make it.
+"""The parts of a stack with exact versions: packages, libraries, files and wheels.
 
 Pure.
 """
@@ -32,19 +32,20 @@ def package_names(stack: Stack, indices: Indices) -> list[str]:
     branch = Branch(driver.version, frozenset(driver.branch_sources))
     row = stack.cuda.row
     roots = [*driver.userspace, *indices.kernel_of(driver), *driver.desktop]
-    found = close(Universe.of(indices.for_driver(driver)), roots, branch)
+    driver_set = close(Universe.of(indices.for_driver(driver)), roots, branch)
     if stack.cuda.source is not None:
         universe = Universe.of(_of_patch(stack, indices.repositories[stack.cuda.source.url]))
-        more = [*_nvidias(stack).runtime, *_nvidias(stack).toolkit]
+        more = [*_nvidia_names(stack).runtime, *_nvidia_names(stack).toolkit]
     else:
         universe = Universe.of(indices.packages)
         more = [*row.runtime, *row.toolkit] if row else []
-    return sorted({*found, *close(universe, more, branch, found)})
+    return sorted({*driver_set, *close(universe, more, branch, driver_set)})
 
 
 def closed(
     stack: Stack, indices: Indices, requirements: str, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
+    """(component -> its part of the lock, name -> package) of a stack."""
     part, driver = _driver(stack, indices, prefer)
     branch = Branch(stack.driver.version, frozenset(stack.driver.branch_sources))
     cuda, toolkit = _cuda(stack, indices, prefer, branch, driver)
@@ -77,13 +78,13 @@ def _driver(
     userspace = close(universe, row.userspace, branch)
     roots = indices.kernel_of(row)
     kernel = without_kernels(minus(close(universe, roots, branch, userspace), userspace))
-    both = {**userspace, **kernel}
-    desktop = without_kernels(minus(close(universe, row.desktop, branch, both), both))
-    found = {**both, **desktop}
+    chosen = {**userspace, **kernel}
+    desktop = without_kernels(minus(close(universe, row.desktop, branch, chosen), chosen))
+    packages = {**chosen, **desktop}
     part: dict[str, Any] = {"branch": row.branch, "version": row.version}
     if row.origin != "distribution":
         part["source"] = row.origin
-        _check_version(row.userspace, found, row.version, indices.for_driver(row), stack.id)
+        _check_version(row.userspace, packages, row.version, indices.for_driver(row), stack.id)
     part["packages"] = {
         "userspace": _versions(userspace),
         "kernel": _versions(kernel),
@@ -94,20 +95,20 @@ def _driver(
     elif row.origin == "runfile":
         run = indices.runfiles[row.url]
         part["runfile"] = {"url": run.url, "sha256": run.sha256}
-    return part, found
+    return part, packages
 
 
 def _check_version(
     roots: Sequence[str],
-    found: Mapping[str, Package],
+    packages: Mapping[str, Package],
     version: str,
-    there: Iterable[Package],
+    candidates: Iterable[Package],
     where: str,
 ) -> None:
-    """UnsatisfiableError where a repository has the package, but not in this version."""
+    """UnsatisfiableError where a root is not of `version`; its message lists the candidates'."""
     for root in roots:
-        if upstream(found[root].version) != version:
-            offered = sorted({one.version for one in there if one.name == root})
+        if upstream(packages[root].version) != version:
+            offered = sorted({p.version for p in candidates if p.name == root})
             raise UnsatisfiableError(
                 f"NVIDIA's repository has no {root} of version {version}",
                 where=where,
@@ -120,29 +121,29 @@ def _check_version(
 def _container_toolkit(
     toolkit: ContainerToolkit, repository: Repository, prefer: Mapping[str, str], where: str
 ) -> dict[str, Package]:
-    """The toolkit's packages, all of the very version that was chosen.
+    """The toolkit's packages, all of the chosen version.
 
     They depend on each other in exactly their own version, and on nothing else of the repository.
     """
-    found: dict[str, Package] = {}
+    packages: dict[str, Package] = {}
     for name in sorted(toolkit.row.packages):
-        offered = [one for one in repository.packages if one.name == name]
-        fit = [one for one in offered if upstream(one.version) == toolkit.version]
+        offered = [p for p in repository.packages if p.name == name]
+        fit = [p for p in offered if upstream(p.version) == toolkit.version]
         if not fit:
             raise UnsatisfiableError(
                 f"NVIDIA's repository has no {name} of version {toolkit.version}",
                 where=where,
-                got=", ".join(sorted({one.version for one in offered})) or "none at all",
+                got=", ".join(sorted({p.version for p in offered})) or "none at all",
                 expected=f"{name} {toolkit.version}-...",
                 hint="wish for a version that is there: container_toolkit in gpu_stack",
             )
-        kept = [one for one in fit if one.version == prefer.get(name)]
-        found[name] = (kept or sorted(fit, key=functools.cmp_to_key(_older_first)))[-1]
-    return found
+        preferred = [p for p in fit if p.version == prefer.get(name)]
+        packages[name] = (preferred or sorted(fit, key=functools.cmp_to_key(_older_first)))[-1]
+    return packages
 
 
-def _older_first(one: Package, other: Package) -> int:
-    return compare(one.version, other.version)
+def _older_first(a: Package, b: Package) -> int:
+    return compare(a.version, b.version)
 
 
 def _repository(repository: Repository) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def _repository(repository: Repository) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Names:
-    """What of NVIDIA's repository makes the CUDA of a stack."""
+    """The packages, libraries and files of a stack's CUDA."""
 
     runtime: Sequence[str]
     toolkit: Sequence[str]
@@ -164,17 +165,17 @@ class _Names:
     files: Mapping[str, Mapping[str, str]]
 
 
-def _nvidias(stack: Stack) -> _Names:
-    """The names of packages, of libraries with their packages, and of files, for its release."""
+def _nvidia_names(stack: Stack) -> _Names:
+    """The names in NVIDIA's repository for the stack's CUDA release."""
     cuda = stack.cuda
     names, facts = cuda.names, cuda.facts
     if names is None or facts is None:
         raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
     owners = {key: names.of(package, cuda.release) for key, package in names.sonames.items()}
     return _Names(
-        runtime=[names.of(one, cuda.release) for one in (*names.runtime, *names.nvcc)],
-        toolkit=[names.of(one, cuda.release) for one in names.toolkit],
-        sonames={one: owners[one.partition(".so")[0]] for one in facts.sonames},
+        runtime=[names.of(name, cuda.release) for name in (*names.runtime, *names.nvcc)],
+        toolkit=[names.of(name, cuda.release) for name in names.toolkit],
+        sonames={soname: owners[soname.partition(".so")[0]] for soname in facts.sonames},
         files={
             key: {
                 "path": f"{cuda.prefix}/{names.of(file.path, cuda.release)}",
@@ -203,22 +204,20 @@ def _cuda(
         names = _Names(row.runtime, row.toolkit, row.sonames, files)
         universe = Universe.of(indices.packages, prefer)
     elif source is not None:
-        names = _nvidias(stack)
+        names = _nvidia_names(stack)
         universe = Universe.of(_of_patch(stack, indices.repositories[source.url]), prefer)
     else:
         raise UnsatisfiableError(f"this version can't install {stack.missing}", where=stack.id)
-    # The driver's libraries are the driver's to install: CUDA only names what is its own.
+    # The driver's libraries are installed with the driver: CUDA only lists its own packages.
     runtime = minus(close(universe, names.runtime, branch, driver), driver)
-    both = {**driver, **runtime}
-    toolkit = minus(close(universe, [*names.runtime, *names.toolkit], branch, both), driver)
-    for needed, package in [
+    chosen = {**driver, **runtime}
+    toolkit = minus(close(universe, [*names.runtime, *names.toolkit], branch, chosen), driver)
+    for item, package in [
         *names.sonames.items(),
         *((file["path"], file["package"]) for file in names.files.values() if source is not None),
     ]:
         if package not in runtime:
-            raise UnsatisfiableError(
-                f"{needed} should come from {package}, which is not in the set"
-            )
+            raise UnsatisfiableError(f"{item} should come from {package}, which is not in the set")
     part: dict[str, Any] = {
         "release": stack.cuda.release,
         "version": stack.cuda.version,
@@ -228,7 +227,7 @@ def _cuda(
     }
     if source is not None:
         repository = indices.repositories[source.url]
-        _check_nvidias(stack, names, toolkit, repository)
+        _check_nvidia_packages(stack, names, toolkit, repository)
         part = _with_source(stack, part, repository)
     cudnn = {
         "version": stack.cudnn.version,
@@ -241,37 +240,35 @@ def _cuda(
 
 
 def _of_patch(stack: Stack, repository: Repository) -> list[Package]:
-    """A repository without the sets of a release's other patches, which have its version."""
-    found = repository.packages
-    exact = {one.name for one in found if upstream(one.version) == stack.cuda.version}
-    return [
-        one for one in found if one.name not in exact or upstream(one.version) == stack.cuda.version
-    ]
+    """The repository's packages; of those that have the stack's patch of CUDA, that one alone."""
+    packages, version = repository.packages, stack.cuda.version
+    exact = {p.name for p in packages if upstream(p.version) == version}
+    return [p for p in packages if p.name not in exact or upstream(p.version) == version]
 
 
-def _check_nvidias(
+def _check_nvidia_packages(
     stack: Stack, names: _Names, toolkit: Mapping[str, Package], repository: Repository
 ) -> None:
-    """CUDA of NVIDIA's own is of the version that it says, and brings no driver."""
+    """UnsatisfiableError where NVIDIA's CUDA is of another version, or would bring a driver."""
     _check_version(names.toolkit, toolkit, stack.cuda.version, repository.packages, stack.id)
-    brought = driver_packages(toolkit.values())
-    if brought:
+    drivers = driver_packages(toolkit.values())
+    if drivers:
         raise UnsatisfiableError(
             f"the packages of CUDA {stack.cuda.release} would bring a driver",
             where=repository.url,
-            got=", ".join(brought),
+            got=", ".join(drivers),
             expected="CUDA alone: the driver is a component of its own",
             hint="a fault of the repository, or of the catalog's row for its packages",
         )
 
 
 def _with_source(stack: Stack, part: Mapping[str, Any], repository: Repository) -> dict[str, Any]:
-    """The part `cuda` of NVIDIA's own: where it comes from, and where it lies."""
-    found = {"release": part["release"], "version": part["version"], "source": stack.cuda.origin}
-    found |= {key: value for key, value in part.items() if key not in found}
-    found["prefix"] = stack.cuda.prefix
+    """The part `cuda` of NVIDIA's own packages: with their source and their prefix on the host."""
+    result = {"release": part["release"], "version": part["version"], "source": stack.cuda.origin}
+    result |= {key: value for key, value in part.items() if key not in result}
+    result["prefix"] = stack.cuda.prefix
     if not repository.sha256:
-        return found | {"repository": _repository(repository)}
+        return result | {"repository": _repository(repository)}
     installer = {
         "url": repository.url,
         "sha256": repository.sha256,
@@ -279,14 +276,14 @@ def _with_source(stack: Stack, part: Mapping[str, Any], repository: Repository) 
         "fingerprints": list(repository.fingerprints),
         "directory": repository.directory,
     }
-    return found | {"installer": installer}
+    return result | {"installer": installer}
 
 
 def _gpu_env(stack: Stack) -> dict[str, Any]:
-    """Nothing of it where CUDA comes as wheels: TensorFlow finds those from where it lies itself.
+    """The part `gpu_env`; empty values where CUDA comes as wheels.
 
-    Libraries by RUNPATH and by links beside its own; libdevice and ptxas in ../nvidia/cuda_nvcc,
-    which XLA looks into by itself (docs/decisions/0006-cuda-as-wheels.md).
+    TensorFlow finds those by itself: libraries by RUNPATH and by links beside its own; libdevice
+    and ptxas in ../nvidia/cuda_nvcc, where XLA looks (docs/decisions/0006-cuda-as-wheels.md).
     """
     row, prefix = stack.cuda.row, stack.cuda.prefix
     if prefix:
@@ -303,7 +300,7 @@ def _gpu_env(stack: Stack) -> dict[str, Any]:
 
 
 def _tensorflow(stack: Stack, requirements: str) -> dict[str, Any]:
-    """The part `tensorflow`; with CUDA as wheels, the wheel of each library that it opens too."""
+    """The part `tensorflow`; with CUDA as wheels also the wheel of each library it opens."""
     locked = wheels(requirements)
     part: dict[str, Any] = {"version": stack.tensorflow, "python": stack.python}
     if stack.cuda.origin == "wheels":
@@ -332,8 +329,8 @@ _WHEELS = {
 
 
 def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, str]:
-    """Library -> its wheel. UnsatisfiableError for one that no locked wheel brings."""
-    found = {}
+    """Library -> its wheel. UnsatisfiableError for a library that no locked wheel brings."""
+    owners = {}
     for soname in sonames:
         word = _WHEELS.get(soname.partition(".so")[0])
         names = [name for name in locked if re.fullmatch(rf"nvidia-{word}(-cu\d+)?", name)]
@@ -343,12 +340,12 @@ def _wheels_of(sonames: Sequence[str], locked: Mapping[str, str]) -> dict[str, s
                 got=", ".join(name for name in locked if name.startswith("nvidia-")) or "none",
                 expected=f"nvidia-{word}-cu..." if word else "a library of CUDA's or cuDNN's",
             )
-        found[soname] = names[0]
-    return found
+        owners[soname] = names[0]
+    return owners
 
 
 def wanted(stack: Stack) -> list[str]:
-    """What the venv is asked to hold; the stack's constraints say the exact wheels of its extra."""
+    """The requirements of the venv; the stack's constraints pin the wheels of the extra."""
     extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
     return [f"tensorflow{extra}=={stack.tensorflow}", *stack.packages]
 

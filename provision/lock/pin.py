@@ -1,6 +1,6 @@
-"""A row of the lock with the versions that one host has: a working host's twin.
+"""Locks the versions that a working host has: the lock's row is for its twin.
 
-What was locked is what the host has, or nothing is locked. Pure.
+Either all of them are locked or none is. Pure.
 """
 
 from __future__ import annotations
@@ -21,31 +21,29 @@ from provision.resolve import Choice, explain
 from provision.upstream.mirrors import HELP
 from provision.upstream.packages import Indices, upstream
 
-# A host's twin
-
 
 def pinned_choice(
     facts: Catalog,
     fleet: Fleet,
     choices: Sequence[Choice],
     twin: Twin,
-    found: Mapping[str, Indices],
+    indices: Mapping[str, Indices],
 ) -> tuple[int, Choice]:
-    """The place and the choice of the host's row, with the versions that the host has."""
+    """(index of the host's row among `choices`, its choice with the host's versions)."""
     wish = fleet.hosts[twin.host]
-    # Of the rows for its wish and platform that of its GPUs' generations.
-    rows = [row_of(one.choice) for one in explain(facts, fleet, twin.host)]
+    # Its wish and platform may have several rows: the one for its GPUs' generations.
+    rows = [row_of(explained.choice) for explained in explain(facts, fleet, twin.host)]
     own = [
         (number, choice)
         for number, choice in enumerate(choices)
         if choice.platform.platform == twin.platform and row_of(choice) in rows
     ]
     if not own:
-        said = f"{twin.platform.distribution} {twin.platform.release} {twin.platform.architecture}"
+        platform = twin.platform
         raise UnsatisfiableError(
             "its platform can't have its gpu_stack",
             where=twin.host,
-            got=said,
+            got=f"{platform.distribution} {platform.release} {platform.architecture}",
             expected=" or ".join(c.platform.title for c in choices if c.wish == wish),
         )
     number, choice = own[0]
@@ -53,9 +51,9 @@ def pinned_choice(
     parts: list[tuple[str, dict[str, str]]] = []
     driver = _driver_of(facts, choice, twin)
     branch = driver.split(".")[0]
-    # Its branch alone: another one could serve its wish as well.
-    mine = [r for r in facts.drivers if r.platform != choice.platform.id or r.branch == branch]
-    facts = facts.model_copy(update={"drivers": mine})
+    # Its branch alone: another branch could serve its wish as well.
+    drivers = [r for r in facts.drivers if r.platform != choice.platform.id or r.branch == branch]
+    facts = facts.model_copy(update={"drivers": drivers})
     parts.append(("nvidia_driver", {"version": driver, "branch": branch}))
     cudnn = _cudnn_of(facts, choice, twin)
     if cudnn is not None:
@@ -64,8 +62,8 @@ def pinned_choice(
     narrow = facts
     for component, part in parts:
         narrowed = keep.narrowed_to(narrow, choice, component, part)
-        one = keep.resolved(narrowed, fleet, choice) if narrowed is not None else None
-        if narrowed is None or one is None:
+        pinned = keep.resolved(narrowed, fleet, choice) if narrowed is not None else None
+        if narrowed is None or pinned is None:
             raise UnsatisfiableError(
                 f"no stack for its wish has its {component}",
                 where=twin.host,
@@ -73,48 +71,48 @@ def pinned_choice(
                 expected=f"{component} {keep.version_of(choice.stack, component)}",
                 hint="`provision catalog` shows what runs where",
             )
-        narrow, choice = narrowed, one
-    index = found[choice.platform.id]
+        narrow, choice = narrowed, pinned
+    index = indices[choice.platform.id]
     settled, _notes = keep.settle(facts, own[0][1], index)
     _check_packages(twin, index, choice, settled)
     return number, choice
 
 
 def _check_wish(twin: Twin, choice: Choice) -> None:
-    """The host must be what its wish says. InputError naming both."""
+    """InputError where the host's versions contradict its wish."""
     wish = choice.wish
-    asked = [
+    versions = [
         ("tensorflow", wish.tensorflow, twin.wheels["tensorflow"]),
         ("python", wish.python, twin.python),
         ("cudnn", wish.cudnn.version if wish.cudnn else None, twin.cudnn),
     ]
-    for word, wanted, has in asked:
-        if wanted and has and not _agree(wanted, has):
-            raise _contradicts(twin, word, wanted, has)
+    for word, wished, installed in versions:
+        if wished and installed and not _agree(wished, installed):
+            raise _contradicts(twin, word, wished, installed)
     branch = wish.driver_branch
     if branch:
         for root in choice.stack.driver.userspace:
-            has = upstream(twin.packages.get(root, ""))
-            if has and not _agree(branch, has):
-                raise _contradicts(twin, "driver_branch", branch, has)
+            installed = upstream(twin.packages.get(root, ""))
+            if installed and not _agree(branch, installed):
+                raise _contradicts(twin, "driver_branch", branch, installed)
 
 
-def _contradicts(twin: Twin, word: str, wanted: str, has: str) -> InputError:
+def _contradicts(twin: Twin, word: str, wished: str, installed: str) -> InputError:
     return InputError(
         "the host is not what its gpu_stack says",
         where=twin.host,
-        got=f"{word} {has} on the host",
-        expected=f'{word}: "{wanted}", as the inventory says',
+        got=f"{word} {installed} on the host",
+        expected=f'{word}: "{wished}", as the inventory says',
         hint="change its gpu_stack, or lock from another host",
     )
 
 
-def _agree(one: str, other: str) -> bool:
-    """As far as both say: 8.1.0.77 and 8.1.0 agree, and so do 2.9 and 2.9.3."""
+def _agree(left: str, right: str) -> bool:
+    """Whether two versions are equal as far as both go: 8.1.0.77 and 8.1.0, 2.9 and 2.9.3."""
     try:
-        a, b = Version(one).release, Version(other).release
+        a, b = Version(left).release, Version(right).release
     except InvalidVersion:
-        return one == other
+        return left == right
     length = min(len(a), len(b))
     return a[:length] == b[:length]
 
@@ -134,7 +132,7 @@ def _driver_of(facts: Catalog, choice: Choice, twin: Twin) -> str:
 
 
 def _cudnn_of(facts: Catalog, choice: Choice, twin: Twin) -> dict[str, str] | None:
-    """The catalog's archive of the host's cuDNN; None where it can't or need not be told."""
+    """The catalog's archive of the host's cuDNN; None where its cuDNN is unknown or fits."""
     stack = choice.stack
     if not twin.cudnn or stack.cudnn.origin != "archive" or _agree(stack.cudnn.version, twin.cudnn):
         return None
@@ -149,32 +147,33 @@ def _cudnn_of(facts: Catalog, choice: Choice, twin: Twin) -> dict[str, str] | No
     )
 
 
-def _check_packages(twin: Twin, found: Indices, pin: Choice, near: Choice) -> None:
-    """Each package of the stack that the host has must be in an index at its very version.
+def _check_packages(twin: Twin, indices: Indices, pin: Choice, available_choice: Choice) -> None:
+    """UnsatisfiableError where an index lacks a package of the stack at the host's version.
 
-    A driver that has left the indices can't be closed over there: one that is `near` has the names.
+    The indices can't name the packages of a driver that has left them: those of `near`, a choice
+    with a driver that they have, are checked instead.
     """
-    there = {(package.name, package.version) for package in found.packages}
+    available = {(package.name, package.version) for package in indices.packages}
     driver = pin.stack.driver
     names = {*driver.userspace, *driver.kernel, *driver.desktop}
-    for choice in (pin, near):
+    for choice in (pin, available_choice):
         try:
-            names |= set(package_names(choice.stack, found))
+            names |= set(package_names(choice.stack, indices))
         except UnsatisfiableError:
             continue
-    absent = [
+    missing = [
         f"{name} {twin.packages[name]}"
         for name in sorted(names)
-        if name in twin.packages and (name, twin.packages[name]) not in there
+        if name in twin.packages and (name, twin.packages[name]) not in available
     ]
-    if absent:
-        raise unavailable(twin, absent, None)
+    if missing:
+        raise unavailable(twin, missing, None)
 
 
-def check_twin(made: Lock, stack: str, twin: Twin) -> None:
-    """What was locked is what the host has, or nothing is locked."""
-    packages = made.details["packages"][stack]
-    part = made.stacks[stack]
+def check_twin(lock: Lock, stack: str, twin: Twin) -> None:
+    """Raises where the lock's versions are not the host's, or the host lacks part of the stack."""
+    packages = lock.details["packages"][stack]
+    part = lock.stacks[stack]
     differ = [
         f"{name} {twin.packages[name]} (only {package['version']} fits the rest)"
         for name, package in packages.items()
@@ -186,37 +185,37 @@ def check_twin(made: Lock, stack: str, twin: Twin) -> None:
         *part["nvidia_driver"]["packages"]["userspace"],
         *part.get("cuda", {}).get("packages", {}).get("runtime", {}),
     }
-    lacking = sorted(name for name in needed if name not in twin.packages)
-    lacking += sorted(name for name in part["tensorflow"]["wheels"] if name not in twin.wheels)
-    if lacking:
+    missing = sorted(name for name in needed if name not in twin.packages)
+    missing += sorted(name for name in part["tensorflow"]["wheels"] if name not in twin.wheels)
+    if missing:
         raise InputError(
             "the host is not what its gpu_stack says",
             where=twin.host,
-            got=f"it lacks {', '.join(lacking)}",
+            got=f"it lacks {', '.join(missing)}",
             expected=f"all of {stack}",
             hint="`provision plan` tells what a host lacks; lock from one that has it all",
         )
 
 
 def unavailable(
-    twin: Twin, absent: Sequence[str], error: UnsatisfiableError | None
+    twin: Twin, missing: Sequence[str], error: UnsatisfiableError | None
 ) -> UnsatisfiableError:
     return UnsatisfiableError(
-        "not all that the host has can be had",
+        "some of the host's versions are not available",
         where=twin.host,
-        got="; ".join(absent) or (error.got if error else ""),
+        got="; ".join(missing) or (error.got if error else ""),
         expected="each in an index of its platform at this very version",
-        hint=HELP if absent else "the host's wheels contradict each other or the catalog",
+        hint=HELP if missing else "the host's wheels contradict each other or the catalog",
     )
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A host as it is: exact versions of its packages and of the wheels in its environment."""
+    """What a host has installed: its packages, and the wheels of its environment, by version."""
 
     host: str
     platform: Platform
     packages: Mapping[str, str] = field(default_factory=dict)
     wheels: Mapping[str, str] = field(default_factory=dict)
     python: str = ""
-    cudnn: str = ""  # "8.1.0", as cudnn_version.h says it
+    cudnn: str = ""  # "8.1.0", from cudnn_version.h

@@ -1,4 +1,4 @@
-"""lock.yml's bytes -> the lock, checked: format, shape, digest, and that it fits the inventory.
+"""Reads lock.yml and checks it: format, shape, digest, and that it fits the inventory.
 
 Pure.
 """
@@ -22,7 +22,7 @@ ANEW = "`provision lock --upgrade` makes it anew"
 
 
 def parse(data: bytes, *, where: str) -> Lock:
-    """lock.yml's bytes, checked: format, shape and digest. InputError says what is wrong."""
+    """The lock in lock.yml's bytes. InputError where format, shape or digest is wrong."""
     hint = f"{ANEW}; of a merge, take either side and `provision lock`"
     document = inputs.load(data, where=where, what="the lock", hint=hint)
     slim = document.get("gpu_lock") if isinstance(document, dict) else None
@@ -42,13 +42,13 @@ def parse(data: bytes, *, where: str) -> Lock:
             expected=f"format {FORMAT}",
             hint=hint,
         )
-    found = digest_of(slim.get("rows"), slim.get("stacks"), details)
-    if slim.get("digest") != found:
+    digest = digest_of(slim.get("rows"), slim.get("stacks"), details)
+    if slim.get("digest") != digest:
         raise InputError(
             "the lock was edited: its digest does not match its content",
             where=where,
             got=str(slim.get("digest")),
-            expected=found,
+            expected=digest,
             hint=f"change gpu_stack in lab/ instead; {ANEW}",
         )
     strange = next(shape.faults(slim, details), "") or next(shape.missing_names(slim, details), "")
@@ -63,10 +63,9 @@ def parse(data: bytes, *, where: str) -> Lock:
 
 
 def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
-    """Every wish of the inventory must have a row, on the platform of a host that has one.
+    """InputError where the lock has no row for a host's wish and platform, or lacks its GPU model.
 
-    And every GPU that the inventory names must be in it, for the run compares by that. InputError
-    names the hosts.
+    The run compares GPUs with the lock's models.
     """
     for wish, kinds in fleet.kinds():
         rows = [row for row in lock.slim["rows"] if row["wish"] == plain(wish.literal)]
@@ -78,23 +77,23 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
                 got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
             )
-        known = {word for row in rows for word in row.get("models", {})}
+        models = {model for row in rows for model in row.get("models", {})}
         for facts, hosts in kinds:
-            there = [row["platform"] for row in rows]
-            if facts.platform is not None and _platform(facts.platform) not in there:
+            platforms = [row["platform"] for row in rows]
+            if facts.platform is not None and _platform(facts.platform) not in platforms:
                 raise _not_locked(
                     f"the lock has no row for the platform of {names(hosts)}",
                     where=where,
                     got=facts.platform,
-                    expected=" or ".join(" ".join(one.values()) for one in there),
+                    expected=" or ".join(" ".join(platform.values()) for platform in platforms),
                 )
-            lacking = [word for word in facts.models if word not in known]
-            if lacking:
+            missing = [model for model in facts.models if model not in models]
+            if missing:
                 raise _not_locked(
                     f"the lock doesn't know the gpu_models of {names(hosts)}",
                     where=where,
-                    got=", ".join(lacking),
-                    expected=", ".join(known) or "none",
+                    got=", ".join(missing),
+                    expected=", ".join(models) or "none",
                 )
             for host in hosts:
                 _check_absent(lock, fleet, host, facts, rows)
@@ -103,38 +102,40 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
 def _check_absent(
     lock: Lock, fleet: Fleet, host: str, facts: HostFacts, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """A host can't be without what another component of its stack needs.
+    """InputError where a component is wished absent that the rest of the host's stack needs.
 
-    InputError where that is so on every platform that the host may be.
+    A host of unknown platform may be any of the rows': the error is for all of them failing.
     """
-    gone = fleet.absent.get(host, ())
-    if not gone:
+    absent = fleet.absent.get(host, ())
+    if not absent:
         return
     if facts.platform is not None:
         rows = [row for row in rows if row["platform"] == _platform(facts.platform)]
-    found = [_contradiction(lock.stacks[row["stack"]], gone) for row in rows]
-    if found and all(found):
-        name, lacking = found[0] or ("", [])
+    contradictions = [_contradiction(lock.stacks[row["stack"]], absent) for row in rows]
+    if contradictions and all(contradictions):
+        name, lacking = contradictions[0] or ("", [])
         raise InputError(
             f"{name} of {host} does not work without {' and '.join(lacking)}",
             where=fleet.sources.where(f"{lacking[0]}_state") or host,
-            got=", ".join(f"{one}_state: absent" for one in gone),
+            got=", ".join(f"{component}_state: absent" for component in absent),
             expected=f"{name}_state: absent as well, or {' and '.join(lacking)} present",
         )
 
 
-def _contradiction(stack: Mapping[str, Any], gone: Sequence[str]) -> tuple[str, list[str]] | None:
-    """(component, what it lacks) of the first one that can't do without what is wished away."""
+def _contradiction(stack: Mapping[str, Any], absent: Sequence[str]) -> tuple[str, list[str]] | None:
+    """(component, absent components that it needs) of the first such component, or None."""
     for name, needs in NEEDS.items():
-        lacking = [one for one in needs if one in gone and one in stack]
-        if name in stack and name not in gone and lacking:
+        lacking = [need for need in needs if need in absent and need in stack]
+        if name in stack and name not in absent and lacking:
             return name, lacking
     return None
 
 
 def _platform(name: str) -> dict[str, str]:
-    """A platform of the catalog as the lock's rows have it; most inventories declare none, and
-    rendering needs no catalog then."""
+    """A platform of the catalog by its id, as the lock's rows have it.
+
+    The catalog is loaded here, and not before: most inventories declare no platform.
+    """
     return next(row.platform.as_data() for row in load().platforms if row.id == name)
 
 

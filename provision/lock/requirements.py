@@ -1,7 +1,7 @@
-"""Asks the index of wheels what stacks of TensorFlow are made of: several at once, none twice.
+"""Resolves the wheels of TensorFlow's stacks: several at once, and the same question only once.
 
-A question takes uv some seconds, nearly all of them spent waiting for the index. A lab with two
-hundred wishes waited 45 minutes for answers to questions of which most were the same as before.
+uv takes some seconds for each, nearly all of them waiting for the index. A lab with two hundred
+wishes waited 45 minutes for questions of which most were the same as before.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from provision.lock.parts import wanted
 from provision.resolve import Stack
 from provision.upstream import wheels
 
-# uv asks for many files at once itself, and each of it may need some hundred megabytes.
+# uv sends many requests at once itself, and each uv may need some hundred megabytes.
 AT_ONCE = 8
 
 
 @dataclass(frozen=True)
 class Question:
-    """What uv is asked. Stacks with other drivers can have the same."""
+    """What uv resolves. Stacks that differ in their driver alone share a question."""
 
-    wanted: tuple[str, ...]
+    requirements: tuple[str, ...]
     constraints: tuple[str, ...]
     prefer: tuple[tuple[str, str], ...]
     python: str
@@ -36,7 +36,7 @@ class Question:
 
     @classmethod
     def of(cls, stack: Stack, prefer: Mapping[str, str], *, exactly: bool = False) -> Question:
-        """The question for a stack; `exactly`: with these versions or not at all."""
+        """The question for a stack; with `exactly` the preferred versions are required."""
         pins = [f"{name}=={version}" for name, version in prefer.items()] if exactly else []
         return cls(
             tuple(wanted(stack)),
@@ -46,11 +46,11 @@ class Question:
             stack.platform.wheel_platform,
         )
 
-    def asked(self) -> str | UnsatisfiableError:
+    def answer(self) -> str | UnsatisfiableError:
         """The locked requirements, or why there are none. MachineError without an index."""
         try:
             return wheels.requirements(
-                self.wanted,
+                self.requirements,
                 self.constraints,
                 python=self.python,
                 wheel_platform=self.platform,
@@ -63,49 +63,49 @@ class Question:
 def ask(
     questions: Iterable[Question], progress: Callable[[str], None]
 ) -> dict[Question, str | UnsatisfiableError]:
-    """The answers. The first error that is not about one question ends all of it."""
-    found: dict[Question, str | UnsatisfiableError] = {}
-    wanted = list(dict.fromkeys(questions))
+    """The answer to each question. Any other error than UnsatisfiableError ends them all."""
+    answers: dict[Question, str | UnsatisfiableError] = {}
+    distinct = list(dict.fromkeys(questions))
     pool = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
     try:
-        running = {pool.submit(question.asked): question for question in wanted}
-        progress(f"wheels of {len(wanted)} environments")
+        running = {pool.submit(question.answer): question for question in distinct}
+        progress(f"wheels of {len(distinct)} environments")
         for done in concurrent.futures.as_completed(running):
-            found[running[done]] = done.result()
-            progress(f"wheels: {len(found)} of {len(wanted)} environments")
+            answers[running[done]] = done.result()
+            progress(f"wheels: {len(answers)} of {len(distinct)} environments")
     finally:
         pool.shutdown(cancel_futures=True)
-    return found
+    return answers
 
 
 def unchanged(
     question: Question, stack: Stack, held: Held | None, before: Lock | None
 ) -> str | None:
-    """The locked requirements of a stack, where they answer this question too; else None.
+    """The locked requirements of a stack, where they still answer this question; else None.
 
-    They do where nothing of them may move and they fulfil all that is wanted now.
+    They do where none of them may move and they fulfil all requirements and constraints.
     """
     if held is None or before is None or before.requirements.get(stack.id) != held.requirements:
         return None
     if dict(question.prefer) != held.wheels or held.part["tensorflow"]["python"] != stack.python:
         return None
-    wanted = _fulfilled(question.wanted, held.wheels, needed=True)
-    if wanted and _fulfilled(question.constraints, held.wheels, needed=False):
+    complete = _fulfilled(question.requirements, held.wheels, needed=True)
+    if complete and _fulfilled(question.constraints, held.wheels, needed=False):
         return held.requirements
     return None
 
 
-def _fulfilled(asked: Sequence[str], wheels: Mapping[str, str], *, needed: bool) -> bool:
-    """Are these versions such as is asked for? What is `needed` has to be there, too."""
-    there = {canonicalize_name(name): version for name, version in wheels.items()}
-    for text in asked:
+def _fulfilled(requirements: Sequence[str], wheels: Mapping[str, str], *, needed: bool) -> bool:
+    """Whether the wheels fulfil the requirements; with `needed` none may be missing."""
+    versions = {canonicalize_name(name): version for name, version in wheels.items()}
+    for text in requirements:
         try:
-            one = Requirement(text)
+            requirement = Requirement(text)
         except InvalidRequirement:
             return False
-        version = there.get(canonicalize_name(one.name))
-        if one.url or one.marker or (version is None and needed):
+        version = versions.get(canonicalize_name(requirement.name))
+        if requirement.url or requirement.marker or (version is None and needed):
             return False
-        if version is not None and not one.specifier.contains(version, prereleases=True):
+        if version is not None and not requirement.specifier.contains(version, prereleases=True):
             return False
     return True

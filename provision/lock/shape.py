@@ -1,7 +1,7 @@
-"""What every reader of a lock relies on, checked once where the lock is read.
+"""Checks a lock's shape where it is read, so that no reader has to.
 
-A digest says that nobody edited a lock, not that this version of provision knows what is in it:
-without this, a lock of another version would end in a KeyError somewhere behind.
+The digest proves that nobody edited a lock, not that this version of provision can read it: a lock
+of another version would end in a KeyError in some later step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Check = Callable[[Any, str], Faults]
 
 
 def faults(slim: Mapping[str, Any], details: Mapping[str, Any]) -> Faults:
-    """The places in a lock that are not as `lock.make` writes them."""
+    """The places in a lock whose shape is not that of `lock.make`."""
     yield from _fields(
         slim,
         "gpu_lock",
@@ -32,7 +32,7 @@ def faults(slim: Mapping[str, Any], details: Mapping[str, Any]) -> Faults:
 
 
 def missing_names(slim: Mapping[str, Any], details: Mapping[str, Any]) -> Faults:
-    """Stacks and packages that are named and missing; for a lock without `faults`."""
+    """The places of stacks and packages that are named but missing; for a lock without `faults`."""
     for number, row in enumerate(slim["rows"]):
         for name in (row["stack"], *row.get("beside", ())):
             if name not in slim["stacks"]:

@@ -1,7 +1,7 @@
-"""Makes a lock: reads the indices, keeps what is locked, and says what upstream has no longer.
+"""Makes a lock: reads the indices, keeps locked versions, and reports what upstream has dropped.
 
-The order: choices of the catalog, indices of their platforms, what stays, wheels, the lock. What
-stays is `keep`'s to decide, what is written `build`'s; what opens a connection is `upstream`.
+The order: choices from the catalog, indices of their platforms, what stays, wheels, the lock.
+`keep` decides what stays, `build` what is written; only `upstream` opens connections.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from provision.upstream.packages import Indices
 
 
 @dataclass(frozen=True)
-class Made:
-    """A lock; what is to be told of it; what of the last one upstream has no longer; warnings.
+class Result:
+    """A lock, notes on it, what of the last lock upstream has no longer (`gone`), and warnings.
 
     Without a lock, `problem` says why none can be made.
     """
@@ -51,13 +51,13 @@ def make(
     check: bool = False,
     mirrors: Mirrors | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> Made:
-    """The lock of a fleet, from the network's indices.
+) -> Result:
+    """The lock of a fleet, made from upstream's indices.
 
-    A suite that is gone is an error, but for a `check`, which tells all that is gone.
+    A missing suite is an error; with `check` it is listed in `gone` with all else that is missing.
     """
     choices = resolve_fleet(facts, fleet)
-    found: dict[str, Indices] = {}
+    indices: dict[str, Indices] = {}
     suites: list[str] = []
     where = mirrors or Mirrors()
     reader = Reader(
@@ -69,9 +69,9 @@ def make(
     )
     for choice in choices:
         platform = where.of(choice.platform)
-        if platform.id not in found:
+        if platform.id not in indices:
             missing: list[Archive] | None = [] if check else None
-            stacks = [one for c in choices if c.platform.id == platform.id for one in stacks_of(c)]
+            stacks = [s for c in choices if c.platform.id == platform.id for s in stacks_of(c)]
             archive = Indices((), ())
             if any(build.needs_archive(stack) for stack in stacks):
                 archive = debian.read(
@@ -81,54 +81,57 @@ def make(
                     progress=progress,
                     gone=missing,
                 )
-            found[platform.id] = _with_repositories(facts, stacks, archive, reader)
+            indices[platform.id] = _with_repositories(facts, stacks, archive, reader)
             suites += [_suite(platform, archive) for archive in missing or ()]
-    keep.check_hashes(choices, found, before)
+    keep.check_hashes(choices, indices, before)
     gone = suites + [
-        f"{place}: {what} is in no index any more; {HELP}"
-        for what, place in keep.gone(choices, found, before)
+        f"{place}: {package} is in no index any more; {HELP}"
+        for package, place in keep.gone(choices, indices, before)
     ]
     if suites:
-        return Made(None, gone=tuple(gone))
+        return Result(None, gone=tuple(gone))
     try:
-        return _made(facts, fleet, choices, found, before, upgrade, twin, gone, reader, anew=check)
+        return _result(
+            facts, fleet, choices, indices, before, upgrade, twin, gone, reader, anew=check
+        )
     except UnsatisfiableError as error:
         if not check or not gone:
             raise
-        return Made(None, gone=tuple(gone), problem=error)
+        return Result(None, gone=tuple(gone), problem=error)
 
 
 def _with_repositories(
     facts: Catalog, stacks: Sequence[Stack], archive: Indices, reader: Reader
 ) -> Indices:
-    """The indices of a platform with NVIDIA's repositories that its stacks take from."""
+    """The indices of a platform, and NVIDIA's repositories that its stacks use."""
     rows = {row.url: row for row in facts.nvidia_sources}
     urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
     urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
-    found = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
+    repositories = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
     toolkits = (stack.container_toolkit.row for stack in stacks if stack.container_toolkit)
-    found |= {
+    repositories |= {
         row.url: reader.container_toolkit(row)
-        for row in {one.url: one for one in toolkits}.values()
+        for row in {toolkit.url: toolkit for toolkit in toolkits}.values()
     }
-    for one in found.values():
-        known = reader.known.get(one.url, one.sha256)
-        if one.sha256 != known:
-            raise keep.changed(one.url, f"SHA-256 {one.sha256}", f"SHA-256 {known}")
-    return dataclasses.replace(archive, repositories=found)
+    for repository in repositories.values():
+        url, sha256 = repository.url, repository.sha256
+        locked = reader.known.get(url, sha256)
+        if sha256 != locked:
+            raise keep.changed(url, f"SHA-256 {sha256}", f"SHA-256 {locked}")
+    return dataclasses.replace(archive, repositories=repositories)
 
 
 def _with_runfiles(
-    found: Mapping[str, Indices], chosen: Sequence[Choice], reader: Reader
+    indices: Mapping[str, Indices], chosen: Sequence[Choice], reader: Reader
 ) -> dict[str, Indices]:
-    """The indices with the installers of the drivers that were chosen."""
+    """The indices with the chosen drivers' installers."""
     runs = {
-        one.driver.url: reader.runfile(one.driver)
+        stack.driver.url: reader.runfile(stack.driver)
         for choice in chosen
-        for one in stacks_of(choice)
-        if one.driver.origin == "runfile"
+        for stack in stacks_of(choice)
+        if stack.driver.origin == "runfile"
     }
-    return {name: dataclasses.replace(one, runfiles=runs) for name, one in found.items()}
+    return {name: dataclasses.replace(index, runfiles=runs) for name, index in indices.items()}
 
 
 def _suite(platform: PlatformRow, archive: Archive) -> str:
@@ -136,11 +139,11 @@ def _suite(platform: PlatformRow, archive: Archive) -> str:
     return f"{platform.title}: the suite {archive.suite} is gone from {places}; {HELP}"
 
 
-def _made(
+def _result(
     facts: Catalog,
     fleet: Fleet,
     choices: Sequence[Choice],
-    found: Mapping[str, Indices],
+    indices: Mapping[str, Indices],
     before: Lock | None,
     upgrade: Upgrade,
     twin: Twin | None,
@@ -148,15 +151,15 @@ def _made(
     reader: Reader,
     *,
     anew: bool,
-) -> Made:
-    """`anew`: the index of wheels is asked of what has not changed, too."""
-    chosen, notes = keep.choose(facts, fleet, choices, found, before, upgrade)
-    found = _with_runfiles(found, chosen, reader)
-    prefer = keep.packages(chosen, found, before, upgrade)
+) -> Result:
+    """The result for these indices; with `anew` the index of wheels is asked for every stack."""
+    chosen, notes = keep.choose(facts, fleet, choices, indices, before, upgrade)
+    indices = _with_runfiles(indices, chosen, reader)
+    prefer = keep.packages(chosen, indices, before, upgrade)
     versions = keep.wheel_versions(chosen, before, upgrade)
     pinned = ""
     if twin is not None:
-        index, pin = pinned_choice(facts, fleet, choices, twin, found)
+        index, pin = pinned_choice(facts, fleet, choices, twin, indices)
         chosen[index] = pin
         pinned = pin.stack.id
         for stack in stacks_of(pin):  # one host, one driver
@@ -172,13 +175,13 @@ def _made(
         anew=anew,
         progress=reader.progress,
     )
-    made = build.make(chosen, found, texts, prefer=prefer, before=before)
+    lock = build.make(chosen, indices, texts, prefer=prefer, before=before)
     if twin is not None:
-        check_twin(made, pinned, twin)
+        check_twin(lock, pinned, twin)
     elif not upgrade.everything:
-        notes += _newer(made, chosen, found, texts)
-    return Made(
-        made,
+        notes += _newer(lock, chosen, indices, texts)
+    return Result(
+        lock,
         (*advice.assumed(facts, fleet), *notes),
         (*gone, *dict.fromkeys(lost)),
         warnings=(*wheels.plain_indexes(), *advice.warnings(facts, chosen, texts)),
@@ -186,8 +189,8 @@ def _made(
 
 
 def _place(fleet: Fleet, wish: Wish) -> str:
-    """`lab/group_vars/gpu.yml:7: ` of the first host's wish, or ""."""
-    owners = (fleet.owners.get(host, "") for host, one in fleet.hosts.items() if one == wish)
+    """`lab/group_vars/gpu.yml:7: `, where the first host with this wish has it, or ""."""
+    owners = (fleet.owners.get(host, "") for host, its in fleet.hosts.items() if its == wish)
     owner = next(owners, "")
     place = fleet.sources.where(inventory.WISH, near=owner)
     return f"{place}: " if place else ""
@@ -204,24 +207,24 @@ def _wheels(
     anew: bool,
     progress: Callable[[str], None],
 ) -> tuple[dict[str, str], list[str]]:
-    """(stack id -> requirements, what is to be told of wheels that the index has no longer).
+    """(stack id -> requirements, a line for each locked wheel that the index no longer has).
 
-    `pinned` is the stack that has just the wheels of the twin.
+    `pinned` is the stack that gets exactly the twin's wheels.
     """
     stacks = {stack.id: stack for choice in chosen for stack in stacks_of(choice)}
     locked = keep.by_stack(chosen, before)
     texts: dict[str, str] = {}
-    asked: dict[str, requirements.Question] = {}
+    questions: dict[str, requirements.Question] = {}
     for name, stack in stacks.items():
         question = requirements.Question.of(stack, prefer.get(name, {}), exactly=name == pinned)
         same = None if anew else requirements.unchanged(question, stack, locked.get(name), before)
         if same is None or name == pinned:
-            asked[name] = question
+            questions[name] = question
         else:
             texts[name] = same
-    answers = requirements.ask(asked.values(), progress)
+    answers = requirements.ask(questions.values(), progress)
     lost: list[str] = []
-    for name, question in asked.items():
+    for name, question in questions.items():
         stack, answer = stacks[name], answers[question]
         if isinstance(answer, UnsatisfiableError):
             if twin is None or name != pinned:
@@ -234,30 +237,30 @@ def _wheels(
         now = model.wheels(answer)
         moved = {n: v for n, v in question.prefer if n in now and now[n] != v}
         lost += [
-            f"{title}: the index has the wheel {one} no longer; `provision lock --upgrade "
-            f"{one.split()[0]}` moves it, or keep wheels of your own beside it (UV_FIND_LINKS)"
-            for one in _absent(moved, stack)
+            f"{title}: the index has the wheel {wheel} no longer; `provision lock --upgrade "
+            f"{wheel.split()[0]}` moves it, or keep wheels of your own beside it (UV_FIND_LINKS)"
+            for wheel in _absent(moved, stack)
         ]
     return texts, lost
 
 
 def _newer(
-    made: Lock,
+    lock: Lock,
     chosen: Sequence[Choice],
-    found: Mapping[str, Indices],
+    indices: Mapping[str, Indices],
     texts: Mapping[str, str],
 ) -> list[str]:
-    """Which packages could move. Of wheels nothing is said: that would ask the index again."""
+    """A line for the packages that could move; not for wheels, which would ask the index again."""
     try:
-        newest = build.make(chosen, found, texts)
+        newest = build.make(chosen, indices, texts)
     except UnsatisfiableError:
-        return []  # what is newest does not fit together; what is kept does
+        return []  # the newest versions do not fit together; the kept ones do
     moved: dict[str, None] = {}
-    for stack, packages in made.details["packages"].items():
+    for stack, packages in lock.details["packages"].items():
         for name, package in packages.items():
-            other = newest.details["packages"].get(stack, {}).get(name)
-            if other is not None and other["version"] != package["version"]:
-                moved[f"{name} {package['version']} (there is {other['version']})"] = None
+            newer = newest.details["packages"].get(stack, {}).get(name)
+            if newer is not None and newer["version"] != package["version"]:
+                moved[f"{name} {package['version']} (there is {newer['version']})"] = None
     if not moved:
         return []
     more = f" and {len(moved) - 3} more" if len(moved) > 3 else ""
@@ -265,5 +268,6 @@ def _newer(
 
 
 def _absent(pins: Mapping[str, str], stack: Stack) -> list[str]:
-    asked = {"python": stack.python, "wheel_platform": stack.platform.wheel_platform}
-    return [f"{n} {v}" for n, v in pins.items() if not wheels.has_wheel(n, v, **asked)]
+    """The pins of which the index has no wheel for the stack's Python and platform."""
+    target = {"python": stack.python, "wheel_platform": stack.platform.wheel_platform}
+    return [f"{n} {v}" for n, v in pins.items() if not wheels.has_wheel(n, v, **target)]

@@ -1,4 +1,4 @@
-"""Lock -> {path: bytes}: the whole tree but the user's lab/. Pure; one module per artefact."""
+"""Renders a lock to the files of a tree, all but the user's lab/. Pure; one module per artefact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from provision.render import ansible_cfg, collection, playbooks, requirements, s
 
 
 def render(lock: Lock, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Every file of the tree by its path, sorted. `files` are shipped as they are."""
+    """Path -> bytes of every file of the tree, sorted. `files` are those of `collection.read`."""
     tree: dict[str, bytes] = {}
     for part in (
         playbooks.render(),

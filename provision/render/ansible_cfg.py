@@ -1,4 +1,4 @@
-"""ansible.cfg: what makes the difference between minutes and seconds, each with its reason."""
+"""ansible.cfg: settings that make the difference between minutes and seconds, with reasons."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ interpreter_python = auto_silent
 retry_files_enabled = False
 # With the default of 1 ms Ansible spends more on asking its workers than on their work.
 internal_poll_interval = 0.01
-# What hangs on one host (a sick driver, a dead file server) is given up after four hours and told,
-# and the others go on. What is quicker has a bound of its own.
+# A task that hangs on one host (a sick driver, a dead file server) fails after four hours, and the
+# other hosts go on. Shorter tasks have limits of their own.
 task_timeout = 14400
 
 [ssh_connection]

@@ -1,6 +1,6 @@
-"""Files that go into the tree as they are: the collection, the checks.
+"""The tree's collection and checks: shipped files unchanged, generated files rendered.
 
-The collection's generated files are not copied but rendered: a tree never holds a stale spec.
+Generated files are never copied, so that a tree has no stale spec.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from provision.collection import IN_TREE
 from provision.render import spec
 from provision.roles import ROLES, SITE
 
-# The options' defaults, by where the collection's plugins read them; and the checks.
+# The options' defaults: where the collection's plugins read them, and where the checks do.
 OPTIONS = "plugins/plugin_utils/options.json"
 CHECKS_OPTIONS = "verify/options.json"
 
 
 def generated() -> dict[str, bytes]:
-    """What is generated of the collection beside the roles' own files, by the path in it."""
+    """Path in the collection -> bytes of the generated files outside the roles."""
     return {OPTIONS: spec.looked_at((*ROLES, SITE))}
 
 
 def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
-    """`shipped`: path in the tree -> bytes, as `provision.collection.read` gives them."""
+    """Path -> bytes of the tree's files, from those of `provision.collection.read`."""
     files = dict(shipped)
-    made = generated()
+    rendered = generated()
     for role in ROLES:
-        made |= spec.render(role)
+        rendered |= spec.render(role)
         page = f"roles/{role.name}/README.md"
         if IN_TREE + page in files:
             text = files[IN_TREE + page].decode()
-            made[page] = spec.readme(role, text).encode()
-    files[CHECKS_OPTIONS] = made[OPTIONS]
-    return files | {IN_TREE + path: data for path, data in made.items()}
+            rendered[page] = spec.readme(role, text).encode()
+    files[CHECKS_OPTIONS] = rendered[OPTIONS]
+    return files | {IN_TREE + path: data for path, data in rendered.items()}

@@ -1,8 +1,7 @@
-"""What `provision init` writes once: an inventory that says all there is to say, in comments.
+"""The inventory that `provision init` writes once, with every option explained in comments.
 
-After that the directory is the user's, and nothing of ours is written into it again. Variables
-stand in the group's own file, never in group_vars/all.yml: Ansible lets a group_vars/all/ directory
-hide it.
+After that the directory is the user's, and we never write into it again. Variables are in the
+group's own file, never in group_vars/all.yml, which a group_vars/all/ directory would hide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The catalog's compatibility facts for hosts: a Python module that the look imports.
 
-Hosts judge what stands on them without the generator. A second table by hand would differ one day:
-three generations of GPUs once began with another driver branch there than in the catalog.
+Hosts judge their state without the generator. A second table kept by hand would drift: three
+generations of GPUs once began with another driver branch there than in the catalog.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ edit the catalog, where each fact has its source.
 def render(catalog: Catalog) -> dict[str, bytes]:
     """The module, by its path in the collection."""
     windows = (
-        (one.name, (int(one.driver_first), int(one.driver_last) if one.driver_last else None))
-        for one in catalog.generations
+        (row.name, (int(row.driver_first), int(row.driver_last) if row.driver_last else None))
+        for row in catalog.generations
     )
-    compilers = ((one.release, int(one.gcc_maximum)) for one in catalog.cuda_releases)
+    compilers = ((row.release, int(row.gcc_maximum)) for row in catalog.cuda_releases)
     specifications = tuple(
-        (_numbers(one.since), _numbers(one.newest)) for one in catalog.podman_cdi
+        (_numbers(row.since), _numbers(row.newest)) for row in catalog.podman_cdi
     )
     text = (
         _HEADER

@@ -1,7 +1,7 @@
-"""meta/argument_specs.yml and defaults/main.yml of the Ansible roles, from the Python roles.
+"""meta/argument_specs.yml and defaults/main.yml of the Ansible roles, from the typed options.
 
 One source for both: Ansible checks types by the spec but never applies its defaults, so a default
-that stands only there, or differs, is a documented lie.
+that is only there, or differs, would be documented and wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def defaults(role: Role) -> bytes:
         value = f"{{{{ {option.planned} }}}}" if option.planned else option.default
         body = dump({option.name: value}).decode().removeprefix("---\n")
         if not option.name.startswith(f"{role.name}_"):
-            # A list that is the role's own name in the plural.
+            # A list named by the role's plural.
             body = body.rstrip("\n") + " # noqa: var-naming[no-role-prefix]\n"
         blocks.append(f"{comment}\n{body}")
     return (blocks[0] + "\n".join(blocks[1:])).encode()

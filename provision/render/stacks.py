@@ -3,8 +3,8 @@
 site.yml loads the slim part alone, and once for all hosts: Ansible reads a play's vars_files again
 for every task of every host, 22 ms for a whole lock.yml and 6 ms for the slim part.
 
-Only identity stands here. Where things come from and how they behave stays the inventory's, which a
-rendered file must not override.
+Only identity is rendered. Sources and behaviour are the inventory's, which a rendered file must not
+override.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Wish x host -> stack: one consistent choice with a reason for each part, or the smallest clash.
 
-What is known stands in the catalog; here it is turned into candidates and rules of `search`, so
-that a stack is right because every rule was asked, and a refusal is short because the smallest set
-of wishes and facts that clash is looked for. Preferences, in this order: what the platform's own
-sources have and this program can install; the tested combination before a merely compatible one;
-TensorFlow 2.9 where none was wished, then the newest; the newest patch; the platform's own source
-before NVIDIA's, and fewer bytes before more. A driver of NVIDIA's own is taken only where one was
-wished for: whoever changes the method on a machine must have meant it.
+The catalog becomes candidates and rules of `search`: a stack is right because it passes every rule,
+and a refusal is short because it names the smallest set of wishes and facts that clash.
+Preferences, in this order: what the platform's own sources have and this program can install; the
+tested combination before a merely compatible one; TensorFlow 2.9 without a wish, then the newest;
+the newest patch; the platform's own source before NVIDIA's, and fewer bytes before more. NVIDIA's
+own driver is chosen only where it is wished for: nobody's driver changes its source unasked.
 
 Pure: the same catalog, host and wish give the same stack.
 """

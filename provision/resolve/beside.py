@@ -1,4 +1,4 @@
-"""Several TensorFlows on one host: environments beside each other on one driver."""
+"""Several TensorFlow environments on one host, which share its driver."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from provision.resolve.words import and_list, unique
 def side_by_side(
     solver: Solver, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu]
 ) -> tuple[Stack | None, tuple[Stack, ...] | None]:
-    """The stack of a wish and those beside it, on the first driver that serves them all.
+    """(the stack of a wish, those beside it), on the first driver that serves them all.
 
-    Without such a driver None for those beside it.
+    None for those beside it where no driver does.
     """
     first = solver.find(wish, platform, gpus)
     if first is None or not wish.beside:
         return first, ()
     branches = [d.branch for d in solver.catalog.drivers if d.platform == platform.id]
-    others = (
-        solver.find(narrowed(wish, driver_branch=one), platform, gpus)
-        for one in ([] if wish.driver_branch else branches)
+    on_other_branches = (
+        solver.find(narrowed(wish, driver_branch=branch), platform, gpus)
+        for branch in ([] if wish.driver_branch else branches)
     )
-    for stack in (first, *others):
+    for stack in (first, *on_other_branches):
         if stack is None or stack.missing:
             continue
-        beside = [_beside(solver, one, platform, stack, gpus) for one in wish.beside]
-        found = tuple(one for one in beside if one is not None)
-        if len(found) == len(beside):
+        candidates = [_beside(solver, its_wish, platform, stack, gpus) for its_wish in wish.beside]
+        beside = tuple(candidate for candidate in candidates if candidate is not None)
+        if len(beside) == len(candidates):
             if stack is not first:
-                stack = _told_driver(stack, found)
-            return stack, found
+                stack = _with_driver_reason(stack, beside)
+            return stack, beside
     return first, None
 
 
 def refuse_twice(stacks: Sequence[Stack], owner: str) -> None:
-    """InputError where two of a host's environments would be one and the same."""
-    made: set[tuple[str, tuple[str, ...]]] = set()
-    for one in stacks:
-        if (one.tensorflow, one.packages) in made:
+    """InputError where two of a host's environments would have the same content."""
+    environments: set[tuple[str, tuple[str, ...]]] = set()
+    for stack in stacks:
+        if (stack.tensorflow, stack.packages) in environments:
             raise InputError(
-                f"TensorFlow {one.tensorflow} stands twice in one gpu_stack",
+                f"TensorFlow {stack.tensorflow} stands twice in one gpu_stack",
                 where=owner,
-                got=f"TensorFlow {and_list([stack.tensorflow for stack in stacks])}",
+                got=f"TensorFlow {and_list([s.tensorflow for s in stacks])}",
                 expected="every TensorFlow once, or with other packages",
             )
-        made.add((one.tensorflow, one.packages))
+        environments.add((stack.tensorflow, stack.packages))
 
 
-def _told_driver(stack: Stack, beside: Sequence[Stack]) -> Stack:
-    """With the true reason for a driver that was taken for those beside it."""
-    versions = and_list(unique(one.tensorflow for one in beside))
+def _with_driver_reason(stack: Stack, beside: Sequence[Stack]) -> Stack:
+    """The stack with the reason for its driver: that it serves those beside it, too."""
+    versions = and_list(unique(other.tensorflow for other in beside))
     text = f"branch {stack.driver.branch} serves TensorFlow {versions} beside it as well"
     reasons = (
-        Reason(one.component, text) if one.component == "nvidia_driver" else one
-        for one in stack.reasons
+        Reason(reason.component, text) if reason.component == "nvidia_driver" else reason
+        for reason in stack.reasons
     )
     return dataclasses.replace(stack, reasons=tuple(reasons))
 
@@ -69,7 +69,7 @@ def _told_driver(stack: Stack, beside: Sequence[Stack]) -> Stack:
 def _beside(
     solver: Solver, wish: Wish, platform: PlatformRow, stack: Stack, gpus: Sequence[Gpu]
 ) -> Stack | None:
-    """A stack with the driver of `stack`, and with its CUDA and cuDNN or those of wheels."""
+    """A stack with the driver of `stack`, and with its CUDA and cuDNN or wheels; or None."""
     wish = narrowed(wish, driver_branch=stack.driver.branch)
     if stack.driver.origin != "distribution":
         wish = narrowed(wish, driver_branch=stack.driver.version, driver_source=stack.driver.origin)
@@ -80,24 +80,25 @@ def _beside(
         shared = narrowed(wish, cuda_source=stack.cuda.origin, cuda=stack.cuda.version)
         literal = {**shared.literal, "cudnn": dataclasses.asdict(cudnn)}
         tries.insert(0, dataclasses.replace(shared, cudnn=cudnn, literal=literal))
-    for one in tries:
-        found = solver.find(one, platform, gpus)
-        if found is not None and not found.missing and found.driver.version == stack.driver.version:
-            return _told_beside(found, stack)
+    for attempt in tries:
+        other = solver.find(attempt, platform, gpus)
+        if other is not None and not other.missing and other.driver.version == stack.driver.version:
+            return _with_shared_reasons(other, stack)
     return None
 
 
-def _told_beside(found: Stack, first: Stack) -> Stack:
-    """With reasons true of it: its driver, and CUDA that is not wheels, are the first one's."""
-    shared = {"nvidia_driver"} | ({"cuda", "cudnn"} if found.cuda.origin != "wheels" else set())
+def _with_shared_reasons(stack: Stack, first: Stack) -> Stack:
+    """The stack with the reason "shared" for the parts that it has from the first stack."""
+    shared = {"nvidia_driver"} | ({"cuda", "cudnn"} if stack.cuda.origin != "wheels" else set())
     text = f"shared with TensorFlow {first.tensorflow}, beside which it is"
     reasons = (
-        Reason(one.component, text) if one.component in shared else one for one in found.reasons
+        Reason(reason.component, text) if reason.component in shared else reason
+        for reason in stack.reasons
     )
-    return dataclasses.replace(found, reasons=tuple(reasons))
+    return dataclasses.replace(stack, reasons=tuple(reasons))
 
 
 def narrowed(wish: Wish, **more: str) -> Wish:
-    """The wish with further words; its literal says them too, for it is what is remembered by."""
+    """The wish with further words, also in its literal, by which `Solver.find` caches."""
     changes: dict[str, Any] = {**more, "literal": {**wish.literal, **more}}
     return dataclasses.replace(wish, **changes)

@@ -18,7 +18,7 @@ from provision.resolve.stack import (
 )
 from provision.resolve.words import newest_first, parse_version
 
-# Where an installer lies whose version the catalog does not have.
+# The URL of an installer whose version the catalog does not have.
 RUNFILE = "https://us.download.nvidia.com/tesla/{0}/NVIDIA-Linux-x86_64-{0}.run"
 
 
@@ -42,40 +42,41 @@ class Candidates:
 
     @functools.cached_property
     def pythons(self) -> list[str]:
-        """Those that a TensorFlow has wheels for, the newest first."""
+        """The Pythons that a TensorFlow has wheels for, the newest first."""
         return newest_first({p for row in self.catalog.tensorflow for p in row.pythons})
 
     @functools.cached_property
     def gccs(self) -> list[str]:
-        found = {major for row in self.catalog.platforms for major in row.gccs}
-        found |= {row.gcc_maximum for row in self.catalog.cuda_releases}
-        # Last, none at all: nobody compiles on most hosts.
-        return [*newest_first(found), ""]
+        """The major versions, the newest first; "" comes last: most hosts compile nothing."""
+        majors = {major for row in self.catalog.platforms for major in row.gccs}
+        majors |= {row.gcc_maximum for row in self.catalog.cuda_releases}
+        return [*newest_first(majors), ""]
 
     @functools.cached_property
     def toolkits(self) -> list[ContainerToolkit | None]:
-        """The newest first; last, none at all."""
-        found = [
+        """The versions, the newest first; None comes last."""
+        toolkits = [
             ContainerToolkit(version, row)
             for row in self.catalog.nvidia_container_toolkit
             for version in row.versions
         ]
-        return [*sorted(found, key=lambda one: Version(one.version), reverse=True), None]
+        return [*sorted(toolkits, key=lambda t: Version(t.version), reverse=True), None]
 
     @functools.cached_property
     def cudas(self) -> list[Cuda]:
-        found: list[Cuda] = []
+        """Each CUDA of the platforms' archives, of TensorFlow's wheels and of NVIDIA's sources."""
+        cudas: list[Cuda] = []
         for row in self.catalog.cuda:
             facts = self._facts.get(row.release)
-            found.append(
+            cudas.append(
                 Cuda(row.release, row.version, "distribution", row.platform, row=row, facts=facts)
             )
-        for one in self.catalog.tensorflow:
-            if one.cuda_wheels:
-                version = wheel_versions(one)[f"nvidia-cuda-runtime-cu{one.cuda.split('.')[0]}"]
-                patch = max(one.patches, key=Version)
-                found.append(
-                    Cuda(one.cuda, version, "wheels", "", patch, facts=self._facts.get(one.cuda))
+        for tf in self.catalog.tensorflow:
+            if tf.cuda_wheels:
+                version = wheel_versions(tf)[f"nvidia-cuda-runtime-cu{tf.cuda.split('.')[0]}"]
+                patch = max(tf.patches, key=Version)
+                cudas.append(
+                    Cuda(tf.cuda, version, "wheels", "", patch, facts=self._facts.get(tf.cuda))
                 )
         architectures = {row.id: row.architecture for row in self.catalog.platforms}
         for source in self.catalog.nvidia_sources:
@@ -88,35 +89,36 @@ class Candidates:
                 elif source.kind != "network" or not source.carries(release):
                     continue
                 names = (row for row in self.catalog.nvidia_packages if row.names(release))
-                found.append(
+                cudas.append(
                     Cuda(
                         release, version, source.kind, source.platform,
                         facts=facts, source=source, names=next(names, None),
                     )
                 )  # fmt: skip
-        return found
+        return cudas
 
     @functools.cached_property
     def cudnns(self) -> list[Cudnn]:
-        found = [
+        """Each cuDNN: NVIDIA's archives, the newest first, then TensorFlow's wheels."""
+        cudnns = [
             Cudnn(row.version, row.cuda, row.sha256, row.soname, architecture=row.architecture)
             for row in sorted(self.catalog.cudnn, key=lambda c: Version(c.version), reverse=True)
         ]
-        for one in self.catalog.tensorflow:
-            for name, version in wheel_versions(one).items():
+        for tf in self.catalog.tensorflow:
+            for name, version in wheel_versions(tf).items():
                 if name.startswith("nvidia-cudnn"):
                     major = Version(version).major
-                    patch = max(one.patches, key=Version)
-                    found.append(
+                    patch = max(tf.patches, key=Version)
+                    cudnns.append(
                         Cudnn(
-                            version, one.cuda, "", f"libcudnn.so.{major}",
+                            version, tf.cuda, "", f"libcudnn.so.{major}",
                             origin="wheels", tensorflow=patch,
                         )
                     )  # fmt: skip
-        return found
+        return cudnns
 
     def own_cudnn(self, wish: Wish) -> Cudnn | None:
-        """An archive of the user's own, known by its hash."""
+        """The cuDNN of the user's own archive, which the wish names by its hash; else None."""
         if wish.cudnn is None or wish.cudnn.sha256 is None:
             return None
         version = parse_version(wish.cudnn.version, "cudnn")
@@ -129,43 +131,43 @@ class Candidates:
     def drivers(self, wish: Wish) -> list[DriverRow]:
         """The candidates, the platform's own first; NVIDIA's only where a source was wished for.
 
-        A new-feature branch lives until the next one: production and long-term ones come before it.
+        A new-feature branch is supported only until the next: all others come before it.
         """
         origins = list(DRIVER_ORIGINS)
-        brief = {b.branch for b in self.catalog.driver_branches if b.kind == "new-feature"}
-        known = [*self.catalog.drivers, *self._nvidias_drivers]
+        new_feature = {b.branch for b in self.catalog.driver_branches if b.kind == "new-feature"}
+        rows = [*self.catalog.drivers, *self._nvidia_drivers]
         if wish.driver_branch is not None and "." in wish.driver_branch:
-            known += self._exact_drivers(wish)
+            rows += self._exact_drivers(wish)
         return sorted(
-            (d for d in known if wish.driver_source or d.origin == "distribution"),
+            (d for d in rows if wish.driver_source or d.origin == "distribution"),
             key=lambda d: (
                 origins.index(d.origin),
-                d.branch in brief,
+                d.branch in new_feature,
                 [-part for part in Version(d.version).release],
             ),
         )
 
     @functools.cached_property
-    def _nvidias_drivers(self) -> list[DriverRow]:
+    def _nvidia_drivers(self) -> list[DriverRow]:
         """A row per platform and branch of NVIDIA's repository, and per installer.
 
-        Of a repository the version is the branch's newest; the index has the last word.
+        A repository's row has the branch's newest known version; the lock takes it from the index.
         """
         newest = {row.branch: row.newest for row in self.catalog.driver_branches}
-        found: list[DriverRow] = []
+        rows: list[DriverRow] = []
         for source in self.catalog.nvidia_sources:
             for branch in source.drivers if source.kind == "network" else ():
                 row = self._network_driver(source, branch, newest.get(branch) or branch)
-                found += [row] if row is not None else []
+                rows += [row] if row is not None else []
         for run in self.catalog.nvidia_runfiles:
             if run.kind == "driver":
-                found += self._run_drivers(run.version, run.url, run.sha256 or "", run.source)
-        return found
+                rows += self._run_drivers(run.version, run.url, run.sha256 or "", run.source)
+        return rows
 
     def _network_driver(
         self, source: NvidiaSourceRow, branch: str, version: str
     ) -> DriverRow | None:
-        """The driver of a branch in a repository; None where its names are not known."""
+        """The driver of a branch in a repository; None where its package names are unknown."""
         platform = next(row for row in self.catalog.platforms if row.id == source.platform)
         if platform.architecture != source.architecture:
             return None
@@ -181,7 +183,7 @@ class Candidates:
         return None
 
     def _run_drivers(self, version: str, url: str, sha256: str, source: str) -> list[DriverRow]:
-        """One per platform: an installer is for all."""
+        """A row per platform of an installer, which is for all."""
         return [
             self._driver(platform, version, "runfile", url, sha256, source, [], [], [])
             for platform in self.catalog.platforms
@@ -201,33 +203,34 @@ class Candidates:
         )  # fmt: skip
 
     def _exact_drivers(self, wish: Wish) -> list[DriverRow]:
-        """Rows for a version that was wished for and that no row has; the lock proves them.
+        """Rows for a wished version that no row has; the lock finds out whether it exists.
 
-        Of Debian's own drivers the catalog knows every version.
+        None of Debian's own drivers: the catalog has all their versions.
         """
         version = str(wish.driver_branch)
         branch = version.split(".", maxsplit=1)[0]
-        known = [*self.catalog.drivers, *self._nvidias_drivers]
+        known = [*self.catalog.drivers, *self._nvidia_drivers]
         if branch not in [row.branch for row in self.catalog.driver_branches]:
             return []
         if wish.driver_sha256 is not None:
             urls = [d.url for d in known if d.origin == "runfile" and d.version == version]
             url = (urls or [RUNFILE.format(version)])[0]
             return self._run_drivers(version, url, wish.driver_sha256, f"{url} by its hash")
-        found: list[DriverRow] = []
+        rows: list[DriverRow] = []
         ubuntu = [row.id for row in self.catalog.platforms if row.distribution == "ubuntu"]
         for row in known:
-            has = {d.version for d in known if (d.platform, d.origin) == (row.platform, row.origin)}
-            again = any((d.platform, d.origin) == (row.platform, row.origin) for d in found)
-            if row.branch != branch or version in has or again or row.origin == "runfile":
+            source = (row.platform, row.origin)
+            versions = {d.version for d in known if (d.platform, d.origin) == source}
+            added = any((d.platform, d.origin) == source for d in rows)
+            if row.branch != branch or version in versions or added or row.origin == "runfile":
                 continue
             if row.origin == "network" or row.platform in ubuntu:
-                found.append(row.model_copy(update={"version": version}))
+                rows.append(row.model_copy(update={"version": version}))
         if not any(d.origin == "runfile" and d.version == version for d in known):
             url = RUNFILE.format(version)
-            found += self._run_drivers(version, url, "", f"inferred from others: {url}")
-        return found
+            rows += self._run_drivers(version, url, "", f"inferred from others: {url}")
+        return rows
 
     def is_branch(self, text: str) -> bool:
-        """Is this a driver branch of NVIDIA's, whoever has packages of it?"""
+        """Whether this is a driver branch of NVIDIA's, with or without packages."""
         return text in [row.branch for row in self.catalog.driver_branches]

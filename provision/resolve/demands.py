@@ -1,4 +1,4 @@
-"""What a wish and a host ask of the variables, in words that a refusal can quote."""
+"""The demands of a wish and a host on the search's variables, with words for a refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from provision.resolve.words import is_of, parse_version, unique
 
 
 def demands(wish: Wish, platform: PlatformRow | None, gpus: Sequence[Gpu]) -> list[Demand]:
-    """The host first: of several smallest clashes the one with the host itself is told."""
+    """All demands, the host's first: of several smallest clashes the first is reported."""
     parts = (
         _of_host(platform, gpus),
         _of_tensorflow(wish),
@@ -86,9 +86,9 @@ def _of_tools(wish: Wish) -> Iterator[Demand]:
         yield Demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
     if wish.container_toolkit is not None:
         text = wish.container_toolkit
-        asked = text and parse_version(text, "container_toolkit")
+        version = text and parse_version(text, "container_toolkit")
         yield Demand(
             "container_toolkit", "container_toolkit",
-            lambda t: t is not None and (not asked or is_of(asked, t.version)),
+            lambda t: t is not None and (not version or is_of(version, t.version)),
             f"container_toolkit: {json.dumps(plain(wish.literal.get('container_toolkit')))}",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A fleet's wishes to rows of the lock: which hosts get which stack."""
+"""Resolves a fleet's wishes to rows of the lock: which hosts get which stack."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from provision.resolve.words import literal, names_of
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
     """One choice per different wish and platform, and per GPU generations where these differ.
 
-    A host of which no platform is known may be of any, so every one of the catalog that can satisfy
-    its wish gets a row: of those that need nothing but Debian's archive, where there are such, for
-    no archive is asked for a host that may not exist. A known host must be satisfied on what it is.
-    UnsatisfiableError otherwise.
+    A host of unknown platform gets a row for every platform of the catalog that can satisfy its
+    wish; where some need Debian's archive alone only those, so that no other archive is read for a
+    host that may not exist. UnsatisfiableError where a host can't have its wish on its platform.
     """
     solver = solver_of(catalog)
     choices: list[Choice] = []
@@ -33,7 +32,7 @@ def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
 
 
 def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[Gpu] = ()) -> Stack:
-    """The stack for one platform, its GPUs (none: not told) and a wish, or UnsatisfiableError."""
+    """The stack for one platform, its GPUs (none: unknown) and a wish, or UnsatisfiableError."""
     solver = solver_of(catalog)
     stack = solver.find(wish, platform, gpus)
     if stack is None:
@@ -42,20 +41,20 @@ def resolve(catalog: Catalog, platform: PlatformRow, wish: Wish, gpus: Sequence[
 
 
 def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
-    """What a host gets: one row, or one per platform where its own is not known.
+    """The host's row, or one row per platform where its platform is unknown.
 
-    UnsatisfiableError where it can't have its wish, whatever the others of the fleet can have.
+    UnsatisfiableError where this host can't have its wish, whatever other hosts can have.
     """
     solver = solver_of(catalog)
     wish, facts = fleet.hosts[host], fleet.facts.get(host, HostFacts())
     gpus = gpus_of(facts, catalog)
-    alike = [kinds for other, kinds in fleet.kinds() if other.literal == wish.literal]
+    alike = [kinds for its_wish, kinds in fleet.kinds() if its_wish.literal == wish.literal]
     try:
         choices = _choices(solver, wish, alike[0])
     except UnsatisfiableError:
-        # It is another host that can't have it.
+        # The error may be another host's.
         choices = _choices(solver, wish, [(facts, [host])])
-    found = []
+    rows = []
     for choice in choices:
         if facts.platform not in (None, choice.platform.id):
             continue
@@ -65,10 +64,10 @@ def explain(catalog: Catalog, fleet: Fleet, host: str) -> list[Explained]:
         if own is None:
             continue
         stack = own if same(own, choice.stack) else choice.stack
-        found.append(Explained(choice, stack.reasons, stack.warnings))
-    # The row for its generations comes before the one for all others.
-    best = {one.choice.platform.id: one for one in found if not one.choice.generations}
-    best |= {one.choice.platform.id: one for one in found if one.choice.generations}
+        rows.append(Explained(choice, stack.reasons, stack.warnings))
+    # A row for the host's GPU generations comes before one for any.
+    best = {row.choice.platform.id: row for row in rows if not row.choice.generations}
+    best |= {row.choice.platform.id: row for row in rows if row.choice.generations}
     return list(best.values())
 
 
@@ -82,9 +81,9 @@ class Explained:
 
 
 def gpus_of(facts: HostFacts, catalog: Catalog) -> tuple[Gpu, ...]:
-    """The different kinds of GPU of a host, in one order whatever theirs was."""
-    found = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
-    return tuple(sorted(found, key=lambda gpu: (gpu.generation, gpu.name)))
+    """The different kinds of GPU of a host, sorted."""
+    kinds = {known_gpus.gpu(word, catalog=catalog) for word in facts.gpus}
+    return tuple(sorted(kinds, key=lambda gpu: (gpu.generation, gpu.name)))
 
 
 def generations_of(gpus: Iterable[Gpu]) -> tuple[str, ...]:
@@ -95,7 +94,7 @@ def generations_of(gpus: Iterable[Gpu]) -> tuple[str, ...]:
 def _choices(
     solver: Solver, wish: Wish, kinds: Sequence[tuple[HostFacts, list[str]]]
 ) -> list[Choice]:
-    """The rows for one wish. What tells two rows apart on a host is the generations of its GPUs."""
+    """The rows for one wish; on a host two rows of a platform differ by its GPUs' generations."""
     platforms = {row.id: row for row in solver.catalog.platforms}
     slots: dict[str, dict[tuple[str, ...], _Slot]] = {name: {} for name in platforms}
     for facts, hosts in kinds:
@@ -108,8 +107,8 @@ def _choices(
             slot.models |= models
             slot.known = slot.known or facts.platform is not None
     choices = []
-    for name, found in slots.items():
-        choices += _choices_here(solver, wish, platforms[name], found)
+    for name, of_platform in slots.items():
+        choices += _choices_here(solver, wish, platforms[name], of_platform)
     if not choices:
         hosts = [host for _, names in kinds for host in names]
         raise refusal(solver, wish, where=f"gpu_stack of {names_of(hosts)}")
@@ -123,7 +122,7 @@ class _Slot:
     gpus: dict[Gpu, None] = field(default_factory=dict)
     hosts: list[str] = field(default_factory=list)
     models: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # Is one of them known to be of this platform? Then it must get a stack.
+    # Whether a host is known to be of this platform; then it must get a stack.
     known: bool = False
 
 
@@ -140,47 +139,47 @@ def _platforms_for(
             hint="take these hosts out of the group, or write gpu_platform where that is wrong",
         )
     candidates = [row for row in solver.catalog.platforms if facts.platform in (None, row.id)]
-    known: Stack | None = None
+    any_stack: Stack | None = None
     fitting: dict[str, Stack] = {}
     for platform in candidates:
         stack, beside = side_by_side(solver, wish, platform, gpus)
         if stack is not None and beside is not None and not stack.missing:
             refuse_twice((stack, *beside), owner)
             fitting[platform.id] = stack
-        known = known or stack
+        any_stack = any_stack or stack
     if fitting:
         return [name for name, stack in fitting.items() if stack.native] or list(fitting)
     only = candidates[0] if facts.platform is not None else None
-    raise _refused(solver, wish, known, only, gpus, owner)
+    raise _refused(solver, wish, any_stack, only, gpus, owner)
 
 
 def _refused(
     solver: Solver,
     wish: Wish,
-    known: Stack | None,
+    stack: Stack | None,
     platform: PlatformRow | None,
     gpus: Sequence[Gpu],
     owner: str,
 ) -> UnsatisfiableError:
-    """Why a wish has no row: there is no stack, or (`known`) none that can be installed yet."""
-    if known is None:
+    """The error for a wish without a row: no stack, or (`known`) none that can be installed yet."""
+    if stack is None:
         return refusal(solver, wish, platform, gpus, where=owner)
-    if not known.missing:
+    if not stack.missing:
         return UnsatisfiableError(
-            f"TensorFlow {known.tensorflow} can't have these beside it on one host",
+            f"TensorFlow {stack.tensorflow} can't have these beside it on one host",
             where=owner,
             got=literal(wish),
             expected="TensorFlow releases that one driver and one Python of the platform "
             "serve, with CUDA as wheels or the same as the first one's",
-            hint=f"on {known.platform.title} the driver would be {known.driver.branch}; "
+            hint=f"on {stack.platform.title} the driver would be {stack.driver.branch}; "
             "`provision catalog` shows what runs where",
         )
     return UnsatisfiableError(
-        f"this version can't install {known.missing}",
+        f"this version can't install {stack.missing}",
         where=owner,
         got=literal(wish),
         expected=" or ".join(installable(solver, wish)),
-        hint=f"the catalog knows it for {known.platform.title}: `provision catalog`",
+        hint=f"the catalog knows it for {stack.platform.title}: `provision catalog`",
     )
 
 
@@ -190,33 +189,35 @@ def _choices_here(
     platform: PlatformRow,
     slots: Mapping[tuple[str, ...], _Slot],
 ) -> list[Choice]:
-    """One row where one stack serves all; else one per generations.
+    """One row where one stack serves all hosts of a platform; else one per GPU generations.
 
-    Two GPUs of one generation can need different stacks, and look the same to the lock: they get
-    the one that serves both.
+    Two GPUs of one generation look the same to the lock: they get the stack that serves both.
     """
-    found: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
+    by_generations: dict[tuple[str, ...], tuple[Stack, tuple[Stack, ...]]] = {}
     for generations, slot in slots.items():
         stack, beside = side_by_side(solver, wish, platform, tuple(slot.gpus))
         if stack is not None and beside is not None and not stack.missing:
-            found[generations] = (stack, beside)
+            by_generations[generations] = (stack, beside)
         elif slot.known:
             owner = f"gpu_stack of {names_of(slot.hosts)}"
             raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
-    if not found:
+    if not by_generations:
         return []
     models = {word: ids for slot in slots.values() for word, ids in slot.models.items()}
-    first, *others = found.values()
-    if all(_all_same(first, other) for other in others):
-        every = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
-        # The best for each is the best for all; asked again for its reasons.
-        stack, beside = side_by_side(solver, wish, platform, tuple(every))
+    common, *others = by_generations.values()
+    if all(_all_same(common, stacks) for stacks in others):
+        gpus = dict.fromkeys(gpu for slot in slots.values() for gpu in slot.gpus)
+        # The best for each is the best for all; solved again for its reasons.
+        stack, beside = side_by_side(solver, wish, platform, tuple(gpus))
         if stack is not None and beside is not None:
-            first = (stack, beside)
-        return [Choice(platform, wish, *first, (), models)]
-    return [Choice(platform, wish, *found[of], of, models) for of in sorted(found)]
+            common = (stack, beside)
+        return [Choice(platform, wish, *common, (), models)]
+    return [
+        Choice(platform, wish, *by_generations[generations], generations, models)
+        for generations in sorted(by_generations)
+    ]
 
 
-def _all_same(one: tuple[Stack, tuple[Stack, ...]], other: tuple[Stack, tuple[Stack, ...]]) -> bool:
-    ours, theirs = (one[0], *one[1]), (other[0], *other[1])
-    return len(ours) == len(theirs) and all(map(same, ours, theirs))
+def _all_same(a: tuple[Stack, tuple[Stack, ...]], b: tuple[Stack, tuple[Stack, ...]]) -> bool:
+    left, right = (a[0], *a[1]), (b[0], *b[1])
+    return len(left) == len(right) and all(map(same, left, right))

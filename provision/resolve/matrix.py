@@ -1,7 +1,7 @@
 """What runs where: the catalog as one table, a row per TensorFlow and a column per platform.
 
-The same rows make the table in the terminal and the page in the docs. Every cell is asked of the
-resolver, so the table cannot say anything else than `provision lock` does. Pure.
+The same rows make the table in the terminal and the page in the docs. Every cell comes from the
+resolver, so the table can't contradict `provision lock`. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from provision.resolve.words import span, unique
 
 @dataclass(frozen=True)
 class Cell:
-    """How a TensorFlow is had on a platform.
+    """How a TensorFlow gets its CUDA on a platform.
 
     `how` is "debs", "wheels", "nvidia", "known" or "no".
     """
@@ -44,7 +44,7 @@ class Line:
 
 
 def lines(catalog: Catalog, gpus: Sequence[Gpu] = (), solver: Solver | None = None) -> list[Line]:
-    """All releases, newest first; with `gpus` only what drives and serves these."""
+    """All releases, newest first; with `gpus` the stacks that serve these."""
     solver = solver or Solver(catalog)
     return [
         _line(row, catalog, gpus, solver)
@@ -58,10 +58,10 @@ def _line(row: TensorflowRow, catalog: Catalog, gpus: Sequence[Gpu], solver: Sol
     for platform in catalog.platforms:
         stack = solver.find(wish, platform, gpus)
         if stack is None:
-            words = unique(
+            reasons = unique(
                 rule.word for rule in in_the_way(solver, wish, platform, gpus) if rule.word
             )
-            cells.append(Cell("no", ", ".join(words)))
+            cells.append(Cell("no", ", ".join(reasons)))
         else:
             cells.append(_cell(stack))
     return Line(
@@ -120,10 +120,10 @@ def page(catalog: Catalog) -> str:
         "|---|---|---|---|",
     ]
     for row in catalog.generations:
-        last = row.driver_last or "newest"
+        newest = row.driver_last or "newest"
         ends = sorted({w.cuda_last for w in row.capabilities.values() if w.cuda_last}, key=Version)
         out.append(
-            f"| {row.name} | {', '.join(row.capabilities)} | {row.driver_first} to {last} "
+            f"| {row.name} | {', '.join(row.capabilities)} | {row.driver_first} to {newest} "
             f"| {', '.join(ends) or 'newest'} |"
         )
     out += [
@@ -144,7 +144,7 @@ def page(catalog: Catalog) -> str:
 
 
 def shown(cell: Cell) -> str:
-    """A cell's text, by which its kind is seen without colours."""
+    """A cell's text, which shows its kind without colours."""
     if cell.how == "known":
         return f"({cell.text})"
     return f"no: {cell.text}" if cell.how == "no" else cell.text

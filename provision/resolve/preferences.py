@@ -11,13 +11,13 @@ from provision.resolve.search import Demand
 from provision.resolve.stack import ORIGINS, Cuda, Cudnn, sdists
 from provision.resolve.words import distance
 
-# The combination that everything here was first proved with.
+# The release that this program was first tested with.
 DEFAULT_TENSORFLOW = "2.9"
 INSTALLED = (Demand("installed", "cuda", lambda c: c.installable),)
 
 
 def no_preference(_value: Any, _chosen: Mapping[str, Any]) -> int:
-    """The order in which the candidates stand."""
+    """Keeps the candidates' own order."""
     return 0
 
 
@@ -46,7 +46,7 @@ def cudnn_order(value: Cudnn, chosen: Mapping[str, Any]) -> Any:
 
 
 def python_order(value: str, chosen: Mapping[str, Any]) -> Any:
-    """One with wheels of all that is needed; the platform's own before another that it has too."""
+    """Pythons that need no source build first; the platform's own before its others."""
     return (
         bool(sdists(chosen["tensorflow"].row, value)),
         value != chosen["platform"].pythons[0],
@@ -54,5 +54,5 @@ def python_order(value: str, chosen: Mapping[str, Any]) -> Any:
 
 
 def gcc_order(value: str, chosen: Mapping[str, Any]) -> Any:
-    """The platform's own if nvcc takes it, else the newest that it does; none comes last."""
+    """The platform's own first; none at all comes last."""
     return (value == "", value != chosen["platform"].gcc)

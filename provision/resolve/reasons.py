@@ -1,4 +1,4 @@
-"""Why a stack has what it has, and what its users should know: in words."""
+"""The reasons for a stack's parts, and warnings for its users, in words."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from provision.resolve.rules.gpus import runs
 from provision.resolve.stack import DRIVER_ORIGINS, ORIGINS, ContainerToolkit
 
 
-def reasons(found: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
-    """One per component, of an assignment of the search's variables."""
-    yield Reason("nvidia_driver", _of_driver(found, wish))
-    yield Reason("cuda", _of_cuda(found))
-    yield Reason("cudnn", _of_cudnn(found, wish))
-    yield Reason("gpu_env", _of_environment(found))
-    if found["container_toolkit"] is not None:
-        yield Reason("nvidia_container_toolkit", _of_toolkit(found["container_toolkit"], wish))
-    yield Reason("tensorflow", _of_tensorflow(found, wish))
+def reasons(solution: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
+    """The reason for each component of a solution (variable of the search -> its value)."""
+    yield Reason("nvidia_driver", _of_driver(solution, wish))
+    yield Reason("cuda", _of_cuda(solution))
+    yield Reason("cudnn", _of_cudnn(solution, wish))
+    yield Reason("gpu_env", _of_environment(solution))
+    if solution["container_toolkit"] is not None:
+        yield Reason("nvidia_container_toolkit", _of_toolkit(solution["container_toolkit"], wish))
+    yield Reason("tensorflow", _of_tensorflow(solution, wish))
 
 
-def _of_driver(found: Mapping[str, Any], wish: Wish) -> str:
-    platform, cuda, driver = found["platform"], found["cuda"], found["driver"]
-    row = found["tensorflow"].row
+def _of_driver(solution: Mapping[str, Any], wish: Wish) -> str:
+    platform, cuda, driver = solution["platform"], solution["cuda"], solution["driver"]
+    row = solution["tensorflow"].row
     needed = max(cuda.driver_minimum, row.driver_minimum, key=Version)
     how = "was wished" if wish.driver_branch else f"is {platform.title}'s"
-    what = f"branch {driver.branch}"
+    version = f"branch {driver.branch}"
     if "." in (wish.driver_branch or ""):
-        what = f"version {driver.version}"
+        version = f"version {driver.version}"
     from_ = ""
     if driver.origin != "distribution":
         how = "was wished" if wish.driver_branch else "is the newest known"
         from_ = f", from {DRIVER_ORIGINS[driver.origin]} as wished"
     window = ""
-    for gpu in found["gpus"]:
+    for gpu in solution["gpus"]:
         last = f" to {gpu.driver_last}" if gpu.driver_last else " or newer"
         window += f"; {gpu.name} ({gpu.generation}) is driven by branches {gpu.driver_first}{last}"
-    return f"{what} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}"
+    return f"{version} {how}{from_}; CUDA {cuda.release} needs {needed} or newer{window}"
 
 
-def _of_cuda(found: Mapping[str, Any]) -> str:
-    cuda, row = found["cuda"], found["tensorflow"].row
+def _of_cuda(solution: Mapping[str, Any]) -> str:
+    cuda, row = solution["cuda"], solution["tensorflow"].row
     tested = f"TensorFlow {row.release} was built and tested with CUDA {row.cuda}"
     if cuda.origin == "wheels":
         tested += f", and tensorflow[and-cuda] brings {cuda.version} as wheels"
@@ -54,8 +54,8 @@ def _of_cuda(found: Mapping[str, Any]) -> str:
     return tested
 
 
-def _of_cudnn(found: Mapping[str, Any], wish: Wish) -> str:
-    cudnn, row = found["cudnn"], found["tensorflow"].row
+def _of_cudnn(solution: Mapping[str, Any], wish: Wish) -> str:
+    cudnn, row = solution["cudnn"], solution["tensorflow"].row
     if cudnn.origin == "own":
         return (
             f"an archive of {cudnn.version} with its hash was wished; "
@@ -68,27 +68,27 @@ def _of_cudnn(found: Mapping[str, Any], wish: Wish) -> str:
     return f"TensorFlow {row.release} was built and tested with cuDNN {row.cudnn_minimum}"
 
 
-def _of_environment(found: Mapping[str, Any]) -> str:
-    cuda = found["cuda"]
+def _of_environment(solution: Mapping[str, Any]) -> str:
+    cuda = solution["cuda"]
     if cuda.row is not None:
         directory = cuda.row.xla_cuda_data_dir
-        return f"XLA looks for libdevice under {directory} on {found['platform'].title}"
+        return f"XLA looks for libdevice under {directory} on {solution['platform'].title}"
     if cuda.prefix:
         return f"programs and libraries are found in {cuda.prefix}, and so is XLA's libdevice"
     return "each venv finds its own libraries; nothing is set for others"
 
 
 def _of_toolkit(toolkit: ContainerToolkit, wish: Wish) -> str:
-    which = f"{toolkit.version} is the newest known"
+    why = f"{toolkit.version} is the newest known"
     if wish.container_toolkit == toolkit.version:
-        which = f"{toolkit.version} was wished"
+        why = f"{toolkit.version} was wished"
     elif wish.container_toolkit:
-        which = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
-    return f"{which}; NVIDIA's repository is one for all platforms"
+        why = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
+    return f"{why}; NVIDIA's repository is one for all platforms"
 
 
-def _of_tensorflow(found: Mapping[str, Any], wish: Wish) -> str:
-    platform, tensorflow, python = found["platform"], found["tensorflow"], found["python"]
+def _of_tensorflow(solution: Mapping[str, Any], wish: Wish) -> str:
+    platform, tensorflow, python = solution["platform"], solution["tensorflow"], solution["python"]
     if wish.tensorflow is None:
         why = f"no TensorFlow was wished, {tensorflow.version} is what fits best"
     elif wish.tensorflow == tensorflow.version:
@@ -103,18 +103,18 @@ def _of_tensorflow(found: Mapping[str, Any], wish: Wish) -> str:
     return f"{why}; Python {python} {whose}{more}"
 
 
-def warnings(found: Mapping[str, Any]) -> Iterable[str]:
-    """What an assignment of the search's variables will not do as well as one may hope."""
-    tensorflow, cuda = found["tensorflow"], found["cuda"]
-    for gpu in found["gpus"]:
+def warnings(solution: Mapping[str, Any]) -> Iterable[str]:
+    """What will not work well with a solution."""
+    tensorflow, cuda = solution["tensorflow"], solution["cuda"]
+    for gpu in solution["gpus"]:
         if runs(tensorflow.row, gpu) == "translated":
-            # The libraries have machine code for what their own release compiles for.
-            strange = cuda.facts is None or gpu.capability not in cuda.facts.capabilities
+            # CUDA's libraries have machine code for the capabilities of their own release alone.
+            no_code = cuda.facts is None or gpu.capability not in cuda.facts.capabilities
             more = f", and NVIDIA's libraries of CUDA {cuda.release} were not made for it"
             yield (
                 f"{gpu.name} ({gpu.generation}, compute capability {gpu.capability}): TensorFlow "
                 f"{tensorflow.row.release} has no machine code for it, only PTX; the driver "
-                f"translates it at the first start, which takes many minutes{more * strange}"
+                f"translates it at the first start, which takes many minutes{more * no_code}"
             )
     if cuda.release != tensorflow.row.cuda:
         yield (

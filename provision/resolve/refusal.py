@@ -33,7 +33,7 @@ from provision.resolve.words import (
 def in_the_way(
     solver: Solver, wish: Wish, platform: PlatformRow, gpus: Sequence[Gpu] = ()
 ) -> list[Fact]:
-    """The rules that make the smallest clash; none where there is a stack."""
+    """The rules behind the smallest clash; [] where there is a stack."""
     problem = solver.problem(wish, gpus)
     clash = problem.clash(demands_of(wish, platform, gpus))
     return _facts_of(problem, clash) if clash else []
@@ -47,7 +47,7 @@ def refusal(
     *,
     where: str = "gpu_stack",
 ) -> UnsatisfiableError:
-    """Why not: the smallest set of wishes and facts that clash, and what would work."""
+    """The error with the smallest set of wishes and facts that clash, and what would work."""
     problem = solver.problem(wish, gpus)
     demands = demands_of(wish, platform, gpus)
     clash = problem.clash(demands)
@@ -70,9 +70,9 @@ def refusal(
 
 
 def _facts_of(problem: Problem, clash: Sequence[Demand]) -> list[Fact]:
-    """The rules that make it a clash; such of what was asked for rather than of all else."""
-    asked = {one.variable for one in clash}
-    rules = sorted(problem.rules, key=lambda rule: len({*rule.variables} - asked))
+    """The rules that make it a clash, preferring those about the demanded variables."""
+    demanded = {demand.variable for demand in clash}
+    rules = sorted(problem.rules, key=lambda rule: len({*rule.variables} - demanded))
     clashing = Problem(problem.candidates, rules, {}, problem.answers).reasons(clash)
     return [rule for rule in clashing if isinstance(rule, Fact)]
 
@@ -80,10 +80,10 @@ def _facts_of(problem: Problem, clash: Sequence[Demand]) -> list[Fact]:
 def _unknown(
     solver: Solver, problem: Problem, wish: Wish, clash: Sequence[Demand]
 ) -> UnsatisfiableError | None:
-    """A wish for what never existed, with the closest that does."""
+    """The error for a version that the catalog does not have, with the nearest; None for others."""
     if len(clash) != 1 or left_of(problem, clash, clash[0].variable):
         return None
-    known: dict[str, list[str]] = {
+    versions: dict[str, list[str]] = {
         "tensorflow": [v for r in solver.offered for v in (r.release, *r.patches)],
         "python": solver.candidates.pythons,
         "cuda": [v for c in solver.candidates.cudas for v in (c.release, c.version)],
@@ -97,7 +97,7 @@ def _unknown(
     }
     word = clash[0].name
     if word == "driver_branch" and solver.candidates.is_branch(str(wish.driver_branch)):
-        near = nearest(Version(str(wish.driver_branch)), known[word])
+        near = nearest(Version(str(wish.driver_branch)), versions[word])
         return UnsatisfiableError(
             f"no platform has packages of driver branch {wish.driver_branch}",
             got=clash[0].text,
@@ -105,18 +105,18 @@ def _unknown(
             hint="an installer of NVIDIA's is wished for by its exact version, with "
             "driver_source: runfile",
         )
-    if word not in known or not known[word] or getattr(wish, word) == "":
+    if word not in versions or not versions[word] or getattr(wish, word) == "":
         return None
     titles = {
         "tensorflow": "TensorFlow", "python": "Python", "cuda": "CUDA", "cudnn": "cuDNN",
         "driver_branch": "driver branch", "gcc": "gcc",
         "container_toolkit": "container toolkit",
     }  # fmt: skip
-    asked = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
-    near = nearest(parse_version(asked, word), known[word])
+    wished = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
+    near = nearest(parse_version(wished, word), versions[word])
     own = ', or {version: "...", cuda: "...", sha256: "<64 hex digits>"} of your own archive'
     return UnsatisfiableError(
-        f"no {titles[word]} {asked} in the catalog",
+        f"no {titles[word]} {wished} in the catalog",
         got=clash[0].text,
         expected=" or ".join(f'"{v}"' for v in near) + (own if word == "cudnn" else ""),
         hint="`provision catalog` shows what there is",
@@ -126,14 +126,14 @@ def _unknown(
 def _nvidias_driver_instead(
     solver: Solver, wish: Wish, platform: PlatformRow | None, gpus: Sequence[Gpu]
 ) -> list[str]:
-    """The same wish with NVIDIA's own driver, where that alone is in the way on this host."""
+    """The same wish with NVIDIA's own driver, where that is enough on this host; else []."""
     if platform is None or wish.driver_source is not None:
         return []
     for source in ("network", "runfile"):
-        other = narrowed(wish, driver_source=source)
-        stack = solver.find(other, platform, gpus)
+        with_source = narrowed(wish, driver_source=source)
+        stack = solver.find(with_source, platform, gpus)
         if stack is not None and not stack.missing:
-            return [f"{literal(other)} on {platform.title}"]
+            return [f"{literal(with_source)} on {platform.title}"]
     return []
 
 
@@ -144,11 +144,11 @@ def _branch_for_gpus(
     platform: PlatformRow | None,
     clash: Sequence[Demand],
 ) -> UnsatisfiableError | None:
-    """A wish for a branch of NVIDIA's that does not drive the host's GPUs; None for another."""
-    asked = str(wish.driver_branch)
-    branch = asked.partition(".")[0]
-    words = {one.name for one in clash}
-    if "driver_branch" not in words or words - {"driver_branch", "gpus", "platform"}:
+    """The error for a branch of NVIDIA's that does not drive the host's GPUs; None for others."""
+    wished_version = str(wish.driver_branch)
+    branch = wished_version.partition(".")[0]
+    names = {demand.name for demand in clash}
+    if "driver_branch" not in names or names - {"driver_branch", "gpus", "platform"}:
         return None
     if not solver.candidates.is_branch(branch):
         return None
@@ -165,7 +165,7 @@ def _branch_for_gpus(
         for driver in problem.candidates["driver"]
         if drives(gpus, driver) and (platform is None or driver.platform == platform.id)
     }
-    told = [
+    limits = [
         f"{gpu.driver_last} is the last for {gpu.generation}"
         if gpu.driver_last and Version(gpu.driver_last) < Version(branch)
         else f"{gpu.driver_first} is the first for {gpu.generation}"
@@ -173,24 +173,24 @@ def _branch_for_gpus(
     ]
     return UnsatisfiableError(
         f"driver branch {branch} does not drive {and_list(unique(g.name for g in without))}",
-        got=f'driver_branch: "{asked}"; {"; ".join(unique(told))}',
-        expected=" or ".join(f'"{one}"' for one in nearest(Version(branch), fitting))
+        got=f'driver_branch: "{wished_version}"; {"; ".join(unique(limits))}',
+        expected=" or ".join(f'"{near}"' for near in nearest(Version(branch), fitting))
         or "another GPU: no branch known here drives all of this host's",
         hint="`provision catalog --gpu` shows what runs with a GPU",
     )
 
 
 def _instead(solver: Solver, problem: Problem, wish: Wish, demands: Sequence[Demand]) -> list[str]:
-    """The nearest stacks: of the demands as few as possible are given up, the host's last.
+    """The nearest wishes that work: as few demands as possible are dropped, the platform last.
 
-    Nobody changes a GPU for a wish, so they stay.
+    Nobody changes a GPU for a wish, so the GPUs stay.
     """
-    given = [one for one in demands if one.name != "gpus"]
-    given.sort(key=lambda one: one.name == "platform")
-    for size in range(1, len(given) + 1):
-        found = []
-        for dropped in itertools.combinations(given, size):
-            rest = [one for one in demands if one not in dropped]
+    droppable = [demand for demand in demands if demand.name != "gpus"]
+    droppable.sort(key=lambda demand: demand.name == "platform")
+    for size in range(1, len(droppable) + 1):
+        wishes = []
+        for dropped in itertools.combinations(droppable, size):
+            kept = [demand for demand in demands if demand not in dropped]
             near = Problem(
                 problem.candidates,
                 problem.rules,
@@ -201,25 +201,26 @@ def _instead(solver: Solver, problem: Problem, wish: Wish, demands: Sequence[Dem
                 problem.answers,
             )
             # What can be installed now comes before what is only known.
-            solution = near.solve([*rest, *INSTALLED]) or near.solve(rest)
+            solution = near.solve([*kept, *INSTALLED]) or near.solve(kept)
             if solution is not None:
-                found.append(_paste(solver, wish, dropped, solution))
-        if found:
-            return unique(found)[:3]
+                wishes.append(_paste(solver, wish, dropped, solution))
+        if wishes:
+            return unique(wishes)[:3]
     return []
 
 
 def _near(demand: Demand, wish: Wish, problem: Problem) -> Any:
+    """The order for a dropped demand's variable: nearest to the wished version first."""
     own = problem.order.get(demand.variable)
-    asked = wish.cudnn.version if demand.name == "cudnn" and wish.cudnn else ""
-    asked = asked or str(getattr(wish, demand.name, "") or "")
-    if not asked or not re.fullmatch(r"[\d.]+", asked):
+    text = wish.cudnn.version if demand.name == "cudnn" and wish.cudnn else ""
+    text = text or str(getattr(wish, demand.name, "") or "")
+    if not text or not re.fullmatch(r"[\d.]+", text):
         return own or no_preference
-    wanted = Version(asked)
+    wished = Version(text)
 
     def order(value: Any, chosen: Mapping[str, Any]) -> Any:
-        text = getattr(value, "branch", None) or getattr(value, "version", None) or value
-        near = distance(wanted, Version(text)) if text else 1 << 60
+        version = getattr(value, "branch", None) or getattr(value, "version", None) or value
+        near = distance(wished, Version(version)) if version else 1 << 60
         return (near, own(value, chosen)) if own is not None else (near,)
 
     return order
@@ -228,8 +229,8 @@ def _near(demand: Demand, wish: Wish, problem: Problem) -> Any:
 def _paste(
     solver: Solver, wish: Wish, dropped: Sequence[Demand], solution: Mapping[str, Any]
 ) -> str:
-    """The wish with other words in place of those given up, as it stands in an inventory."""
-    words = dict(plain(wish.literal))
+    """The wish with the solution's values for the dropped demands, as YAML for an inventory."""
+    wished = dict(plain(wish.literal))
     instead = {
         "tensorflow": solution["tensorflow"].row.release,
         "python": solution["python"],
@@ -241,31 +242,31 @@ def _paste(
         "gcc": solution["gcc"],
         "container_toolkit": getattr(solution["container_toolkit"], "version", ""),
     }
-    for one in dropped:
-        if one.name in instead:
-            words[one.name] = instead[one.name]
-    words = {key: value for key, value in words.items() if value}
+    for demand in dropped:
+        if demand.name in instead:
+            wished[demand.name] = instead[demand.name]
+    wished = {key: value for key, value in wished.items() if value}
     missing = solver.stack(solution, wish).missing
-    known = " (known, and not to be installed by this version)" if missing else ""
-    return f"gpu_stack: {flow(words)} on {solution['platform'].title}{known}"
+    note = " (known, and not to be installed by this version)" if missing else ""
+    return f"gpu_stack: {flow(wished)} on {solution['platform'].title}{note}"
 
 
 def installable(solver: Solver, wish: Wish) -> list[str]:
-    """TensorFlow releases near the wished one that some platform can have installed."""
-    near = [row.release for row in solver.offered]
-    wanted = wish.tensorflow or DEFAULT_TENSORFLOW
-    return [f'tensorflow: "{v}"' for v in nearest(Version(wanted), near)]
+    """TensorFlow releases near the wished one that can be installed on some platform."""
+    releases = [row.release for row in solver.offered]
+    wished = wish.tensorflow or DEFAULT_TENSORFLOW
+    return [f'tensorflow: "{v}"' for v in nearest(Version(wished), releases)]
 
 
 def _headline(clash: Sequence[Demand]) -> str:
     """ "tensorflow: "2.9" can't be had on Debian 12 (bookworm) with Tesla K80 (Kepler)"."""
-    wishes = [one.text for one in clash if one.name not in ("platform", "gpus")]
-    on = "".join(f" on {one.text}" for one in clash if one.name == "platform")
-    with_ = "".join(f" with {one.text}" for one in clash if one.name == "gpus")
-    what = f"{' and '.join(wishes)} can't be had" if wishes else "no stack is known"
+    wishes = [d.text for d in clash if d.name not in ("platform", "gpus")]
+    on = "".join(f" on {d.text}" for d in clash if d.name == "platform")
+    with_ = "".join(f" with {d.text}" for d in clash if d.name == "gpus")
+    headline = f"{' and '.join(wishes)} can't be had" if wishes else "no stack is known"
     if len(wishes) > 1:
-        what += " together"
-    return f"{what}{on}{with_}"
+        headline += " together"
+    return f"{headline}{on}{with_}"
 
 
 def _hint(clash: Sequence[Demand], rules: Sequence[Fact]) -> str:

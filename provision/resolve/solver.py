@@ -29,36 +29,36 @@ from provision.resolve.words import distance, parse_version
 
 
 class Solver:
-    """The catalog as candidates and rules. Made once, asked for every kind of host."""
+    """Finds stacks in a catalog, and caches them; one instance serves every kind of host."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.candidates = Candidates(catalog)
-        self._told: dict[Any, Stack | None] = {}
+        self._stacks: dict[Any, Stack | None] = {}
         self._answers: dict[Any, Any] = {}
 
     def find(
         self, wish: Wish, platform: PlatformRow | None = None, gpus: Sequence[Gpu] = ()
     ) -> Stack | None:
-        """The best stack, or None. Each kind of host is solved once."""
+        """The best stack for a wish, platform and GPUs, or None; cached."""
         key = (json.dumps(plain(wish.literal), sort_keys=True), platform and platform.id, *gpus)
-        if key not in self._told:
+        if key not in self._stacks:
             problem = self.problem(wish, gpus)
-            found = problem.solve(demands(wish, platform, gpus))
-            self._told[key] = None if found is None else self.stack(found, wish)
-        return self._told[key]
+            solution = problem.solve(demands(wish, platform, gpus))
+            self._stacks[key] = None if solution is None else self.stack(solution, wish)
+        return self._stacks[key]
 
     def problem(self, wish: Wish, gpus: Sequence[Gpu]) -> Problem:
         """The search for one wish and one host's GPUs."""
         candidates = self.candidates
         own = candidates.own_cudnn(wish)
-        wanted = parse_version(wish.tensorflow, "tensorflow") if wish.tensorflow else None
+        wished = parse_version(wish.tensorflow, "tensorflow") if wish.tensorflow else None
 
         def tensorflow_order(value: Tensorflow, _chosen: Mapping[str, Any]) -> Any:
             release = Version(value.row.release)
-            if wanted is None:
+            if wished is None:
                 return value.row.release != DEFAULT_TENSORFLOW
-            return (distance(wanted, release), distance(wanted, Version(value.version)))
+            return (distance(wished, release), distance(wished, Version(value.version)))
 
         return Problem(
             {
@@ -77,8 +77,8 @@ class Solver:
             RULES,
             {
                 "platform": lambda p, _: p.id not in self._own_platforms,
-                # A redraw for an alternative stays near to what was wished.
-                "tensorflow": tensorflow_order if wanted is None else no_preference,
+                # An alternative for a refusal stays near the wish.
+                "tensorflow": tensorflow_order if wished is None else no_preference,
                 "python": python_order,
                 "cuda": cuda_order,
                 "cudnn": cudnn_order,
@@ -89,24 +89,24 @@ class Solver:
 
     @functools.cached_property
     def _own_platforms(self) -> set[str]:
-        """Those whose own packages hold a CUDA."""
+        """The platforms whose own packages include a CUDA."""
         return {row.platform for row in self.catalog.cuda}
 
     @functools.cached_property
     def offered(self) -> list[TensorflowRow]:
-        """The releases that some platform can have installed."""
-        found = []
+        """The TensorFlow releases that can be installed on some platform."""
+        rows = []
         for row in self.catalog.tensorflow:
             wish = Wish(tensorflow=row.release, literal={"tensorflow": row.release})
             stacks = (self.find(wish, platform) for platform in self.catalog.platforms)
-            if any(one is not None and not one.missing for one in stacks):
-                found.append(row)
-        return found
+            if any(stack is not None and not stack.missing for stack in stacks):
+                rows.append(row)
+        return rows
 
-    def stack(self, found: Mapping[str, Any], wish: Wish) -> Stack:
-        """The stack that an assignment of the search's variables means."""
-        platform, tensorflow = found["platform"], found["tensorflow"]
-        cuda, cudnn, driver = found["cuda"], found["cudnn"], found["driver"]
+    def stack(self, solution: Mapping[str, Any], wish: Wish) -> Stack:
+        """The stack of a solution (variable of the search -> its value)."""
+        platform, tensorflow = solution["platform"], solution["tensorflow"]
+        cuda, cudnn, driver = solution["cuda"], solution["cudnn"], solution["driver"]
         row = tensorflow.row
         constraints = list(row.constraints)
         if cuda.origin == "wheels":
@@ -121,20 +121,20 @@ class Solver:
             driver=driver,
             cuda=cuda,
             cudnn=cudnn,
-            python=found["python"],
+            python=solution["python"],
             tensorflow=tensorflow.version,
-            gcc=found["gcc"],
+            gcc=solution["gcc"],
             constraints=tuple(constraints),
-            sdists=sdists(row, found["python"]),
-            reasons=tuple(reasons(found, wish)),
-            warnings=tuple(warnings(found)),
+            sdists=sdists(row, solution["python"]),
+            reasons=tuple(reasons(solution, wish)),
+            warnings=tuple(warnings(solution)),
             row=row,
-            container_toolkit=found["container_toolkit"],
+            container_toolkit=solution["container_toolkit"],
             packages=wish.packages,
         )
 
 
 @functools.lru_cache(maxsize=8)
 def solver_of(catalog: Catalog) -> Solver:
-    """The solver of a catalog, which keeps what it was asked; most programs have one."""
+    """The solver of a catalog, cached with the stacks that it has found."""
     return Solver(catalog)

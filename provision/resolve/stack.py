@@ -1,4 +1,4 @@
-"""What a stack is made of, and which hosts get it."""
+"""A stack, its parts, and a choice of hosts that get it."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ class Tensorflow:
 
 @dataclass(frozen=True)
 class Cuda:
-    """A CUDA for hosts of one platform; `platform` is empty where wheels bring it anywhere."""
+    """A CUDA for hosts of one platform; `platform` is empty for wheels, which are for any."""
 
     release: str
     version: str
     origin: str
     platform: str
-    # Of wheels: the TensorFlow patch whose metadata names them.
+    # For wheels: the TensorFlow patch whose metadata names them.
     tensorflow: str = ""
     row: CudaRow | None = field(default=None, compare=False)
     facts: CudaReleaseRow | None = field(default=None, compare=False)
-    # Of NVIDIA's own: where it lies, and how its packages are named (None: not known).
+    # For NVIDIA's own: the source, and how its packages are named (None: unknown).
     source: NvidiaSourceRow | None = field(default=None, compare=False)
     names: NvidiaPackagesRow | None = field(default=None, compare=False)
 
     @property
     def installable(self) -> bool:
-        """Can `lock` and the roles install it? The others are known, and refused there."""
+        """Whether `lock` and the roles can install it; they refuse the others."""
         return self.origin in ("distribution", "wheels") or self.names is not None
 
     @property
     def prefix(self) -> str:
-        """The directory of NVIDIA's own toolkit; "" of any other."""
+        """The directory of NVIDIA's own toolkit; "" for any other."""
         return self.names.of(self.names.prefix, self.release) if self.names else ""
 
     @property
@@ -92,7 +92,7 @@ class Cudnn:
 
 @dataclass(frozen=True)
 class ContainerToolkit:
-    """A version of NVIDIA's container toolkit, and where it lies."""
+    """A version of NVIDIA's container toolkit, and its repository."""
 
     version: str
     row: ContainerToolkitRow = field(compare=False)
@@ -119,9 +119,9 @@ class Stack:
 
     @property
     def id(self) -> str:
-        """The name of the stack in lock, tree and receipt; says everything but the packages.
+        """The name of the stack in lock, tree and receipt, made of its versions.
 
-        Of those wished beside TensorFlow it has a hash, for two lists are two environments.
+        Packages wished beside TensorFlow add a hash, for two lists are two environments.
         """
         cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
         driver = self.driver.origin if self.driver.origin != "distribution" else ""
@@ -137,7 +137,7 @@ class Stack:
 
     @property
     def begins(self) -> str:
-        """What the id in a lock begins with: of some drivers the index alone has the version."""
+        """The beginning of the id in a lock, without a driver version that the index decides."""
         driver = self.driver
         ubuntus = driver.origin == "distribution" and self.platform.distribution == "ubuntu"
         if driver.origin != "network" and not ubuntus:
@@ -146,7 +146,7 @@ class Stack:
 
     @property
     def native(self) -> bool:
-        """Is all of it of Debian's own archive, or of wheels?"""
+        """Whether all of it comes from Debian's own archive or as wheels."""
         own = self.driver.origin == "distribution" and self.cuda.origin in (
             "distribution",
             "wheels",
@@ -155,7 +155,7 @@ class Stack:
 
     @property
     def missing(self) -> str:
-        """What of it this version of the program knows but can't install yet; "" for nothing."""
+        """The part that is known but can't be installed by this version yet; "" for none."""
         if not self.cuda.installable:
             return f"CUDA {self.cuda.release} from {ORIGINS[self.cuda.origin]}"
         if self.sdists:
@@ -165,40 +165,39 @@ class Stack:
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of the lock to be: hosts of this platform with this wish get this stack.
+    """A future row of the lock: hosts of this platform with this wish get this stack.
 
-    With `generations` only those whose GPUs are of just these, for others of the same platform and
-    wish get another stack. `models`: the GPUs that the inventory names for such hosts, each with
-    the PCI device ids that it can mean.
+    With `generations` only hosts whose GPUs are of exactly these. `models`: the GPU names that the
+    inventory has for such hosts, each with the PCI device ids that it can mean.
     """
 
     platform: PlatformRow
     wish: Wish
     stack: Stack
-    # Of these only TensorFlow's environments are made: the driver is the stack's.
+    # Only the TensorFlow environments of these are made: the driver is the stack's.
     beside: tuple[Stack, ...] = ()
     generations: tuple[str, ...] = ()
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 def wheel_versions(row: TensorflowRow) -> dict[str, str]:
-    """The versions of the wheels that bring CUDA: what is asked for, of a range its lowest.
+    """Name -> version of the wheels that bring CUDA; the lowest version of a range.
 
-    From 2.20 on TensorFlow asks for ranges that reach into CUDA releases it was not tested with.
+    Since 2.20 TensorFlow requires ranges that reach into CUDA releases it was not tested with.
     """
-    found = {}
-    for name, asked in row.cuda_wheels.items():
-        lowest = re.match(r"(?:==|>=)?([\d.]+)", asked)
-        found[name] = lowest.group(1) if lowest else asked
-    return found
+    versions = {}
+    for name, specifier in row.cuda_wheels.items():
+        lowest = re.match(r"(?:==|>=)?([\d.]+)", specifier)
+        versions[name] = lowest.group(1) if lowest else specifier
+    return versions
 
 
 def sdists(row: TensorflowRow, python: str) -> tuple[str, ...]:
-    """What has no wheel for this Python."""
+    """The requirements without a wheel for this Python."""
     return tuple(name for name, pythons in row.sdists.items() if not pythons or python in pythons)
 
 
-def same(one: Stack, other: Stack) -> bool:
-    """Do both install the same? Why, and what to compile with, is not part of a lock's stack."""
+def same(left: Stack, right: Stack) -> bool:
+    """Whether two stacks install the same; reasons and gcc are not part of a lock's stack."""
     blank: dict[str, Any] = {"reasons": (), "warnings": (), "gcc": ""}
-    return dataclasses.replace(one, **blank) == dataclasses.replace(other, **blank)
+    return dataclasses.replace(left, **blank) == dataclasses.replace(right, **blank)

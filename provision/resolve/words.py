@@ -14,7 +14,7 @@ from provision.models import Wish, plain
 
 
 def parse_version(text: str, key: str) -> Version:
-    """The version that a word of a wish names; InputError where it is none."""
+    """A wish's value as a version; InputError where it is none."""
     try:
         return Version(text)
     except InvalidVersion:
@@ -26,33 +26,30 @@ def parse_version(text: str, key: str) -> Version:
         ) from None
 
 
-def is_of(wanted: Version, text: str) -> bool:
-    """ "2.9" is every 2.9.x, "2.9.1" only itself."""
-    return Version(text).release[: len(wanted.release)] == wanted.release
+def is_of(wished: Version, text: str) -> bool:
+    """Whether a version is of the wished one: 2.9.3 is of "2.9", only 2.9.1 is of "2.9.1"."""
+    return Version(text).release[: len(wished.release)] == wished.release
 
 
-def distance(wanted: Version, other: Version) -> int:
-    """How far a version is from the wanted one."""
-    return abs(_number(other) - _number(wanted))
+def distance(left: Version, right: Version) -> int:
+    """How far two versions are apart."""
+    return abs(_number(right) - _number(left))
 
 
 def _number(version: Version) -> int:
-    """A version as a number, to tell which of two is the nearer: 8.9 is nearer to 9.3 than 8.2."""
+    """A version as a number whose differences are distances: 8.9 is nearer to 9.3 than 8.2."""
     return (version.major * 1000 + version.minor) * 1000 + version.micro
 
 
-def nearest(wanted: Version, known: Iterable[str]) -> Sequence[str]:
-    """At most three known versions, closest first; a release rather than its patches."""
+def nearest(wished: Version, versions: Iterable[str]) -> Sequence[str]:
+    """At most three of the versions, nearest first; a release rather than its patches."""
 
-    def distance(text: str) -> tuple[int, int, str]:
-        v = Version(text)
-        return (
-            abs(_number(v) - _number(wanted)),
-            0 if len(v.release) == len(wanted.release) else 1,
-            text,
-        )
+    def nearness(text: str) -> tuple[int, int, str]:
+        version = Version(text)
+        same_length = len(version.release) == len(wished.release)
+        return distance(wished, version), 0 if same_length else 1, text
 
-    return sorted(dict.fromkeys(known), key=distance)[:3]
+    return sorted(dict.fromkeys(versions), key=nearness)[:3]
 
 
 def newest_first(versions: Iterable[str]) -> list[str]:
@@ -61,7 +58,7 @@ def newest_first(versions: Iterable[str]) -> list[str]:
 
 
 def span(values: Iterable[str]) -> str:
-    """The lowest and the highest of many, all of few."""
+    """ "3.8", "3.8 and 3.9" or "3.8 to 3.11": the lowest and the highest of more than two."""
     ordered = sorted(set(values), key=Version)
     return f"{ordered[0]} to {ordered[-1]}" if len(ordered) > 2 else and_list(ordered)
 
@@ -79,18 +76,18 @@ def unique(values: Iterable[Any]) -> list[Any]:
 
 
 def names_of(hosts: Sequence[str]) -> str:
-    """At most three hosts by name, and how many more."""
+    """ "gpu01, gpu02, gpu03 and 9 more"."""
     shown = ", ".join(hosts[:3])
     return shown + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
 
 
 def literal(wish: Wish) -> str:
-    """A wish as it stands in an inventory."""
+    """A wish as YAML for an inventory: `gpu_stack: {tensorflow: "2.9"}`."""
     return f"gpu_stack: {flow(plain(wish.literal))}"
 
 
 def flow(literal: Mapping[str, Any]) -> str:
-    """A mapping as one would write it in YAML on one line."""
+    """A mapping as YAML on one line."""
     parts = []
     for key, value in literal.items():
         if isinstance(value, Mapping):

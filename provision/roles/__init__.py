@@ -1,4 +1,4 @@
-"""The Python roles, in the order in which their components are brought to their lock."""
+"""The generator's roles, in the order in which a run applies their components."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from provision.registry import COMPONENTS
 from provision.roles import gpu_front_door, gpu_workspace, site
 from provision.roles.base import Option, Role
 
-# Each component's is in the module of its name.
+# Each component's role is in the module of its name.
 ROLES: tuple[Role, ...] = tuple(
     importlib.import_module(f"provision.roles.{component.name}").ROLE for component in COMPONENTS
 )
 SITE = site.ROLE
 
-# What several variables of a host say together.
+# The rules over several variables of a host.
 JUDGES = (gpu_workspace.Workspaces(), gpu_front_door.FrontDoor())
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.

@@ -1,9 +1,8 @@
-"""What a Python role is: typed public options, the variables a stack gives it, its order.
+"""The generator's side of a role: its typed public options, and the variables a stack gives it.
 
 The options are written once, here, and everything a user meets is rendered from them: the Ansible
 role's argument spec, its defaults, the README's table, the comments of `provision init`. Ansible
-never applies the defaults of an argument spec, so two hand-written copies drift without anyone
-noticing.
+never applies the defaults of an argument spec, so two hand-written copies would drift unnoticed.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def option(
     identity:  decided by the lock; refused in an inventory, with `wish` to write instead.
     looked_at: part of what the look compares, so site.yml hands it to `gpu_state`.
     repair:    the plan may fill it for one run (packages to install again).
-    planned:   an expression that takes the default's place in the role's defaults: what site.yml's
-               look or another role's option says of it, where there is one.
-    internal:  documented, but no business of an inventory.
+    planned:   an expression in place of the default in the role's defaults: the value from
+               site.yml's look or from another role's option.
+    internal:  documented, but not for inventories.
     path:      a file or directory name (`type: path` in the argument spec).
     run_only:  a setting of one run (-e); Ansible would not read it from an inventory.
-    reads:     says what is wrong with a value of the right type.
+    reads:     returns what is wrong with a value of the right type, or None.
     """
     extra: dict[str, Any] = {
         "identity": identity,
@@ -103,19 +102,19 @@ class Option:
 
     @property
     def planned(self) -> str:
-        """The expression that stands in the role's defaults; empty where that is the default."""
+        """The expression in the role's defaults; "" where those have the default itself."""
         if self.repair:
             return f"gpu_plan.repairs.{self.role}.{self.name} | default({self.default!r})"
         return str(self._extra("planned") or "")
 
     @property
     def public(self) -> bool:
-        """Something a user may set in an inventory."""
+        """Whether a user may set it in an inventory."""
         return not (self.identity or self.run_only or self._extra("internal"))
 
     @property
     def run_only(self) -> bool:
-        """Given with -e or not at all."""
+        """Given with -e alone."""
         return bool(self._extra("run_only"))
 
     @property
@@ -125,7 +124,7 @@ class Option:
 
     @property
     def example(self) -> str:
-        """A value worth showing, as YAML; empty where the default says it all."""
+        """An example as YAML; "" where the default is enough."""
         return str(self._extra("example") or "")
 
     @property
@@ -176,7 +175,7 @@ class Option:
 
 @functools.cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    """Made once per type: a fleet can set one option on each of 10,000 hosts."""
+    """Cached by type: a fleet can set one option on each of 10,000 hosts."""
     return TypeAdapter(annotation)
 
 
@@ -189,7 +188,7 @@ def _scalar(annotation: Any) -> str:
 
 
 def _lenient(value: object, kind: str) -> object:
-    """INI inventories and `key=value` lines give strings; Ansible itself converts these."""
+    """A string of an INI inventory as the type that Ansible converts it to."""
     if kind == "bool" and isinstance(value, str) and value.lower() in {"yes", "true", "on"}:
         return True
     if kind == "bool" and isinstance(value, str) and value.lower() in {"no", "false", "off"}:
@@ -200,7 +199,7 @@ def _lenient(value: object, kind: str) -> object:
 
 
 def _in_words(kind: str, elements: str) -> str:
-    words = {
+    names = {
         "str": "a string",
         "path": "a path",
         "int": "a whole number",
@@ -208,7 +207,7 @@ def _in_words(kind: str, elements: str) -> str:
         "dict": "a mapping",
         "list": f"a list of {elements or 'values'}",
     }
-    return words.get(kind, kind)
+    return names.get(kind, kind)
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,7 @@ class Role:
 
     @property
     def title(self) -> str:
-        """What a person calls it; the run itself is no component."""
+        """Its name for people; the run itself is no component."""
         return TITLES.get(self.name, "The run")
 
     @property

@@ -151,7 +151,7 @@ class CudaOptions(Options):
 def variables(_stack: str, row: Row) -> dict[str, Any]:
     """Identity of CUDA in one stack."""
     cuda = row["cuda"]
-    found = {
+    values = {
         "cuda_release": cuda["release"],
         "cuda_version": cuda["version"],
         "cuda_packages": cuda["packages"],
@@ -159,8 +159,8 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     # Absent where the platform's own archive has it: the defaults say so.
     for name in ("source", "prefix", "repository", "installer"):
         if name in cuda:
-            found[f"cuda_{name}"] = cuda[name]
-    return found
+            values[f"cuda_{name}"] = cuda[name]
+    return values
 
 
 ROLE = Role("cuda", CudaOptions, variables)

@@ -18,7 +18,7 @@ from provision.roles.base import Options, Role, Row, option
 
 @functools.cache
 def _program() -> Mapping[str, Any]:
-    """What the program on the hosts takes for a DNS name, and for other words."""
+    """The names of the hosts' program, with its patterns for DNS names and other values."""
     path = roles_directory() / "gpu_front_door" / "files" / "gpu_front_door.py"
     return runpy.run_path(str(path))
 
@@ -163,13 +163,13 @@ class GpuFrontDoorOptions(Options):
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:
-    """Nothing of it is locked: nginx is the distribution's, covered by apt's signed indices."""
+    """No variables: nginx is the distribution's, covered by apt's signed indices."""
     return {}
 
 
 @dataclass(frozen=True)
 class FrontDoor:
-    """What the words of one host say together of its door."""
+    """The rules over several front door variables of a host."""
 
     names: tuple[str, ...] = (
         *("gpu_front_door_name", "gpu_front_door_port", "gpu_front_door_tls"),
@@ -179,16 +179,16 @@ class FrontDoor:
     )
 
     def fault(
-        self, said: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+        self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
     ) -> Fault | None:
-        """The first thing that is wrong."""
-        if not said[self.names[0]] or is_template(said[self.names[0]]):
+        """The first fault, or None."""
+        if not values[self.names[0]] or is_template(values[self.names[0]]):
             return None
-        return _nobody(said) or _not_agreed(said) or _same_port(said) or _no_files(said)
+        return _nobody(values) or _not_agreed(values) or _same_port(values) or _no_files(values)
 
 
-def _nobody(said: Mapping[str, Any]) -> Fault | None:
-    if said.get("gpu_workspaces"):
+def _nobody(values: Mapping[str, Any]) -> Fault | None:
+    if values.get("gpu_workspaces"):
         return None
     return Fault(
         "gpu_front_door_name",
@@ -198,11 +198,11 @@ def _nobody(said: Mapping[str, Any]) -> Fault | None:
     )
 
 
-def _not_agreed(said: Mapping[str, Any]) -> Fault | None:
-    agreed = said.get("gpu_front_door_acme_agree", False)
-    if said.get("gpu_front_door_tls") != "acme" or agreed is True or is_template(agreed):
+def _not_agreed(values: Mapping[str, Any]) -> Fault | None:
+    agreed = values.get("gpu_front_door_acme_agree", False)
+    if values.get("gpu_front_door_tls") != "acme" or agreed is True or is_template(agreed):
         return None
-    server = said.get("gpu_front_door_acme_directory") or "Let's Encrypt"
+    server = values.get("gpu_front_door_acme_directory") or "Let's Encrypt"
     return Fault(
         "gpu_front_door_tls",
         f"gpu_front_door_tls: acme, and nobody has agreed to the terms of service of {server}",
@@ -211,50 +211,50 @@ def _not_agreed(said: Mapping[str, Any]) -> Fault | None:
     )
 
 
-def _same_port(said: Mapping[str, Any]) -> Fault | None:
-    port, people = said.get("gpu_front_door_port", 443), said["gpu_workspaces"]
-    taken = {port: "gpu_front_door_port"}
-    acme = said.get("gpu_front_door_tls") == "acme"
-    if said.get("gpu_front_door_redirect") is True or acme:
+def _same_port(values: Mapping[str, Any]) -> Fault | None:
+    port, people = values.get("gpu_front_door_port", 443), values["gpu_workspaces"]
+    ports = {port: "gpu_front_door_port"}
+    acme = values.get("gpu_front_door_tls") == "acme"
+    if values.get("gpu_front_door_redirect") is True or acme:
         if port == 80:
-            other = "an ACME server asks" if acme else "gpu_front_door_redirect sends from"
+            use = "an ACME server asks" if acme else "gpu_front_door_redirect sends from"
             return Fault(
                 "gpu_front_door_port",
-                f"port 80 is the front door's, and where {other}",
+                f"port 80 is the front door's, and where {use}",
                 expected="gpu_front_door_port: 443",
             )
-        taken[80] = "gpu_front_door_tls" if acme else "gpu_front_door_redirect"
-    for one in people if isinstance(people, list) else ():
+        ports[80] = "gpu_front_door_tls" if acme else "gpu_front_door_redirect"
+    for person in people if isinstance(people, list) else ():
         for key in ("port", "ssh_port", "tensorboard_port"):
-            word = taken.get(one.get(key)) if isinstance(one, Mapping) else None
+            word = ports.get(person.get(key)) if isinstance(person, Mapping) else None
             if word is not None:
                 return Fault(
-                    word if word in said else "gpu_workspaces",
-                    f"port {one[key]} is the front door's ({word}), and the {key} of "
-                    f"{one.get('name')}",
+                    word if word in values else "gpu_workspaces",
+                    f"port {person[key]} is the front door's ({word}), and the {key} of "
+                    f"{person.get('name')}",
                     expected="a port for each",
                 )
     return None
 
 
-def _no_files(said: Mapping[str, Any]) -> Fault | None:
-    way = said.get("gpu_front_door_tls", "local_ca")
-    words = ("gpu_front_door_certificate", "gpu_front_door_key")
-    there = [word for word in words if said.get(word)]
+def _no_files(values: Mapping[str, Any]) -> Fault | None:
+    way = values.get("gpu_front_door_tls", "local_ca")
+    names = ("gpu_front_door_certificate", "gpu_front_door_key")
+    files = [name for name in names if values.get(name)]
     own = way in ("local_ca", "acme")
-    if is_template(way) or (own == (not there) and len(there) != 1):
+    if is_template(way) or (own == (not files) and len(files) != 1):
         return None
     if own:
         return Fault(
-            there[0],
-            f"{there[0]} has no meaning with gpu_front_door_tls: {way}",
+            files[0],
+            f"{files[0]} has no meaning with gpu_front_door_tls: {way}",
             expected="gpu_front_door_tls: given (files of this machine) or host (files of the "
             "host)",
         )
-    lacking = next(word for word in words if word not in there)
+    missing = next(name for name in names if name not in files)
     return Fault(
         "gpu_front_door_tls",
-        f"gpu_front_door_tls: {way} needs {lacking}",
+        f"gpu_front_door_tls: {way} needs {missing}",
         expected="gpu_front_door_certificate and gpu_front_door_key",
         hint="without a certificate of your own: gpu_front_door_tls: local_ca",
     )

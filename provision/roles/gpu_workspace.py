@@ -19,12 +19,12 @@ _PULLED = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 @functools.cache
 def _program() -> dict[str, Any]:
-    """What reads the list on the hosts."""
+    """The names of the hosts' program, which reads the same list."""
     return runpy.run_path(str(roles_directory() / "gpu_workspace" / "files" / "gpu_workspace.py"))
 
 
 def people(value: object) -> list[dict[str, Any]]:
-    """The list `gpu_workspaces`, each entry whole. ValueError says what is wrong with it."""
+    """The list `gpu_workspaces` with its defaults. ValueError says what is wrong with it."""
     read: Callable[[object], list[dict[str, Any]]] = _program()["checked"]
     return read(value)
 
@@ -36,7 +36,7 @@ def size(value: object) -> int | None:
 
 
 def hashed(value: str) -> str | None:
-    """The value where it is a hash that a password may have; None of anything else."""
+    """The value where it is an allowed hash of a password, else None."""
     return value if _program()["HASH"].fullmatch(value) else None
 
 
@@ -89,7 +89,7 @@ def _root(value: object) -> str | None:
 def address_fault(value: object) -> str | None:
     """What is wrong with an address of a host, or None."""
     numbers = value.split(".") if isinstance(value, str) else []
-    fit = len(numbers) == 4 and all(one.isdigit() and int(one) < 256 for one in numbers)
+    fit = len(numbers) == 4 and all(n.isdigit() and int(n) < 256 for n in numbers)
     return None if fit else f"{value!r} is no IPv4 address"
 
 
@@ -224,25 +224,25 @@ class GpuWorkspaceOptions(Options):
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:
-    """What an image that is built on the host is made of; as `locked` of the look says it."""
+    """The versions, packages and hashes of an image that is built on the host."""
     if "tensorflow" not in row:
         return {}
     names = ("version", "python", "requirements_sha256")
-    found: dict[str, Any] = {"tensorflow": {name: row["tensorflow"][name] for name in names}}
+    stack: dict[str, Any] = {"tensorflow": {name: row["tensorflow"][name] for name in names}}
     cuda, cudnn, env = (row.get(name) for name in ("cuda", "cudnn", "gpu_env"))
     if cuda is not None:
-        found["cuda"] = {
+        stack["cuda"] = {
             "packages": cuda["packages"]["runtime"],
-            "files": {name: one["path"] for name, one in cuda.get("files", {}).items()},
+            "files": {name: file["path"] for name, file in cuda.get("files", {}).items()},
             "sonames": sorted(cuda.get("sonames", {})),
         }
     if cudnn is not None:
-        found["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256", "soname")}
+        stack["cudnn"] = {name: cudnn[name] for name in ("version", "cuda", "sha256", "soname")}
     env = env or {}
-    found["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
+    stack["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
     return {
-        "gpu_workspace_stack": found,
-        # Those of the roles that bring them, as the inventory has them.
+        "gpu_workspace_stack": stack,
+        # The directories of the roles tensorflow and cudnn.
         "gpu_workspace_places": [
             "{{ tensorflow_root | default('/opt/tensorflow') }}",
             "{{ cudnn_root | default('/opt/nvidia/cudnn') }}",
@@ -252,7 +252,7 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Workspaces:
-    """What the words of one host say together; the host's own GPUs are looked at on the host."""
+    """The rules over several workspace variables of a host, but for those about its GPUs."""
 
     names: tuple[str, ...] = (
         *("gpu_workspaces", "gpu_workspace_tokens", "gpu_workspace_host_memory"),
@@ -262,28 +262,28 @@ class Workspaces:
     )
 
     def fault(
-        self, said: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+        self, values: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
     ) -> Fault | None:
-        """The first thing that is wrong; no token is ever part of it."""
+        """The first fault; no token is ever part of it."""
         word = self.names[0]
-        if isinstance(said[word], str) and is_template(said[word]):
+        if isinstance(values[word], str) and is_template(values[word]):
             return _literal(word)
         try:
-            found = people(said[word])
+            persons = people(values[word])
         except ValueError as error:
-            sent = ("gpu_workspace_tokens", "gpu_workspace_passwords")
-            if is_template(said[word]) and not any(one in str(error) for one in sent):
+            secrets = ("gpu_workspace_tokens", "gpu_workspace_passwords")
+            if is_template(values[word]) and not any(name in str(error) for name in secrets):
                 return _literal(word)
             return Fault(word, f"{word}: {error}", hint=f"`provision explain {word}`")
-        if is_template(said[word]):
+        if is_template(values[word]):
             return _literal(word)
         return (
-            _tokens(said.get(self.names[1]), found, written)
-            or _passwords(said.get(self.names[-1]), found, written)
-            or _too_much(found, said.get(self.names[2]))
-            or _one_image(found, said)
-            or _not_built(found, said, wish)
-            or _no_toolkit(found, wish)
+            _tokens(values.get(self.names[1]), persons, written)
+            or _passwords(values.get(self.names[-1]), persons, written)
+            or _too_much(persons, values.get(self.names[2]))
+            or _one_image(persons, values)
+            or _not_built(persons, values, wish)
+            or _no_toolkit(persons, wish)
         )
 
 
@@ -298,13 +298,13 @@ def _literal(word: str) -> Fault:
 
 
 def _tokens(
-    value: object, found: list[dict[str, Any]], written: Callable[[str], str]
+    value: object, persons: list[dict[str, Any]], written: Callable[[str], str]
 ) -> Fault | None:
-    """Tokens for nobody, and tokens that anybody who has the inventory can read."""
+    """A token for somebody without a workspace, or one in clear text in the inventory."""
     word = "gpu_workspace_tokens"
     if not isinstance(value, Mapping):
         return None
-    names = [one["name"] for one in found]
+    names = [person["name"] for person in persons]
     for name, token in value.items():
         if str(name).startswith("__ansible"):
             return None  # the whole mapping is vaulted
@@ -329,14 +329,14 @@ def _tokens(
 
 
 def _passwords(
-    value: object, found: list[dict[str, Any]], written: Callable[[str], str]
+    value: object, persons: list[dict[str, Any]], written: Callable[[str], str]
 ) -> Fault | None:
-    """Passwords for who has no SSH, what is no hash, and hashes that anybody can read and try."""
+    """A password for somebody without SSH, one that is no hash, or a hash in clear text."""
     word = "gpu_workspace_passwords"
     if not isinstance(value, Mapping):
         return None
-    names = [one["name"] for one in found if "ssh_port" in one]
-    for name, told in value.items():
+    names = [person["name"] for person in persons if "ssh_port" in person]
+    for name, password in value.items():
         if str(name).startswith("__ansible"):
             return None  # the whole mapping is vaulted
         if name not in names:
@@ -346,16 +346,16 @@ def _passwords(
                 expected=", ".join(names) or "nobody",
                 hint="kind: ssh or both in gpu_workspaces",
             )
-        if not isinstance(told, str) or is_template(told):
+        if not isinstance(password, str) or is_template(password):
             continue
-        if hashed(told) is None:
+        if hashed(password) is None:
             return Fault(
                 word,
                 f"the password of {name} is no hash of crypt(3) by SHA-512 or yescrypt",
                 expected="$6$... or $y$..., in Ansible Vault",
                 hint="`openssl passwd -6` asks for the password and prints one",
             )
-        place = written(told)
+        place = written(password)
         if place:
             return Fault(
                 word,
@@ -367,16 +367,16 @@ def _passwords(
     return None
 
 
-def _too_much(found: list[dict[str, Any]], told: object) -> Fault | None:
-    there = size(told)
-    wanted = sum(size(one["memory"]) or 0 for one in found)
-    if there is None or wanted <= there:
+def _too_much(persons: list[dict[str, Any]], host_memory: object) -> Fault | None:
+    available = size(host_memory)
+    needed = sum(size(person["memory"]) or 0 for person in persons)
+    if available is None or needed <= available:
         return None
     return Fault(
         "gpu_workspaces",
         "the workspaces of a host may use more memory together than it has",
-        got=f"{wanted >> 20} MiB",
-        expected=f"at most {there >> 20} MiB (gpu_workspace_host_memory: {told})",
+        got=f"{needed >> 20} MiB",
+        expected=f"at most {available >> 20} MiB (gpu_workspace_host_memory: {host_memory})",
     )
 
 
@@ -388,16 +388,16 @@ WAYS = {
 }
 
 
-def _one_image(found: list[dict[str, Any]], said: Mapping[str, Any]) -> Fault | None:
-    """One way to an image and no other; a file comes with its hash, and a hash with its file."""
-    ways = [name for name in WAYS if said.get(name)]
+def _one_image(persons: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
+    """Not exactly one way to an image, or a file without its hash or a hash without its file."""
+    ways = [name for name in WAYS if values.get(name)]
     whole = all(
-        not hashed or bool(said.get(name)) == bool(said.get(hashed))
+        not hashed or bool(values.get(name)) == bool(values.get(hashed))
         for name, hashed in WAYS.items()
     )
-    if not found or (len(ways) == 1 and whole):
+    if not persons or (len(ways) == 1 and whole):
         return None
-    names = [word for pair in WAYS.items() for word in pair if word and said.get(word)]
+    names = [word for pair in WAYS.items() for word in pair if word and values.get(word)]
     return Fault(
         "gpu_workspaces",
         "the workspaces need one image, by a digest or a hash",
@@ -410,13 +410,17 @@ def _one_image(found: list[dict[str, Any]], said: Mapping[str, Any]) -> Fault | 
     )
 
 
-def _not_built(found: list[dict[str, Any]], said: Mapping[str, Any], wish: Wish) -> Fault | None:
-    """An image that would be built without what somebody needs of it."""
-    if not found or not (said.get("gpu_workspace_base") or said.get("gpu_workspace_base_file")):
+def _not_built(
+    persons: list[dict[str, Any]], values: Mapping[str, Any], wish: Wish
+) -> Fault | None:
+    """An image that would be built without the Jupyter or sshd that somebody needs."""
+    if not persons or not (
+        values.get("gpu_workspace_base") or values.get("gpu_workspace_base_file")
+    ):
         return None
-    words = [re.split(r"[^A-Za-z0-9._-]", one)[0].lower() for one in wish.packages]
-    browsers = [one["name"] for one in found if "port" in one]
-    if browsers and not {"jupyterlab", "notebook"} & set(words):
+    wheels = [re.split(r"[^A-Za-z0-9._-]", text)[0].lower() for text in wish.packages]
+    browsers = [person["name"] for person in persons if "port" in person]
+    if browsers and not {"jupyterlab", "notebook"} & set(wheels):
         return Fault(
             "gpu_workspaces",
             f"{', '.join(browsers)} cannot get Jupyter: the image is built of the host's locked "
@@ -424,8 +428,8 @@ def _not_built(found: list[dict[str, Any]], said: Mapping[str, Any], wish: Wish)
             got=f"packages: [{', '.join(wish.packages)}]",
             expected="gpu_stack: {..., packages: [jupyterlab, pandas, matplotlib]}",
         )
-    packages = said.get("gpu_workspace_packages")
-    shells = [one["name"] for one in found if "ssh_port" in one]
+    packages = values.get("gpu_workspace_packages")
+    shells = [person["name"] for person in persons if "ssh_port" in person]
     if shells and isinstance(packages, list) and "openssh-server" not in packages:
         return Fault(
             "gpu_workspace_packages",
@@ -435,8 +439,8 @@ def _not_built(found: list[dict[str, Any]], said: Mapping[str, Any], wish: Wish)
     return None
 
 
-def _no_toolkit(found: list[dict[str, Any]], wish: Wish) -> Fault | None:
-    names = [one["name"] for one in found if one["gpus"] != "none"]
+def _no_toolkit(persons: list[dict[str, Any]], wish: Wish) -> Fault | None:
+    names = [person["name"] for person in persons if person["gpus"] != "none"]
     if not names or wish.container_toolkit is not None:
         return None
     return Fault(

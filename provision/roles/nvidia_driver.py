@@ -180,7 +180,7 @@ class NvidiaDriverOptions(Options):
 def variables(_stack: str, row: Row) -> dict[str, Any]:
     """Identity of the driver in one stack."""
     driver = row["nvidia_driver"]
-    found = {
+    values = {
         "nvidia_driver_branch": driver["branch"],
         "nvidia_driver_version": driver["version"],
         "nvidia_driver_packages": driver.get("packages") or {"userspace": {}, "kernel": {}},
@@ -188,10 +188,10 @@ def variables(_stack: str, row: Row) -> dict[str, Any]:
     # A lock without the key takes the platform's own packages, and names no other source.
     for name in ("source", "repository", "runfile"):
         if name in driver:
-            found[f"nvidia_driver_{name}"] = driver[name]
+            values[f"nvidia_driver_{name}"] = driver[name]
     if "repository" in driver and _url(driver) == _url(row.get("cuda", {})):
-        found["nvidia_driver_repository"] = {**driver["repository"], "shared": True}
-    return found
+        values["nvidia_driver_repository"] = {**driver["repository"], "shared": True}
+    return values
 
 
 def _url(part: Mapping[str, Any]) -> str | None:

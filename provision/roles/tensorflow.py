@@ -94,7 +94,7 @@ def variables(stack: str, row: Row) -> dict[str, Any]:
         + stack
         + ".requirements.txt",
         "tensorflow_requirements_sha256": tensorflow["requirements_sha256"],
-        # A tree of NVIDIA's, of which a host may have several; other CUDA lies where all look.
+        # A host may have several trees of NVIDIA's; any other CUDA is on the default paths.
         "tensorflow_cuda_prefix": row.get("cuda", {}).get("prefix", ""),
     }
 

@@ -1,5 +1,5 @@
-"""What a lock is made of, where it is published: signed package indices, installers and wheels.
+"""The publishers of what a lock is made of: signed package indices, installers and wheels.
 
-The only part of the generator that opens a connection. `packages` and `closure` are pure: parsed
+The only part of the generator that opens connections. `packages` and `closure` are pure: parsed
 indices in, versions out.
 """

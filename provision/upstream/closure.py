@@ -33,7 +33,7 @@ class Branch:
     sources: frozenset[str]
 
     def allows(self, package: Package) -> bool:
-        """False for a newer branch under an old name. Driver packages proper are exact."""
+        """Whether the package is of this branch; a driver's own package must have its version."""
         if package.source not in self.sources:
             return True
         if package.source.startswith("nvidia-graphics-drivers"):
@@ -54,18 +54,20 @@ class Universe:
 
     @classmethod
     def of(cls, packages: Iterable[Package], prefer: Mapping[str, str] | None = None) -> Universe:
-        """Newest first under each name; the order of the input plays no part.
+        """The packages by name, the version in `prefer` first, then the newest.
 
-        Before the newest comes the version that `prefer` has for a name.
+        The order of the input plays no part.
         """
         universe = cls()
-        wanted = prefer or {}
+        preferred = prefer or {}
 
-        def first(a: Package, b: Package) -> int:
-            other = int(wanted.get(a.name) != a.version) - int(wanted.get(b.name) != b.version)
-            return other or _newest_first(a, b)
+        def preferred_first(a: Package, b: Package) -> int:
+            order = int(preferred.get(a.name) != a.version) - int(
+                preferred.get(b.name) != b.version
+            )
+            return order or _newest_first(a, b)
 
-        order = functools.cmp_to_key(first)
+        order = functools.cmp_to_key(preferred_first)
         for package in sorted(packages, key=lambda p: (p.name, p.version, p.origin)):
             universe.by_name.setdefault(package.name, []).append(package)
             for name, _, _ in package.provides:
@@ -75,7 +77,7 @@ class Universe:
         return universe
 
     def candidates(self, relation: Relation, branch: Branch) -> list[Package]:
-        """Packages that fulfil one alternative: real ones first, then providers."""
+        """The packages that fulfil one alternative: those of its name first, then providers."""
         name, operator, version = relation
         real = [
             p
@@ -94,7 +96,7 @@ class Universe:
         return real + virtual
 
     def knows(self, name: str) -> bool:
-        """Whether the name, real or virtual, belongs to these indices at all."""
+        """Whether the indices have a package of this name, real or virtual."""
         return name in self.by_name or name in self.providers
 
 
@@ -181,7 +183,7 @@ def _text(relation: Relation) -> str:
 
 
 def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
-    """Every dependency holds inside the set, and no two packages exclude each other."""
+    """UnsatisfiableError where a dependency is not met inside the set, or two packages conflict."""
     for package in chosen.values():
         for alternatives in package.depends:
             if not any(universe.knows(r[0]) for r in alternatives):
@@ -200,11 +202,11 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
                     expected=text,
                 )
         for relation, *_ in package.conflicts:
-            for other in chosen.values():
-                if other.name != package.name and _provided(other, relation):
+            for rival in chosen.values():
+                if rival.name != package.name and _provided(rival, relation):
                     raise UnsatisfiableError(
                         f"{package.name} {package.version} conflicts with "
-                        f"{other.name} {other.version}",
+                        f"{rival.name} {rival.version}",
                         hint="a fault of the catalog's row for this platform",
                     )
 
@@ -214,8 +216,8 @@ _OF_ONE_KERNEL = re.compile(r"linux-(modules|objects|signatures)-nvidia-(.*-)?\d
 
 
 def without_kernels(packages: Mapping[str, Package]) -> dict[str, Package]:
-    """Without modules for one kernel, which the kernel's next update leaves behind."""
-    return {name: one for name, one in packages.items() if not _OF_ONE_KERNEL.match(name)}
+    """The packages without modules for one kernel, which the next kernel update leaves behind."""
+    return {name: p for name, p in packages.items() if not _OF_ONE_KERNEL.match(name)}
 
 
 # Sources of NVIDIA's driver, whoever packages it, and names of its packages.
@@ -226,11 +228,11 @@ _DRIVER = re.compile(
 
 
 def driver_packages(packages: Iterable[Package]) -> list[str]:
-    """The names of those that belong to a driver, and not to CUDA."""
+    """The names of the packages that belong to a driver, and not to CUDA."""
     return [
-        one.name
-        for one in packages
-        if one.source.startswith("nvidia-graphics-drivers") or _DRIVER.match(one.name)
+        p.name
+        for p in packages
+        if p.source.startswith("nvidia-graphics-drivers") or _DRIVER.match(p.name)
     ]
 
 

@@ -1,6 +1,6 @@
 """Reads the signed package indices of a platform's archives.
 
-Nothing is believed before it is verified: an InRelease by gpgv against pinned key fingerprints, an
+Everything is verified before it is used: an InRelease by gpgv against pinned key fingerprints, an
 index by the SHA-256 in its InRelease.
 """
 
@@ -37,22 +37,23 @@ def read(
     progress: Callable[[str], None] = lambda _: None,
     gone: MutableSequence[Archive] | None = None,
 ) -> Indices:
-    """Every package of the platform's archives, verified.
+    """The verified indices of the platform's archives.
 
-    A suite is asked for at its `url`, then at its `mirrors`, with the same pinned keys; the source
-    names the one that answered. Where none has it any more it is an error, or an entry in `gone`.
+    A suite is fetched from its `url`, then from its `mirrors`, with the same pinned keys; its
+    source names the place that answered. A suite that none has any more is added to `gone`, where
+    that is given, and otherwise a GoneError.
     """
     packages: list[Package] = []
     sources = []
     for archive in platform.archives:
         try:
-            found, source = _read_archive(platform, archive, keys, cache, get, progress)
+            suite_packages, source = _read_archive(platform, archive, keys, cache, get, progress)
         except GoneError:
             if gone is None:
                 raise
             gone.append(archive)
             continue
-        packages += found
+        packages += suite_packages
         sources.append(source)
     return Indices(tuple(packages), tuple(sources))
 
@@ -65,7 +66,7 @@ def _read_archive(
     get: Fetch,
     progress: Callable[[str], None],
 ) -> tuple[list[Package], Source]:
-    """From the first place that answers. One that answers with a wrong signature is no detour."""
+    """The packages from the first place that answers; a wrong signature is an error at once."""
     failed: list[MachineError] = []
     places = [archive.url, *archive.mirrors]
     for url in places:
@@ -73,11 +74,11 @@ def _read_archive(
             return _read_suite(platform, archive, url, keys, cache, get, progress)
         except MachineError as error:
             if not error.where.startswith(url):
-                raise  # this machine's own fault: no gpgv
+                raise  # this machine's own problem: no gpgv
             failed.append(error)
     if len(failed) == 1 and not isinstance(failed[0], GoneError):
         raise failed[0]
-    # Gone is only what every place says is gone: one that can't be reached may have it.
+    # A place that can't be reached may still have the suite.
     nowhere = all(isinstance(error, GoneError) for error in failed)
     raise (GoneError if nowhere else MachineError)(
         "the suite is gone" if nowhere else "no place has the suite",
@@ -97,7 +98,7 @@ def _read_suite(
     get: Fetch,
     progress: Callable[[str], None],
 ) -> tuple[list[Package], Source]:
-    """One suite from one place."""
+    """The packages of one suite from one place."""
     packages: list[Package] = []
     base = f"{url}/dists/{archive.suite}"
     progress(f"{archive.label}: InRelease")
@@ -110,17 +111,17 @@ def _read_suite(
             where=f"{base}/InRelease",
             hint=f"a mirror that no longer follows, or a proxy that keeps old files? {SNAPSHOTS}",
         )
-    known = checksums(release, where=f"{base}/InRelease")
+    indices = checksums(release, where=f"{base}/InRelease")
     for component in archive.components:
         folder = f"{component}/binary-{platform.package_architecture}"
-        path = listed(known, f"{folder}/Packages")
+        path = listed(indices, f"{folder}/Packages")
         if not path:
             if archive.partial:
                 continue
             raise InputError(
                 "the archive has no such index", where=base, got=f"{folder}/Packages.xz"
             )
-        digest, _size = known[path]
+        digest, _size = indices[path]
         progress(f"{archive.label}: {component}")
         body = cached(f"{base}/{path}", digest, cache, get)
         packages += parse(unpacked(path, body), f"{archive.label}/{component}")

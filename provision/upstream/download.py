@@ -1,9 +1,8 @@
-"""Fetches files from the network, and keeps in the cache what was verified.
+"""Fetches files from the network, and caches them once they are verified.
 
-Indices are small, and kept by their hash, so that a second lock fetches three small files. NVIDIA's
-installers are large: resumed where they broke off, kept only when whole. A local installer of CUDA
-has two gigabytes; a lock that fetched it anew after every broken connection would never be made on
-a slow line.
+Indices are small and cached by their hash, so that a second lock fetches three small files.
+NVIDIA's installers are large: partial downloads are resumed, only complete ones are kept. A local
+installer of CUDA has two gigabytes; without resuming, a slow connection would never finish one.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from provision.upstream import mirrors
 Fetch = Callable[[str], bytes]
 
 _TIMEOUT = 60
-# Nothing is known of an answer before its signature: an endless one must not fill the memory.
+# In bytes. An answer is not trusted before its signature: an endless one must not fill the memory.
 _LARGEST = 256 << 20
 
 
 class GoneError(MachineError):
-    """The server answered, and has nothing there: not a matter of trying again."""
+    """The server answered that the file does not exist: trying again is no use."""
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -39,9 +38,9 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def fetch(url: str) -> bytes:
-    """The bytes at a URL, through the environment's proxy. MachineError says why not.
+    """The bytes at a URL, through the environment's proxy.
 
-    GoneError where the server says that there is no such file.
+    MachineError where it can't be fetched, GoneError where the server has no such file.
     """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
@@ -76,7 +75,7 @@ def fetch(url: str) -> bytes:
 
 
 def digest_like(body: bytes, digest: str) -> str:
-    """The hash of a body by the algorithm of another one: SHA-256, or SHA-512 of 128 digits."""
+    """The body's hash by the algorithm of `digest`: SHA-512 for 128 digits, else SHA-256."""
     algorithm = (
         hashlib.sha512 if len(digest) == hashlib.sha512().digest_size * 2 else hashlib.sha256
     )
@@ -84,7 +83,7 @@ def digest_like(body: bytes, digest: str) -> str:
 
 
 def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
-    """The file of this hash, from the cache or the network; a wrong one is never kept."""
+    """The file with this hash, from the cache or the network. InputError for another hash."""
     file = cache / "indices" / digest
     try:
         body = file.read_bytes()
@@ -93,12 +92,12 @@ def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
     except OSError:
         pass
     body = get(url)
-    found = digest_like(body, digest)
-    if found != digest:
+    actual = digest_like(body, digest)
+    if actual != digest:
         raise InputError(
-            "an index is not the one that was signed",
+            "checksum mismatch: not the index that was signed",
             where=url,
-            got=f"SHA-256 {found}, {len(body)} bytes",
+            got=f"SHA-256 {actual}, {len(body)} bytes",
             expected=f"SHA-256 {digest}",
             hint="a mirror in the middle of its update: try again in some minutes",
         )
@@ -124,11 +123,11 @@ def file_of(
     begins: bytes = b"",
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, str]:
-    """The file at a URL and its SHA-256, from the cache or the network.
+    """(the file at a URL, its SHA-256), from the cache or the network.
 
-    With `sha256` just that file, else what comes, by HTTPS alone: the hash of what came is what
-    hosts will believe. `begins` is what it must begin with, so that a login page is not taken for a
-    package. InputError for another file, MachineError without one.
+    Without a known `sha256` it is fetched by HTTPS alone, for hosts will trust the returned hash.
+    The file must begin with `begins`, so that a login page is not taken for a package. InputError
+    for a file with another hash or beginning, MachineError where it can't be fetched.
     """
     if not sha256:
         _check_secure(url, url)
@@ -136,15 +135,15 @@ def file_of(
     folder = cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
     file = folder / name
     if file.exists():
-        found = digest(file)
-        if sha256 in ("", found):
-            return file, found
+        actual = digest(file)
+        if sha256 in ("", actual):
+            return file, actual
     part = folder / f".{name}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _fetch(url, part, name, progress, secure=not sha256)
-        found = digest(part)
-        _check(part, url, begins, sha256, found)
+        actual = digest(part)
+        _check(part, url, begins, sha256, actual)
         part.replace(file)
     except OSError as error:
         raise MachineError(
@@ -153,7 +152,7 @@ def file_of(
             got=str(error),
             hint="XDG_CACHE_HOME says where the cache is",
         ) from None
-    return file, found
+    return file, actual
 
 
 def digest(file: Path) -> str:
@@ -166,37 +165,37 @@ def digest(file: Path) -> str:
 
 
 class _SecureRedirections(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection that leaves HTTPS, be it one of several."""
+    """Refuses every redirection that leaves HTTPS."""
 
     def redirect_request(self, req: urllib.request.Request, *args: Any) -> Any:
-        """The request that goes on, as the base class has it; the new address comes last."""
+        """The base class's request for the new address, the last of `args`."""
         _check_secure(args[-1], req.full_url)
         return super().redirect_request(req, *args)
 
 
-def _check_secure(url: str, asked: str) -> None:
-    """InputError for an address that anybody on the way can answer; this machine's own is none."""
+def _check_secure(url: str, requested: str) -> None:
+    """InputError for an address that is neither HTTPS nor this machine's own."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
         return
     raise InputError(
         "a file whose hash is not known yet can't be taken over plain HTTP",
-        where=asked,
-        got=f"a redirection to {url}" if url != asked else url,
+        where=requested,
+        got=f"a redirection to {url}" if url != requested else url,
         expected="https://, or the file's hash (driver_sha256 in gpu_stack for a driver's .run)",
         hint="whoever is in between could send another file, and the lock would have hosts run it",
     )
 
 
-def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None:
-    """InputError for a file that is another one; it does not stay."""
+def _check(part: Path, url: str, begins: bytes, sha256: str, actual: str) -> None:
+    """InputError for a file with another beginning or hash, which is removed."""
     with part.open("rb") as stream:
         head = stream.read(max(len(begins), 256))
     if begins and not head.startswith(begins):
         part.unlink()
         page = head.lstrip()[:1] == b"<"
         raise InputError(
-            "something else came than the file that was asked for",
+            "the download is not the requested file",
             where=url,
             got="an HTML page" if page else repr(head[:40]),
             expected=f"a file that begins with {begins.decode(errors='replace')!r}",
@@ -204,12 +203,12 @@ def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None
             if page
             else "is this the file's own address?",
         )
-    if sha256 and found != sha256:
+    if sha256 and actual != sha256:
         part.unlink()
         raise InputError(
-            "the file is another one",
+            "checksum mismatch",
             where=url,
-            got=f"SHA-256 {found}",
+            got=f"SHA-256 {actual}",
             expected=f"SHA-256 {sha256}",
             hint="nothing of it was kept; a mirror or proxy in between?",
         )
@@ -218,7 +217,7 @@ def _check(part: Path, url: str, begins: bytes, sha256: str, found: str) -> None
 def _fetch(
     url: str, part: Path, name: str, progress: Callable[[str], None], *, secure: bool
 ) -> None:
-    """Brings `part` to its full length; what a broken connection left is gone on with."""
+    """Downloads to `part`, resuming after broken connections."""
     mark = part.with_suffix(".mark")
     for left in reversed(range(_TRIES)):
         try:
@@ -263,36 +262,37 @@ def _go_on(
     *,
     secure: bool,
 ) -> bool:
-    """Reads on from what is there; is it whole now? With `secure` no redirection leaves HTTPS.
+    """Continues the download of `part`; whether it is complete now.
 
-    `mark` names the file that was begun (its ETag or date), for two files must not become one.
+    `mark` keeps the ETag or date of the file that was begun, so that no two files are joined. With
+    `secure` no redirection leaves HTTPS.
     """
     request = urllib.request.Request(url)  # noqa: S310  the catalog's URLs
-    there = part.stat().st_size if part.exists() and mark.exists() else 0
-    if there:
-        request.add_header("Range", f"bytes={there}-")
+    received = part.stat().st_size if part.exists() and mark.exists() else 0
+    if received:
+        request.add_header("Range", f"bytes={received}-")
         request.add_header("If-Range", mark.read_text(encoding="utf-8"))
     opener = urllib.request.build_opener(*([_SecureRedirections] if secure else []))
     with opener.open(request, timeout=_TIMEOUT) as answer:
         if answer.status != 206:
-            there = 0
+            received = 0
         length = answer.headers.get("Content-Length")
-        whole = there + int(length) if length and length.isdecimal() else 0
-        known = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-        if known and not known.startswith("W/"):
-            mark.write_text(known, encoding="utf-8")
+        total = received + int(length) if length and length.isdecimal() else 0
+        tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        if tag and not tag.startswith("W/"):
+            mark.write_text(tag, encoding="utf-8")
         else:
             mark.unlink(missing_ok=True)
-        with part.open("ab" if there else "wb") as stream:
+        with part.open("ab" if received else "wb") as stream:
             while chunk := answer.read(_CHUNK):
                 stream.write(chunk)
-                there += len(chunk)
-                progress(f"{name}: {_so_far(there, whole)}")
+                received += len(chunk)
+                progress(f"{name}: {_so_far(received, total)}")
             stream.flush()
             os.fsync(stream.fileno())
-    return not whole or there == whole
+    return not total or received == total
 
 
-def _so_far(there: int, whole: int) -> str:
-    megabytes = f"{there / 1e6:.0f} MB"
-    return f"{megabytes} of {whole / 1e6:.0f} MB" if whole else megabytes
+def _so_far(received: int, total: int) -> str:
+    megabytes = f"{received / 1e6:.0f} MB"
+    return f"{megabytes} of {total / 1e6:.0f} MB" if total else megabytes

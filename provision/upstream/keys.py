@@ -1,10 +1,9 @@
-"""OpenPGP keys as text and as bytes: armor, and the keys in a file one by one.
+"""OpenPGP public keys: ASCII armor, and the keys in a file.
 
-A key that comes over the network is believed by its fingerprint alone, so that must be computed
-from the key itself and not be read from what stands beside it. And of a file only the keys that
-were parsed here are ever passed on, written anew: gpgv and apt read more kinds of packets than this
-module does, and would trust a second key that hides in one of them. Only the standard library: the
-generator runs where no gpg is.
+A key from the network is trusted by its fingerprint alone, which must be computed from the key
+itself. And only keys that were parsed here are ever passed on, written anew: gpgv and apt read more
+kinds of packets than this module does, and would trust a second key hidden in one of them. Only the
+standard library: the generator runs without gpg.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from provision.errors import InputError
 
 # Packet tags (RFC 4880, 4.3).
 _SIGNATURE, _PUBLIC_KEY, _TRUST, _USER_ID, _SUBKEY, _ATTRIBUTE = 2, 6, 12, 13, 14, 17
-# What a key may consist of, and the versions that each may have; others have no version.
+# The allowed versions of packets that have one, and all packets that a key may have.
 _VERSIONS = {_PUBLIC_KEY: (4,), _SUBKEY: (4,), _SIGNATURE: (3, 4)}
 _PARTS = {*_VERSIONS, _TRUST, _USER_ID, _ATTRIBUTE}
 _BEGIN, _END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
@@ -42,7 +41,7 @@ class Key:
 
 
 def dearmor(text: str, *, where: str = "") -> bytes:
-    """ASCII-armored public keys -> the binary form that gpgv reads; of several blocks all."""
+    """The binary form of ASCII-armored public keys, of all blocks, as gpgv reads it."""
     blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
     if not blocks or len(blocks) != text.count(_BEGIN):
         raise InputError("not an armored public key", where=where, got=text[:40])
@@ -50,7 +49,7 @@ def dearmor(text: str, *, where: str = "") -> bytes:
 
 
 def _unpacked(body: str, where: str) -> bytes:
-    """The bytes of one block, whose checksum (the line that begins with "=") must fit."""
+    """The bytes of one block, whose checksum (the line that begins with "=") must match."""
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     checks = [line for line in lines if line.startswith("=")]
     try:
@@ -66,7 +65,7 @@ def _unpacked(body: str, where: str) -> bytes:
 
 
 def armor(key: bytes) -> str:
-    """The binary form of a public key -> ASCII armor (RFC 4880, 6.2)."""
+    """The ASCII armor of a binary public key (RFC 4880, 6.2)."""
     body = base64.b64encode(key).decode()
     lines = [body[at : at + 64] for at in range(0, len(body), 64)]
     check = base64.b64encode(_crc24(key).to_bytes(3, "big")).decode()
@@ -74,10 +73,10 @@ def armor(key: bytes) -> str:
 
 
 def read(data: bytes, *, where: str) -> list[Key]:
-    """The keys of a file, armored or not. InputError for a file that holds anything else."""
+    """The keys of a file, armored or not. InputError for a file with anything else in it."""
     if _BEGIN.encode() in data:
         data = dearmor(data.decode("ascii", errors="replace"), where=where)
-    if data[:1] < b"\x80":  # no packet begins so
+    if data[:1] < b"\x80":  # no packet begins like this
         page = data.lstrip()[:1] == b"<"
         raise InputError(
             "this is no public key",
@@ -90,38 +89,38 @@ def read(data: bytes, *, where: str) -> list[Key]:
 
 
 def as_armored(data: bytes, *, where: str) -> str:
-    """The keys of a file as armored text. InputError for a file that holds anything else."""
+    """The keys of a file as armored text. InputError for a file with anything else in it."""
     return armor(b"".join(key.data for key in read(data, where=where)))
 
 
 def keys(data: bytes, *, where: str) -> list[Key]:
-    """The keys of a binary file, each written anew without what belongs to no key.
+    """The keys of a binary file, each written anew without gpg's trust packets.
 
-    InputError unless the file is keys to its last byte.
+    InputError unless all of the file is keys.
     """
-    found: list[list[bytes]] = []
+    packets_of_keys: list[list[bytes]] = []
     primary: list[bytes] = []
     for tag, body in _packets(data, where):
         if tag == _PUBLIC_KEY:
             primary.append(body)
-            found.append([])
-        if not found:
+            packets_of_keys.append([])
+        if not packets_of_keys:
             raise _not_a_key(where, f"a packet with tag {tag} before the first key")
         if tag not in _PARTS:
             raise _not_a_key(where, f"a packet with tag {tag}")
         if tag in _VERSIONS and (body[0] if body else 0) not in _VERSIONS[tag]:
             raise _not_a_key(where, f"a packet with tag {tag} and version {body[:1].hex()}")
         if tag != _TRUST:  # gpg's own notes in its keyrings
-            found[-1].append(_packet(tag, body))
+            packets_of_keys[-1].append(_packet(tag, body))
     return [
-        Key(_fingerprint(one), b"".join(packets))
-        for one, packets in zip(primary, found, strict=True)
+        Key(_fingerprint(body), b"".join(packets))
+        for body, packets in zip(primary, packets_of_keys, strict=True)
     ]
 
 
 def fingerprints(key: bytes) -> list[str]:
     """The fingerprints of the primary keys in a binary key file."""
-    return [one.fingerprint for one in keys(key, where="a key")]
+    return [primary.fingerprint for primary in keys(key, where="a key")]
 
 
 def _fingerprint(body: bytes) -> str:
@@ -143,13 +142,13 @@ def _packets(data: bytes, where: str) -> Iterator[tuple[int, bytes]]:
     """(tag, body) of each packet (RFC 4880, 4.2). InputError unless all of the data is packets."""
     at = 0
     while at < len(data):
-        first = data[at]
-        if not first & 0x80:
+        header = data[at]
+        if not header & 0x80:
             raise _not_a_key(where, f"byte {at} begins no packet: {data[at : at + 16]!r}")
-        if first & 0x40:
-            tag, start, length = first & 0x3F, *_new_length(data, at + 1)
+        if header & 0x40:
+            tag, start, length = header & 0x3F, *_new_length(data, at + 1)
         else:
-            tag, size = (first >> 2) & 0x0F, (1, 2, 4, 0)[first & 3]
+            tag, size = (header >> 2) & 0x0F, (1, 2, 4, 0)[header & 3]
             start = at + 1 + size
             length = int.from_bytes(data[at + 1 : start], "big") if size else -1
         if length < 0:
@@ -162,12 +161,12 @@ def _packets(data: bytes, where: str) -> Iterator[tuple[int, bytes]]:
 
 def _new_length(data: bytes, at: int) -> tuple[int, int]:
     """(where the body begins, its length) of a packet in the new format; -1 for a partial one."""
-    one = data[at] if at < len(data) else 0
-    if one < 192:
-        return at + 1, one
-    if one < 224:
-        return at + 2, ((one - 192) << 8) + int.from_bytes(data[at + 1 : at + 2], "big") + 192
-    if one == 255:
+    octet = data[at] if at < len(data) else 0
+    if octet < 192:
+        return at + 1, octet
+    if octet < 224:
+        return at + 2, ((octet - 192) << 8) + int.from_bytes(data[at + 1 : at + 2], "big") + 192
+    if octet == 255:
         return at + 5, int.from_bytes(data[at + 1 : at + 5], "big")
     return at + 1, -1
 

@@ -1,14 +1,15 @@
-"""Mirrors of the user's own: where a lock is made from instead of NVIDIA's and the archives' sites.
+"""The user's own mirrors, from which a lock is made instead of NVIDIA's and the archives' sites.
 
-A lab whose machines reach no site but its own mirror has to lock from there, and its hosts have to
-install from there: so the address and the key of a mirror of NVIDIA's go into the lock. Nothing is
-believed without a key: a mirror keeps the publisher's signatures, or its own key is given.
+A lab whose machines reach only its own mirror has to lock and install from there: so the address
+and the key of a mirror of NVIDIA's go into the lock. Nothing is trusted without a key: a mirror
+keeps the publisher's signatures, or its own key is given.
 
 Pure: addresses and keys in, addresses, keys and rows of the catalog out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ NVIDIA = (
     "https://us.download.nvidia.com",
     "https://nvidia.github.io",
 )
-# What helps where the archive has moved on.
+# The hint where the archive no longer has a version.
 HELP = (
     "a mirror that keeps it, as `mirrors` in the platform's row of the catalog "
     "(snapshot.debian.org keeps all of Debian's)"
@@ -30,7 +31,7 @@ HELP = (
 
 
 def option_for(url: str) -> str:
-    """The option of `provision lock` by which a file comes from another place."""
+    """The option of `provision lock` that fetches a URL from a mirror."""
     if url.startswith(tuple(f"{site}/" for site in NVIDIA)):
         return "--nvidia-mirror URL"
     return "--archive-mirror PLATFORM=URL (--nvidia-mirror URL for NVIDIA's)"
@@ -46,7 +47,7 @@ class ArchiveMirror:
 
 @dataclass(frozen=True)
 class Mirrors:
-    """What was given; keys are armored, "" where the publisher's own holds."""
+    """The user's mirrors; a key is armored text, "" for the publisher's own."""
 
     nvidia: str = ""
     nvidia_key: str = ""
@@ -54,14 +55,14 @@ class Mirrors:
     archive_key: str = ""
 
     def at(self, url: str) -> str:
-        """Where a file of NVIDIA's is fetched from."""
+        """The URL that a file of NVIDIA's is fetched from."""
         for site in NVIDIA if self.nvidia else ():
             if url.startswith(f"{site}/"):
                 return self.nvidia.rstrip("/") + url.removeprefix(site)
         return url
 
     def of(self, platform: PlatformRow) -> PlatformRow:
-        """A platform with its archives where its mirror has them; it need not have all of them."""
+        """The platform with its archives' mirror, which need not have all of them."""
         mirror = self.archives.get(platform.id)
         if mirror is None:
             return platform
@@ -80,13 +81,13 @@ class Mirrors:
         ]
         return platform.model_copy(update={"archives": archives})
 
-    def keys(self, known: Mapping[str, str]) -> Mapping[str, str]:
+    def keys(self, publishers: Mapping[str, str]) -> Mapping[str, str]:
         """The keys that an archive's index is verified with."""
-        return {**known, "mirror": self.archive_key} if self.archive_key else known
+        return {**publishers, "mirror": self.archive_key} if self.archive_key else publishers
 
 
 def key_fingerprints(armored: str) -> list[str]:
-    """The fingerprints of an armored key; none of ""."""
+    """The fingerprints of an armored key; [] for ""."""
     return keys.fingerprints(keys.dearmor(armored)) if armored else []
 
 
@@ -98,16 +99,16 @@ def parse(
     archives: Sequence[str] = (),
     archive_key: Path | None = None,
 ) -> Mirrors:
-    """The options of `provision lock`. InputError names the one that can't be used."""
+    """The mirrors in the options of `provision lock`. InputError for an unusable option."""
     if nvidia:
         _check_url(nvidia, "--nvidia-mirror")
     if archive_key is not None and not archives:
         raise InputError("--archive-key is the key of a mirror", expected="--archive-mirror too")
     platforms = {row.id: row for row in catalog.platforms}
-    found = {}
+    mirrors = {}
     for text in archives:
-        name, _, rest = text.partition("=")
-        url, *suites = rest.split(",")
+        name, _, value = text.partition("=")
+        url, *suites = value.split(",")
         where = f"--archive-mirror {text}"
         if name not in platforms:
             raise InputError(
@@ -117,21 +118,21 @@ def parse(
                 expected=f"PLATFORM=URL[,SUITE...]; a platform is one of {', '.join(platforms)}",
             )
         _check_url(url, where)
-        known = [archive.suite for archive in platforms[name].archives]
+        known_suites = [archive.suite for archive in platforms[name].archives]
         for suite in suites:
-            if suite not in known:
+            if suite not in known_suites:
                 raise InputError(
                     "the platform has no such suite",
                     where=where,
                     got=suite,
-                    expected=" or ".join(known),
+                    expected=" or ".join(known_suites),
                 )
-        found[name] = ArchiveMirror(url.rstrip("/"), tuple(suites))
-    return Mirrors(nvidia, _key(nvidia_key), found, _key(archive_key))
+        mirrors[name] = ArchiveMirror(url.rstrip("/"), tuple(suites))
+    return Mirrors(nvidia, _key(nvidia_key), mirrors, _key(archive_key))
 
 
 def _check_url(url: str, where: str) -> None:
-    if not url.startswith(("https://", "http://")) or any(one.isspace() for one in url):
+    if not url.startswith(("https://", "http://")) or re.search(r"\s", url):
         raise InputError(
             "a mirror is a URL", where=where, got=url, expected="https://mirror.example.org/nvidia"
         )

@@ -1,8 +1,8 @@
-"""Reads what NVIDIA offers itself: its network repositories, local installers and .run files.
+"""Reads NVIDIA's network repositories, local installers and .run files.
 
-A local installer is a package with a whole repository inside: it is read where it lies, nothing is
-installed here. Nothing is believed before it is verified: an index by gpgv with a key of a pinned
-fingerprint, or (a local installer whose key lies in it) by the file's own hash, which is locked.
+A local installer is a package with a whole repository inside, which is read without installing it.
+Everything is verified before it is used: an index by gpgv with a key of a pinned fingerprint, or
+(a local installer that brings its own key) by the file's hash, which is locked.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from provision.upstream.packages import Package, Repository, Runfile, Source, pa
 
 _DEB = b"!<arch>\n"
 _SCRIPT = b"#!"
-# Where the packages come from, as the lock says it.
+# The toolkit packages' `source` in the lock.
 TOOLKIT_LABEL = "nvidia-container-toolkit"
-# By it apt's preferences on the hosts keep the drivers of NVIDIA's repositories of CUDA away, and
-# NVIDIA's own cuda-*.pin prefers them (Pin: release l=NVIDIA CUDA).
+# The Label of NVIDIA's repositories, by which apt's preferences on the hosts keep their drivers
+# away; NVIDIA's own cuda-*.pin prefers them by it (Pin: release l=NVIDIA CUDA).
 CUDA_LABEL = "NVIDIA CUDA"
-# Larger than any index or key, smaller than what unpacks to fill a disk.
+# In bytes: larger than any index or key, too small to fill a disk.
 _LARGEST = 1 << 28
 MIRROR_HINT = "`--nvidia-mirror URL` locks from a mirror, `--nvidia-key FILE` with a key of its own"
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What all reading needs: the catalog's keys, the mirror, the cache, and who is told."""
+    """Reads NVIDIA's files through a mirror and a cache, with the catalog's keys."""
 
     catalog: Catalog
     mirrors: Mirrors
     cache: Path
     get: Fetch = fetch
     progress: Callable[[str], None] = lambda _: None
-    # Hash -> of files that a lock has already, by their URL.
+    # URL -> SHA-256 of the files that a lock has already.
     known: Mapping[str, str] = field(default_factory=dict)
 
     def repository(self, row: NvidiaSourceRow) -> Repository:
-        """A repository of the catalog, in the network or in a package."""
+        """A repository of the catalog, on the network or in a local installer."""
         return self._network(row) if row.kind == "network" else self._local(row)
 
     def runfile(self, driver: DriverRow) -> Runfile:
-        """A driver's installer; it is fetched only where nobody knows its hash yet."""
+        """A driver's installer; it is fetched only where its hash is unknown."""
         url = self.mirrors.at(driver.url)
         sha256 = driver.sha256 or self.known.get(url, "")
         if not sha256:
@@ -66,7 +66,7 @@ class Reader:
         return Runfile(url, sha256)
 
     def container_toolkit(self, row: ContainerToolkitRow) -> Repository:
-        """The repository of the container toolkit, whose key lies beside it."""
+        """The repository of the container toolkit, whose key is published beside it."""
         url, key = self.mirrors.at(row.url), self.mirrors.at(row.keyring.url)
         places = dict.fromkeys(row.signed_by, key)
         return self._fetched(url, TOOLKIT_LABEL, lambda: self._keys(places))
@@ -74,7 +74,7 @@ class Reader:
     def _network(self, row: NvidiaSourceRow) -> Repository:
         url = self.mirrors.at(row.url)
         names = {key.fingerprint: key.file for key in self.catalog.nvidia_keys}
-        places = {one: f"{url}/{names[one]}" for one in row.signed_by or ()}
+        places = {fingerprint: f"{url}/{names[fingerprint]}" for fingerprint in row.signed_by or ()}
         label = f"cuda-{row.platform}-{row.architecture}"
         return self._fetched(url, label, lambda: self._keys(places), release_label=CUDA_LABEL)
 
@@ -86,7 +86,7 @@ class Reader:
         *,
         release_label: str = "",
     ) -> Repository:
-        """A flat repository; its keys are asked for only where it has a signed index."""
+        """A flat repository; its keys are fetched only where it has a signed index."""
         self.progress(f"{label}: InRelease")
         files = self._signed_files(url)
         keys = keys_of()
@@ -116,7 +116,9 @@ class Reader:
         body = inside.get(path.removeprefix("./"), b"")
         if digest_like(body, digest) != digest:
             raise InputError(
-                "an index is not the one that was signed", where=url, got=f"{directory}/{path}"
+                "checksum mismatch: not the index that was signed",
+                where=url,
+                got=f"{directory}/{path}",
             )
         packages = parse(release.unpacked(path, body), PurePosixPath(directory).name)
         return _repository(
@@ -124,7 +126,7 @@ class Reader:
         )
 
     def _signed_files(self, url: str) -> dict[str, bytes]:
-        """InRelease, or Release and its signature where a repository has no InRelease."""
+        """Name -> bytes of InRelease, or of Release and Release.gpg without one."""
         try:
             files = {"InRelease": self.get(f"{url}/InRelease")}
         except GoneError as error:
@@ -145,7 +147,7 @@ class Reader:
     def _verified(
         self, files: Mapping[str, bytes], keys: Mapping[str, str], url: str
     ) -> tuple[Release, list[str]]:
-        """What was signed, still valid, and who signed it."""
+        """(the signed Release, the fingerprints that signed it), still valid."""
         if not files:
             raise InputError(
                 "there is no signed index in the installer",
@@ -160,61 +162,61 @@ class Reader:
         return signed, signers
 
     def _keys(self, places: Mapping[str, str]) -> dict[str, str]:
-        """Fingerprint -> armored key, of the pinned keys (where they lie) and the mirror's own."""
-        found = self._own_key()
-        for fingerprint, at in places.items():
+        """Fingerprint -> armored key: the mirror's own, and pinned keys (fingerprint -> URL)."""
+        keys = self._own_key()
+        for fingerprint, url in places.items():
             try:
-                found[fingerprint] = _pinned(self.get(at), fingerprint, at)
+                keys[fingerprint] = _pinned(self.get(url), fingerprint, url)
             except (InputError, GoneError):
                 if not self.mirrors.nvidia_key:  # a mirror with a key of its own needs no other
                     raise
-        return found
+        return keys
 
     def _keys_inside(
         self, row: NvidiaSourceRow, url: str, inside: Mapping[str, bytes]
     ) -> dict[str, str]:
-        """As `_keys`, of an installer: the file is known by its hash, and may bring its own key."""
-        found = self._own_key()
+        """As `_keys`, from an installer, which has a verified hash and may bring its own key."""
+        keys = self._own_key()
         for name, data in inside.items():
             if not name.endswith((".pub", ".gpg", ".asc")) or name == "Release.gpg":
                 continue
             for key in read_keys(data, where=f"{url} {name}"):
                 if row.signed_by is None or key.fingerprint in row.signed_by:
-                    found[key.fingerprint] = key.armored
-        if not found:
+                    keys[key.fingerprint] = key.armored
+        if not keys:
             raise InputError(
-                "the installer has not the key that should sign it",
+                "the installer lacks the key that should sign it",
                 where=url,
                 got=", ".join(n for n in inside if n.endswith((".pub", ".gpg", ".asc"))) or "none",
                 expected=" or ".join(row.signed_by or ["a key in its repository"]),
                 hint=MIRROR_HINT,
             )
-        return found
+        return keys
 
     def _own_key(self) -> dict[str, str]:
         text = self.mirrors.nvidia_key
-        found = read_keys(text.encode(), where="--nvidia-key") if text else []
-        return {key.fingerprint: key.armored for key in found}
+        keys = read_keys(text.encode(), where="--nvidia-key") if text else []
+        return {key.fingerprint: key.armored for key in keys}
 
 
 def check_locked_keys(stacks: Mapping[str, Mapping[str, Any]], *, where: str) -> None:
-    """A repository's key in a lock is its pinned key alone. InputError names the repository.
+    """InputError where a repository's key in a lock has other keys than the pinned one.
 
-    An older lock can hold a key file as it was served, with another key behind the pinned one.
+    An older lock can have a key file as it was served, with a second key behind the pinned one.
     """
     for parts in stacks.values():
         for part in parts.values():
             for word in ("repository", "installer"):
-                one = part.get(word) or {}
-                if "key" not in one:
+                source = part.get(word) or {}
+                if "key" not in source:
                     continue
-                found = read_keys(one["key"].encode(), where=f"{where}, key of {one['url']}")
-                if not {key.fingerprint for key in found} <= set(one["fingerprints"]):
+                keys = read_keys(source["key"].encode(), where=f"{where}, key of {source['url']}")
+                if not {key.fingerprint for key in keys} <= set(source["fingerprints"]):
                     raise InputError(
                         "a repository's key in the lock is not the pinned one alone",
-                        where=f"{where}, {one['url']}",
-                        got=", ".join(key.fingerprint for key in found),
-                        expected=" and ".join(one["fingerprints"]),
+                        where=f"{where}, {source['url']}",
+                        got=", ".join(key.fingerprint for key in keys),
+                        expected=" and ".join(source["fingerprints"]),
                         hint="`provision lock` reads it again",
                     )
 
@@ -230,33 +232,33 @@ def _repository(
     sha256: str = "",
     directory: str = "",
 ) -> Repository:
-    first = next(iter(files.values()))
+    release_file = next(iter(files.values()))
     date = signed.get("Date", "")
-    source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(first).hexdigest())
-    # The key that signed, alone: any other in the hosts' file could sign for them too.
+    source = Source(url, "/", (), tuple(signers), date, hashlib.sha256(release_file).hexdigest())
+    # The signing key alone: hosts would trust any other key in the file, too.
     key = keys[signers[0]]
     return Repository(url, "/", key, (signers[0],), tuple(packages), source, sha256, directory)
 
 
 def _pinned(data: bytes, fingerprint: str, where: str) -> str:
-    """A key file, armored, of just the key with this fingerprint. InputError for another."""
+    """The armored key of a key file. InputError where it is not the one with this fingerprint."""
     _check_no_page(data, where)
-    found = read_keys(data, where=where)
-    if [key.fingerprint for key in found] != [fingerprint]:
+    keys = read_keys(data, where=where)
+    if [key.fingerprint for key in keys] != [fingerprint]:
         raise InputError(
-            "the key is not the one that is known as NVIDIA's",
+            "the key is not NVIDIA's pinned key",
             where=where,
-            got=f"fingerprint {' and '.join(key.fingerprint for key in found)}",
+            got=f"fingerprint {' and '.join(key.fingerprint for key in keys)}",
             expected=f"fingerprint {fingerprint}",
             hint=MIRROR_HINT,
         )
-    return found[0].armored
+    return keys[0].armored
 
 
 def _check_label(signed: Release, expected: str, url: str) -> None:
-    """InputError for a repository that escapes the hosts' pins, for who signs it says its label.
+    """InputError for a repository with another Label than the hosts' pins go by.
 
-    Where it changes later, apt itself refuses it (apt-secure(8), "Information changes").
+    A later change of the label apt itself refuses (apt-secure(8), "Information changes").
     """
     label = signed.get("Label", "")
     if label != expected:
@@ -294,8 +296,8 @@ _SIGNED = ("InRelease", "Release", "Release.gpg")
 
 
 def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
-    """The directory of the repository in a local installer, and its small files by their names."""
-    found: dict[str, dict[str, bytes]] = {}
+    """(the repository's directory in a local installer, name -> bytes of its indices and keys)."""
+    directories: dict[str, dict[str, bytes]] = {}
     try:
         with DebFile(str(file)) as deb:
             archive: tarfile.TarFile = deb.data.tgz()
@@ -309,7 +311,7 @@ def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
                     continue
                 stream = archive.extractfile(member)
                 if stream is not None:
-                    found.setdefault(str(path.parent), {})[name] = stream.read()
+                    directories.setdefault(str(path.parent), {})[name] = stream.read()
     except (DebError, ArError, tarfile.TarError, OSError, EOFError) as error:
         raise InputError(
             "the installer can't be read",
@@ -317,8 +319,8 @@ def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
             got=str(error),
             hint="remove it, and it is fetched anew",
         ) from None
-    for directory, files in found.items():
-        # Hosts read, mark and remove it: it has to be one of NVIDIA's, not any that a file names.
+    for directory, files in directories.items():
+        # Hosts read, mark and remove this directory: no package may name any other.
         of_nvidia = re.fullmatch(r"/var/cuda-repo-[\w.+-]+", directory, re.ASCII)
         if of_nvidia and any(name.startswith("Packages") for name in files):
             return directory, files

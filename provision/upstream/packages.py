@@ -1,4 +1,4 @@
-"""A Packages index as data: its stanzas, what they need of each other, Debian's order of versions.
+"""A Packages index as data: its packages, their relations, Debian's order of versions.
 
 Everything here is pure.
 """
@@ -39,7 +39,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Source:
-    """A suite whose signature held, as it goes into the lock."""
+    """A suite whose signature was verified, as it goes into the lock."""
 
     url: str
     suite: str
@@ -51,10 +51,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository of NVIDIA's: in the network, or (with `sha256`) inside the file at `url`.
+    """A repository of NVIDIA's: on the network, or (with `sha256`) inside the file at `url`.
 
     `key` is the armored key that signs it, by one of the `fingerprints`; `directory` is where the
-    file unpacks the repository to.
+    file unpacks the repository.
     """
 
     url: str
@@ -77,9 +77,9 @@ class Runfile:
 
 @dataclass(frozen=True)
 class Indices:
-    """All packages of a platform's archives, and where they were read.
+    """All packages of a platform's archives, and the suites they were read from.
 
-    What is NVIDIA's own stands under the address that the catalog has for it.
+    NVIDIA's repositories and .run files are keyed by their URL in the catalog.
     """
 
     packages: tuple[Package, ...]
@@ -90,42 +90,41 @@ class Indices:
     @property
     def everything(self) -> list[Package]:
         """The packages of all archives and repositories."""
-        others = (one for repository in self.repositories.values() for one in repository.packages)
-        return [*self.packages, *others]
+        return [*self.packages, *(p for r in self.repositories.values() for p in r.packages)]
 
     def for_driver(self, driver: DriverRow) -> Sequence[Package]:
-        """The packages that a driver may be made of.
+        """The packages that a driver's set may be chosen from.
 
-        A repository of NVIDIA's has all versions of all branches, some names without a branch: of a
-        name that has a package of the driver's very version that one is taken, of the others that
-        follow drivers none that is newer, where there is another.
+        A repository of NVIDIA's has all versions of all branches, and some names without a branch.
+        Where a name has a package of the driver's version, no other is a candidate; of the other
+        names that are numbered as drivers are, no newer one, unless all are newer.
         """
         if driver.origin == "distribution":
             return self.packages
         if driver.origin != "network":
             return ()
-        found = self.repositories[driver.url].packages
-        exact = {one.name for one in found if upstream(one.version) == driver.version}
-        older = {one.name for one in found if _follows(one, driver.version)}
+        packages = self.repositories[driver.url].packages
+        exact = {p.name for p in packages if upstream(p.version) == driver.version}
+        older = {p.name for p in packages if _follows(p, driver.version)}
         return [
-            one
-            for one in found
-            if (one.name not in exact or upstream(one.version) == driver.version)
-            and (one.name not in older or _follows(one, driver.version))
+            p
+            for p in packages
+            if (p.name not in exact or upstream(p.version) == driver.version)
+            and (p.name not in older or _follows(p, driver.version))
         ]
 
     def kernel_of(self, driver: DriverRow) -> list[str]:
-        """The packages that bring a driver's kernel module: signed ones where they are for today.
+        """The packages with a driver's kernel module: signed where those follow the newest kernel.
 
-        Canonical stops to build the modules of an old branch long before its driver leaves the
-        archive: what is left is for a kernel that no host has any more.
+        Canonical stops building the modules of an old branch long before its driver leaves the
+        archive: the last ones are for a kernel that no host has any more.
         """
         kernels: dict[str, tuple[int, ...]] = {}
-        for one in self.for_driver(driver) if driver.signed else ():
-            match = _OF_KERNELS.match(f"{one.name} {one.version}")
+        for package in self.for_driver(driver) if driver.signed else ():
+            match = _OF_KERNELS.match(f"{package.name} {package.version}")
             if match:
                 kernel = tuple(int(part) for part in re.split(r"[.-]", match["kernel"]))
-                kernels[one.name] = max(kernel, kernels.get(one.name, ()))
+                kernels[package.name] = max(kernel, kernels.get(package.name, ()))
         newest = max(kernels.values(), default=())
         modules = [name for name in driver.signed if name.startswith("linux-")]
         if modules and all(kernels.get(name) == newest for name in modules):
@@ -140,9 +139,9 @@ _OF_KERNELS = re.compile(
 
 
 def _follows(package: Package, version: str) -> bool:
-    """Is it numbered as drivers are, and no newer than this one?"""
-    named = package.name.startswith(("nvidia-", "libnvidia-", "libxnvctrl"))
-    return named and compare(upstream(package.version), version) <= 0
+    """Whether the package is numbered as drivers are, and no newer than `version`."""
+    numbered = package.name.startswith(("nvidia-", "libnvidia-", "libxnvctrl"))
+    return numbered and compare(upstream(package.version), version) <= 0
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -152,11 +151,11 @@ def compare(left: str, right: str) -> int:
     return int(a > b) - int(a < b)
 
 
-def satisfies(version: str, operator: str, wanted: str) -> bool:
+def satisfies(version: str, operator: str, required: str) -> bool:
     """Whether `version` fulfils `(operator wanted)`; an empty operator is always fulfilled."""
     if not operator:
         return True
-    order = compare(version, wanted)
+    order = compare(version, required)
     return {
         "=": order == 0,
         "<<": order < 0,
@@ -188,12 +187,12 @@ def _relations(text: str) -> tuple[Alternatives, ...]:
 
 
 def parse(text: str, origin: str) -> list[Package]:
-    """The stanzas of a Packages index. `origin` is kept for the lock ("bullseye/non-free")."""
-    found = []
+    """The packages of a Packages index. `origin` is kept for the lock ("bullseye/non-free")."""
+    packages = []
     for stanza in Deb822.iter_paragraphs(text, use_apt_pkg=False):
         joined = ", ".join(stanza[k] for k in ("Pre-Depends", "Depends") if k in stanza)
         against = ", ".join(stanza[k] for k in ("Conflicts", "Breaks") if k in stanza)
-        found.append(
+        packages.append(
             Package(
                 name=stanza["Package"],
                 version=stanza["Version"],
@@ -207,4 +206,4 @@ def parse(text: str, origin: str) -> list[Package]:
                 provides=tuple(g[0] for g in _relations(stanza.get("Provides", ""))),
             )
         )
-    return found
+    return packages

@@ -1,6 +1,6 @@
-"""Release files: who signed one, until when it is valid, and which index has which checksum.
+"""Release files: their signatures, their validity, and the checksums of indices.
 
-Nothing is believed before it is verified, by gpgv against pinned key fingerprints.
+Everything is verified before it is used, by gpgv against pinned key fingerprints.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _TIMEOUT = 60
 
 
 def verify(in_release: bytes, archive: Archive, keys: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The text that was signed, and the pinned fingerprints that signed it.
+    """(the signed text of an InRelease, the pinned fingerprints that signed it).
 
-    The text is what gpgv says it verified, never the file around it. InputError for a signature
-    that does not hold or is by no pinned key; MachineError without gpgv.
+    The text is gpgv's output, never the file around it. InputError for a bad signature or one by no
+    pinned key; MachineError without gpgv.
     """
     return verified(
         {"InRelease": in_release},
@@ -48,7 +48,7 @@ def verified(
     where: str,
     hint: str,
 ) -> tuple[str, list[str]]:
-    """As `verify`, of an InRelease, or of a Release and its Release.gpg."""
+    """As `verify`, for an InRelease, or for a Release and its Release.gpg."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, data in files.items():
@@ -65,7 +65,7 @@ def verified(
             done = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
         except FileNotFoundError:
             raise MachineError(
-                "gpgv is not here, so no index can be believed", hint="apt install gpgv"
+                "gpgv is not installed, and no index can be verified", hint="apt install gpgv"
             ) from None
         except subprocess.TimeoutExpired:
             raise MachineError(
@@ -84,21 +84,22 @@ def verified(
     }
     pinned = [key for key in signed_by if key in valid]
     if "[GNUPG:] BADSIG " in status or not pinned or not text:
-        seen = re.findall(r"\[GNUPG:\] (\w*SIG|NO_PUBKEY|NODATA)\b(.*)", status)
-        seen = [(word, rest) for word, rest in seen if word != "NEWSIG"]
+        lines = re.findall(r"\[GNUPG:\] (\w*SIG|NO_PUBKEY|NODATA)\b(.*)", status)
+        lines = [(keyword, details) for keyword, details in lines if keyword != "NEWSIG"]
         expired = "[GNUPG:] EXPKEYSIG " in status
         raise InputError(
             "the index's signature does not hold",
             where=where,
-            got="; ".join(f"{word}{rest[:80]}" for word, rest in seen) or "no signature",
+            got="; ".join(f"{keyword}{details[:80]}" for keyword, details in lines)
+            or "no signature",
             expected=f"a good signature by {' or '.join(signed_by)}",
             hint="the key that signed it has expired" if expired else hint,
         )
     return text, pinned
 
 
-# A copy of an archive as it was on one day, which its address names, and archives of releases that
-# get no updates: what lies there has expired, and is what was asked for.
+# Archives whose indices have expired on purpose: copies of one day, which their address names, and
+# archives of releases that get no updates.
 _SNAPSHOT = re.compile(
     r"/\d{8}T\d{6}Z(/|$)|^https?://(archive\.debian\.org|old-releases\.ubuntu\.com)/"
 )
@@ -106,16 +107,16 @@ SNAPSHOTS = "a snapshot is known by the time in its address (.../20261121T000000
 
 
 def is_snapshot(url: str) -> bool:
-    """Is this the address of an archive that stands still on purpose?"""
+    """Whether this is the address of an archive that gets no updates on purpose."""
     return bool(_SNAPSHOT.search(url))
 
 
 def check_valid(release: Release, *, where: str, hint: str) -> None:
     """InputError for a Release whose `Valid-Until` has passed.
 
-    The signature of an old index holds for ever: without its date, whoever answers a plain HTTP
-    request could keep a lock at packages with known holes. Debian's suites without updates have no
-    such field.
+    The signature of an old index stays valid: without this check, whoever answers a plain HTTP
+    request could keep a lock at packages with known vulnerabilities. Debian's suites without
+    updates have no such field.
     """
     until = release.get("Valid-Until", "")
     try:
@@ -133,9 +134,9 @@ def check_valid(release: Release, *, where: str, hint: str) -> None:
 
 
 def checksums(release: Release, *, where: str) -> dict[str, tuple[str, int]]:
-    """Path -> (SHA-256, size) of the indices; SHA-512 from a Release that has only these.
+    """Path -> (SHA-256, size) of the indices; SHA-512 from a Release without SHA-256.
 
-    NVIDIA's repository of the container toolkit is such a one
+    NVIDIA's repository of the container toolkit has only SHA-512
     (https://github.com/NVIDIA/libnvidia-container, stable/deb/amd64/InRelease). InputError for
     lines that are not a checksum, a size and a path.
     """
@@ -144,21 +145,21 @@ def checksums(release: Release, *, where: str) -> dict[str, tuple[str, int]]:
     entries = release.get(field) or []
     entries = entries if isinstance(entries, list) else [entries]
     try:
-        return {one["name"]: (one[field], int(one["size"])) for one in entries}
+        return {entry["name"]: (entry[field], int(entry["size"])) for entry in entries}
     except (KeyError, ValueError):
         raise InputError(
             "an index can't be read", where=where, got=f"{field} without a size or a path"
         ) from None
 
 
-def listed(known: Mapping[str, object], name: str) -> str:
-    """The name under which a Release lists an index, packed as it may be; "" where it does not."""
-    names = (f"{dot}{name}{end}" for end in (".xz", ".gz", "") for dot in ("", "./"))
-    return next((one for one in names if one in known), "")
+def listed(paths: Mapping[str, object], name: str) -> str:
+    """The path of an index, compressed or not, among those of a Release; "" without one."""
+    candidates = (f"{dot}{name}{end}" for end in (".xz", ".gz", "") for dot in ("", "./"))
+    return next((path for path in candidates if path in paths), "")
 
 
 def unpacked(path: str, body: bytes) -> str:
-    """An index as text. InputError for one that is not packed as its name says."""
+    """An index as text. InputError where it is not compressed as its name says."""
     try:
         if path.endswith(".xz"):
             body = lzma.decompress(body)

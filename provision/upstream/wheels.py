@@ -1,4 +1,4 @@
-"""Asks the index of wheels, through uv: hash-locked requirements, and whether it has a version.
+"""Queries the index of wheels through uv: hash-locked requirements, and whether a version exists.
 
 Index, proxy and CA come from the environment, as with uv itself.
 """
@@ -16,29 +16,28 @@ from urllib.parse import urlsplit
 
 from provision.errors import MachineError, UnsatisfiableError
 
-# A slow index that is asked for the first time, by several uv at once.
+# In seconds, for a slow index that several uv query for the first time.
 _UV_TIMEOUT = 1800
 
 
 def requirements(
-    wanted: Sequence[str],
+    packages: Sequence[str],
     constraints: Sequence[str],
     *,
     python: str,
     wheel_platform: str,
     prefer: Mapping[str, str] | None = None,
 ) -> str:
-    """Hash-locked requirements of `wanted` for a Python and a platform, made by uv.
+    """Hash-locked requirements of `packages` for a Python and a platform, made by uv.
 
-    A version in `prefer` is kept where the index has it and nothing forbids it. Index, proxy and CA
-    come from the environment, as with uv itself; the text names no index, so that hosts may use
-    another one. UnsatisfiableError where no set of wheels fits, MachineError when the index cannot
-    be reached.
+    A version in `prefer` is kept where the index has it and no constraint forbids it. The text
+    names no index, so that hosts may use another one. UnsatisfiableError where no set of wheels
+    fits, MachineError when the index cannot be reached.
     """
-    # Without their hashes: uv would take those over unseen instead of asking the index for them.
+    # Without their hashes, which uv would copy instead of reading them from the index.
     pins = [f"{name}=={version}" for name, version in sorted((prefer or {}).items())]
     return _compile(
-        wanted, constraints, pins, ["--generate-hashes"], python=python, platform=wheel_platform
+        packages, constraints, pins, ["--generate-hashes"], python=python, platform=wheel_platform
     )
 
 
@@ -53,7 +52,7 @@ def has_wheel(name: str, version: str, *, python: str, wheel_platform: str) -> b
 
 
 def _compile(
-    wanted: Sequence[str],
+    packages: Sequence[str],
     constraints: Sequence[str],
     pins: Sequence[str],
     options: Sequence[str],
@@ -64,7 +63,7 @@ def _compile(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, lines in (
-            ("wanted.in", wanted),
+            ("wanted.in", packages),
             ("constraints.txt", constraints),
             ("locked.txt", pins),
         ):
@@ -72,7 +71,7 @@ def _compile(
         command = [_uv(), "pip", "compile", "--quiet", "--no-config", *options]
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--only-binary", ":all:"]
         command += ["--python-version", python, "--python-platform", platform]
-        # What the output file holds already is what uv would rather keep.
+        # uv prefers the versions that the output file has already.
         command += ["--constraint", "constraints.txt", "--output-file", "locked.txt", "wanted.in"]
         try:
             done = subprocess.run(
@@ -84,51 +83,51 @@ def _compile(
                 timeout=_UV_TIMEOUT,
             )
         except FileNotFoundError:
-            raise MachineError("uv is not here", hint="pip install uv") from None
+            raise MachineError("uv is not installed", hint="pip install uv") from None
         except subprocess.TimeoutExpired:
             raise MachineError(
                 "uv did not end",
-                where=", ".join(wanted),
+                where=", ".join(packages),
                 got=f"nothing after {_UV_TIMEOUT // 60} minutes",
                 hint="is the index there? UV_DEFAULT_INDEX and proxies are honoured",
             ) from None
         if not done.returncode:
             return (folder / "locked.txt").read_text(encoding="utf-8")
-    words = " ".join(done.stderr.split())[:600]
-    # uv exits 1 where there is no solution, 2 where it could not look for one.
-    if done.returncode == 1 and "No solution found" in words:
+    message = " ".join(done.stderr.split())[:600]
+    # uv exits 1 where there is no solution, 2 for other errors.
+    if done.returncode == 1 and "No solution found" in message:
         raise UnsatisfiableError(
             "the index has no set of wheels that fits",
-            where=", ".join(wanted),
-            got=words,
+            where=", ".join(packages),
+            got=message,
             expected=f"wheels for Python {python} on {platform}",
         )
     raise MachineError(
         "uv could not lock the wheels",
-        where=", ".join(wanted),
-        got=words,
+        where=", ".join(packages),
+        got=message,
         hint="is the index there? UV_DEFAULT_INDEX, proxies and SSL_CERT_FILE are honoured",
     )
 
 
 def plain_indexes(environment: Mapping[str, str] | None = None) -> list[str]:
-    """A warning for each index of wheels, of uv's settings, that anybody on the way can answer.
+    """A warning for each index of wheels in uv's settings that is read over plain HTTP.
 
-    The hashes that it gives are believed as they come. Nothing of an address but its host is told,
-    for it may carry a password.
+    Its hashes are trusted as they come. Only the host of an address is shown, for the rest may have
+    a password in it.
     """
     environment = os.environ if environment is None else environment
-    words = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
-    found = []
-    for word in words:
-        for url in re.split(r"[\s,]+", environment.get(word, "")):
+    names = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+    warnings = []
+    for name in names:
+        for url in re.split(r"[\s,]+", environment.get(name, "")):
             parts = urlsplit(re.sub(r"^[\w-]+=", "", url))  # an index may have a name
             if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-                found.append(
-                    f"{word} names {parts.hostname} over plain HTTP: whoever is in between chooses "
+                warnings.append(
+                    f"{name} names {parts.hostname} over plain HTTP: whoever is in between chooses "
                     "the wheels whose hashes are locked; an https:// address prevents that"
                 )
-    return found
+    return warnings
 
 
 def _uv() -> str:

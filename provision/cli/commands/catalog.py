@@ -27,8 +27,8 @@ def show_catalog(
 ) -> None:
     """Show what runs where: TensorFlow releases by platforms."""
     facts = catalog.load()
-    words = tuple(known_gpus.gpu(word, where="--gpu") for word in gpu or ())
-    found = matrix.lines(facts, words)
+    gpus = tuple(known_gpus.gpu(word, where="--gpu") for word in gpu or ())
+    lines = matrix.lines(facts, gpus)
     titles = {platform.id: platform.title for platform in facts.platforms}
     if as_json:
         print_json(
@@ -45,7 +45,7 @@ def show_catalog(
                         for name, cell in zip(titles, line.cells, strict=True)
                     },
                 }
-                for line in found
+                for line in lines
             ]
         )
         return
@@ -53,25 +53,25 @@ def show_catalog(
     for title in ("TensorFlow", "Python", "CUDA", "cuDNN", "driver", *titles.values()):
         table.add_column(title.partition(" (")[0], overflow="fold")
     styles = {"debs": "green", "wheels": "green", "nvidia": "green", "known": "dim", "no": "dim"}
-    for line in found:
+    for line in lines:
         cells = [f"[{styles[c.how]}]{escape(matrix.shown(c))}[/]" for c in line.cells]
         table.add_row(line.patch, line.pythons, line.cuda, line.cudnn, line.driver, *cells)
-    # A table that is cut is of no use: a pipe gets all of it, a narrow terminal a list.
+    # Never a table that is cut off: a pipe gets all of it, a narrow terminal a list.
     wide = out if out.is_terminal else Console(width=240, highlight=False)
     if Measurement.get(wide, wide.options.update(max_width=999), table).minimum <= wide.width:
         wide.print(table)
     else:
-        _tell_catalog(found, list(titles.values()))
-    for one in words:
-        last = f" to {one.driver_last}" if one.driver_last else " or newer"
-        say(f"{one.name}: {one.generation}, compute capability {one.capability}, driver branches "
-             f"{one.driver_first}{last}")  # fmt: skip
+        _tell_catalog(lines, list(titles.values()))
+    for card in gpus:
+        end = f" to {card.driver_last}" if card.driver_last else " or newer"
+        say(f"{card.name}: {card.generation}, compute capability {card.capability}, "
+             f"driver branches {card.driver_first}{end}")  # fmt: skip
     say("(in brackets): known, and not installed by this version; no: what is in the way")
 
 
-def _tell_catalog(found: Sequence[matrix.Line], titles: Sequence[str]) -> None:
-    """The catalog's table as a list, for a terminal that is too narrow for it."""
-    for line in found:
+def _tell_catalog(lines: Sequence[matrix.Line], titles: Sequence[str]) -> None:
+    """Prints the catalog's table as a list, for a terminal that is too narrow for it."""
+    for line in lines:
         say(f"TensorFlow {line.patch}: Python {line.pythons}, CUDA {line.cuda}, "
              f"cuDNN {line.cudnn}, driver {line.driver}")  # fmt: skip
         for title, cell in zip(titles, line.cells, strict=True):

@@ -1,4 +1,4 @@
-"""`provision discover`: asks the hosts what they are, for the lock."""
+"""`provision discover`: asks the hosts for their system and GPUs, for the lock."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def discover_hosts(
     )
     path = project / discover.FILE
     before = inputs.read(path) if path.exists() else b""
-    known = discover.parse(before, where=str(path)) if before else {}
+    former = discover.parse(before, where=str(path)) if before else {}
     with err.status(f"asking {len(fleet.hosts)} hosts"):
-        seen, failed = discover.ask(
+        answers, failed = discover.ask(
             project,
             run.inventory_sources(project.resolve(), inventories or ()),
             list(fleet.hosts),
@@ -60,45 +60,44 @@ def discover_hosts(
             forks=forks,
             vault_password_file=vault_password_file,
         )
-    data = discover.dump(known | seen)
+    data = discover.dump(former | answers)
     changed = data != before
-    if changed and seen:
+    if changed and answers:
         try:
             tree.write_file(path, data)
         except OSError as error:
             raise MachineError("it cannot be written", where=str(path), got=str(error)) from None
     if as_json:
-        hosts = {host: dataclasses.asdict(one) for host, one in seen.items()}
-        print_json({"changed": changed and bool(seen), "hosts": hosts, "failed": failed})
+        hosts = {host: dataclasses.asdict(answer) for host, answer in answers.items()}
+        print_json({"changed": changed and bool(answers), "hosts": hosts, "failed": failed})
     else:
-        _tell_discovered(path, seen, failed, known)
-        say(f"{path}: {'written' if changed and seen else 'unchanged'}")
-    # What the inventory declares is held against it now rather than by the next `lock`.
-    discover.with_facts(fleet, seen)
+        _tell_discovered(path, answers, failed, former)
+        say(f"{path}: {'written' if changed and answers else 'unchanged'}")
+    # Compared with the inventory's declarations now, before the next `lock` does.
+    discover.with_facts(fleet, answers)
     if failed:
         raise typer.Exit(4)
 
 
 def _tell_discovered(
     path: Path,
-    seen: Mapping[str, discover.Seen],
+    answers: Mapping[str, discover.Seen],
     failed: Mapping[str, str],
-    known: Mapping[str, discover.Seen],
+    former: Mapping[str, discover.Seen],
 ) -> None:
-    """The hosts by what they are, then what the catalog doesn't know, then those not reached."""
+    """Prints the hosts by system and GPUs, what the catalog doesn't know, and the failures."""
     alike: dict[str, list[str]] = {}
-    for host, one in seen.items():
-        alike.setdefault(f"{one.platform or one.system}, {discover.shown(one.gpus)}", []).append(
-            host
-        )
-    for what, hosts in alike.items():
-        say(f"{', '.join(hosts)}: {what}")
-    for host, one in seen.items():
-        if one.platform is None:
-            say(f"warning: {host}: the catalog doesn't know {one.system}", err)
-        for gpu in one.gpus:
+    for host, answer in answers.items():
+        system = answer.platform or answer.system
+        alike.setdefault(f"{system}, {discover.shown(answer.gpus)}", []).append(host)
+    for description, hosts in alike.items():
+        say(f"{', '.join(hosts)}: {description}")
+    for host, answer in answers.items():
+        if answer.platform is None:
+            say(f"warning: {host}: the catalog doesn't know {answer.system}", err)
+        for gpu in answer.gpus:
             if gpu.name is None:
                 say(f"warning: {host}: the catalog doesn't know the GPU {gpu.id}", err)
     for host, why in failed.items():
-        stays = f"; {path.name} keeps what it had" if host in known else ""
+        stays = f"; {path.name} keeps what it had" if host in former else ""
         say(f"{host}: not asked{stays}: {why}", err)

@@ -44,8 +44,8 @@ def ask_doctor(
     running.check_fresh(project)
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     steps = ["gpu_doctor_fix=true"] if fix else []
-    told = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
-    report = _doctor(project, told, quiet=quiet)
+    with_steps = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
+    report = _doctor(project, with_steps, quiet=quiet)
     before = report[0]["hosts"]
     if fix and doctor.components(report[0]):
         _doctor_runs(project, options, report[0], quiet=quiet)
@@ -61,19 +61,19 @@ def ask_doctor(
 
 
 def _doctor(project: Path, options: run.Options, *, quiet: bool) -> tuple[dict[str, Any], int]:
-    """Asks the hosts: (the report, the exit code)."""
+    """(the hosts' report, the exit code)."""
     with err.status("asking the hosts what is wrong"):
         data, code, log = run.ask_doctor(project, options, quiet=quiet)
     if data is None or not data.get("hosts"):
-        words = log.read_text(encoding="utf-8", errors="replace")
-        raise running.no_report(run.Outcome(None, 0, code, log), words)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        raise running.no_report(run.Outcome(None, 0, code, log), text)
     return data, code
 
 
 def _doctor_runs(
     project: Path, options: run.Options, report: Mapping[str, Any], *, quiet: bool
 ) -> None:
-    """The runs that fix what a run can: one per set of components, and never a reboot."""
+    """Runs the playbook for what a run can fix, once per set of components; never reboots."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for host, names in doctor.components(report).items():
         alike.setdefault(tuple(names), []).append(host)
@@ -91,17 +91,17 @@ def _doctor_runs(
 
 
 def _note_fixed(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """What the runs have put right stands in the report beside what the steps have."""
+    """Merges issues fixed by runs into `fixed`."""
     for name, host in after.items():
-        known = {one["id"] for one in host["findings"]}
+        remaining = {finding["id"] for finding in host["findings"]}
         old = before.get(name) or {"fixed": [], "findings": []}
         host["fixed"] = old["fixed"] + [
-            one["title"] for one in old["findings"] if one["id"] not in known
+            finding["title"] for finding in old["findings"] if finding["id"] not in remaining
         ]
 
 
 def _doctor_log(log: str, *, fix: bool, as_json: bool) -> None:
-    """Judges a log: exit code 5 if it says something that is known, 0 if not."""
+    """Prints the findings in a log; exits with 5 if there are any, else 0."""
     if fix:
         raise InputError("a log can't be fixed", expected="--fix without --log")
     if log == "-":
@@ -111,13 +111,13 @@ def _doctor_log(log: str, *, fix: bool, as_json: bool) -> None:
             data, who = Path(log).read_bytes(), Path(log).name
         except OSError as error:
             raise InputError(f"can't be read: {error.strerror}", where=log) from None
-    found = doctor.read_log(data, who)
+    findings = doctor.read_log(data, who)
     if as_json:
-        print_json({"format": 1, "findings": found})
+        print_json({"format": 1, "findings": findings})
     else:
-        for one in found:
-            for line in doctor.lines(one, fix=False):
+        for finding in findings:
+            for line in doctor.lines(finding, fix=False):
                 say(line.removeprefix("  "))
-        if not found:
+        if not findings:
             say("nothing that is known here: `provision doctor` asks the hosts themselves")
-    raise typer.Exit(5 if found else 0)
+    raise typer.Exit(5 if findings else 0)

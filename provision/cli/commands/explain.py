@@ -1,4 +1,4 @@
-"""`provision explain`: what a word means, and why a host gets what it gets."""
+"""`provision explain`: what a variable means, and why a host gets its stack."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def explain(
 
 
 def _reasons_in_lock(project: Path, options: Mapping[str, Option]) -> dict[str, dict[str, str]]:
-    """By stack and component, why the lock has what it has of these options' components."""
+    """Stack -> component -> reason, from the lock, for the components of these options."""
     if not (project / "lock.yml").exists():
         return {}
     details = projects.read_lock(project).details["reasons"]
@@ -119,12 +119,15 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 def _explain_wish(word: str, *, as_json: bool) -> None:
-    """What `gpu_stack` is made of, or one of its words."""
-    words = inventory.WISH_WORDS
-    chosen = words if word == inventory.WISH else {word: words[word]}
+    """Prints the words of `gpu_stack`, or one of them."""
+    keys = inventory.WISH_WORDS
+    chosen = keys if word == inventory.WISH else {word: keys[word]}
     if as_json:
-        told = {n: {"example": one, "description": text} for n, (one, text) in chosen.items()}
-        print_json({"wish": told})
+        wish = {
+            name: {"example": example, "description": text}
+            for name, (example, text) in chosen.items()
+        }
+        print_json({"wish": wish})
         return
     if word == inventory.WISH:
         say(f"{word}: what the hosts of a group shall become; `provision lock` makes it exact")
@@ -136,7 +139,7 @@ def _explain_wish(word: str, *, as_json: bool) -> None:
 def _fleet_if_any(
     project: Path, inventories: list[str] | None, vault_password_file: Path | None
 ) -> inventory.Fleet | None:
-    """The project's fleet; None where there is no inventory and none was asked for."""
+    """The project's fleet; None without an inventory, unless one is named."""
     if not inventories and not (project / "lab").exists():
         return None
     return projects.read_fleet(
@@ -147,24 +150,24 @@ def _fleet_if_any(
 def _explain_host(
     name: str, project: Path, fleet: inventory.Fleet | None, *, as_json: bool
 ) -> None:
-    """What a host is, what it shall become and why. InputError for no host of ours."""
+    """Prints a host's facts, its stack and the reasons. InputError for a host without a wish."""
     if fleet is None or name not in fleet.hosts:
         raise _no_host_of_ours(name, fleet)
     facts = fleet.facts.get(name, HostFacts())
-    told = _told_facts(name, facts, fleet)
+    described = _facts_as_json(name, facts, fleet)
     try:
         explained = resolve.explain(catalog.load(), fleet, name)
     except UnsatisfiableError as error:
         if as_json:
-            print_json({**told, "stacks": [], "refusal": str(error)})
+            print_json({**described, "stacks": [], "refusal": str(error)})
             raise typer.Exit(error.exit_code) from None
-        _tell_host(told)
+        _tell_host(described)
         raise
     if as_json:
         stacks = [_stack_as_json(project, row) for row in explained]
-        print_json({**told, "stacks": stacks, "refusal": None})
+        print_json({**described, "stacks": stacks, "refusal": None})
         return
-    _tell_host(told)
+    _tell_host(described)
     if facts.platform is None and len(explained) > 1:
         say("  what it gets depends on its platform:")
     for row in explained:
@@ -172,18 +175,18 @@ def _explain_host(
 
 
 def _no_host_of_ours(name: str, fleet: inventory.Fleet | None) -> InputError:
-    """What is wrong with a word that is no variable, no component and no host with a wish."""
+    """The error for a name that is no variable, no component and no host with a wish."""
     if fleet is not None and name in fleet.other_hosts:
         return InputError(
             f"{name} has no gpu_stack, and is left alone",
             expected='gpu_stack: {tensorflow: "2.9"} in one of its groups, or for itself',
         )
     hosts = list(fleet.hosts) if fleet else []
-    words = [inventory.WISH, *inventory.WISH_WORDS]
-    known = [*words, *all_options(), *(role.name for role in ROLES), *hosts]
-    near = inventory.did_you_mean(name, known) or "`provision explain` lists the variables"
-    what = "variable, component or host" if fleet else "variable or component"
-    return InputError(f"no {what} {name!r}", hint=near)
+    keys = [inventory.WISH, *inventory.WISH_WORDS]
+    names = [*keys, *all_options(), *(role.name for role in ROLES), *hosts]
+    near = inventory.did_you_mean(name, names) or "`provision explain` lists the variables"
+    kinds = "variable, component or host" if fleet else "variable or component"
+    return InputError(f"no {kinds} {name!r}", hint=near)
 
 
 def _stack_as_json(project: Path, row: resolve.Explained) -> dict[str, Any]:
@@ -195,11 +198,11 @@ def _stack_as_json(project: Path, row: resolve.Explained) -> dict[str, Any]:
         "warnings": list(row.warnings),
         "beside": [
             {
-                "stack": other.id,
-                "reasons": {reason.component: reason.text for reason in other.reasons},
-                "warnings": list(other.warnings),
+                "stack": stack.id,
+                "reasons": {reason.component: reason.text for reason in stack.reasons},
+                "warnings": list(stack.warnings),
             }
-            for other in row.choice.beside
+            for stack in row.choice.beside
         ],
         "locked": _is_locked(project, row.choice),
     }
@@ -211,9 +214,9 @@ def _tell_stack(project: Path, row: resolve.Explained) -> None:
         gpus = " and ".join(row.choice.generations)
         say(f"    for GPUs of {gpus} only: others with this wish get another stack")
     _tell_reasons(row.reasons, row.warnings)
-    for other in row.choice.beside:
-        say(f"  beside it: {other.id}")
-        _tell_reasons(other.reasons, other.warnings)
+    for stack in row.choice.beside:
+        say(f"  beside it: {stack.id}")
+        _tell_reasons(stack.reasons, stack.warnings)
     if _is_locked(project, row.choice) is False:
         say("    lock.yml has another for it: `provision lock`")
 
@@ -226,7 +229,7 @@ def _tell_reasons(reasons: Sequence[Reason], warnings: Sequence[str]) -> None:
 
 
 def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
-    """Does lock.yml give it this stack? None without a lock."""
+    """Whether lock.yml has this stack for the choice's hosts; None without a lock."""
     if not (project / "lock.yml").exists():
         return None
     platform = choice.platform.platform.as_data()
@@ -240,13 +243,12 @@ def _is_locked(project: Path, choice: resolve.Choice) -> bool | None:
     )
 
 
-def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str, Any]:
-    """What is known of a host, and from where."""
+def _facts_as_json(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str, Any]:
+    """What is known of a host, and the sources."""
 
     def place(word: str, owner: str) -> str:
         return (fleet.sources.where(word, near=owner) or owner) if owner != discover.FILE else owner
 
-    facts_of = catalog.load()
     return {
         "host": name,
         "platform": facts.platform,
@@ -254,7 +256,7 @@ def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str
         "platform_from": place(inventory.PLATFORM, facts.platform_from),
         "gpus": [
             {"name": gpu.name, "generation": gpu.generation, "capability": gpu.capability}
-            for gpu in resolve.gpus_of(facts, facts_of)
+            for gpu in resolve.gpus_of(facts, catalog.load())
         ],
         "unknown_gpus": list(facts.unknown),
         "gpus_from": place(inventory.MODELS, facts.gpus_from),
@@ -263,20 +265,20 @@ def _told_facts(name: str, facts: HostFacts, fleet: inventory.Fleet) -> dict[str
     }
 
 
-def _tell_host(told: Mapping[str, Any]) -> None:
-    say(told["host"])
+def _tell_host(host: Mapping[str, Any]) -> None:
+    say(host["host"])
     titles = {row.id: row.title for row in catalog.load().platforms}
-    not_said = "not known; `provision discover` asks it, or write "
-    platform = titles.get(told["platform"]) or told["system"]
-    say(f"  platform: {platform}, from {told['platform_from']}" if platform
-         else f"  platform: {not_said}gpu_platform")  # fmt: skip
+    unknown = "not known; `provision discover` asks it, or write "
+    platform = titles.get(host["platform"]) or host["system"]
+    say(f"  platform: {platform}, from {host['platform_from']}" if platform
+         else f"  platform: {unknown}gpu_platform")  # fmt: skip
     gpus = [f"{gpu['name']} ({gpu['generation']}, compute capability {gpu['capability']})"
-            for gpu in told["gpus"]]  # fmt: skip
-    gpus += [f"{one} (not in the catalog)" for one in told["unknown_gpus"]]
+            for gpu in host["gpus"]]  # fmt: skip
+    gpus += [f"{identity} (not in the catalog)" for identity in host["unknown_gpus"]]
     if gpus:
-        say(f"  GPUs: {', '.join(gpus)}, from {told['gpus_from']}")
+        say(f"  GPUs: {', '.join(gpus)}, from {host['gpus_from']}")
     else:
-        none = f"none, from {told['platform_from']}"
-        seen = told["platform_from"] == discover.FILE
-        say(f"  GPUs: {none if seen else not_said + 'gpu_models'}")
-    say(f"  gpu_stack: {json.dumps(told['wish'])}, from {told['wish_from']}")
+        none = f"none, from {host['platform_from']}"
+        discovered = host["platform_from"] == discover.FILE
+        say(f"  GPUs: {none if discovered else unknown + 'gpu_models'}")
+    say(f"  gpu_stack: {json.dumps(host['wish'])}, from {host['wish_from']}")

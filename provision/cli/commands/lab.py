@@ -106,12 +106,12 @@ def lab_status(
     as_json: JsonOption = False,
 ) -> None:
     """Say which labs are up."""
-    found = locallab.status(name)
+    labs = locallab.status(name)
     if as_json:
-        print_json([{"name": lab.name, "run": lab.run, "hosts": lab.hosts} for lab in found])
+        print_json([{"name": lab.name, "run": lab.run, "hosts": lab.hosts} for lab in labs])
         return
-    for lab in found:
+    for lab in labs:
         for host, address in lab.hosts.items():
             say(f"{lab.name}  {host}  {address or 'not running'}")
-    if not found:
+    if not labs:
         say(f"there is no lab {name}" if name else "no lab is up")

@@ -29,7 +29,7 @@ from provision.upstream import mirrors
 
 NamesArgument = Annotated[
     list[str] | None,
-    # Hidden: typer would write "<list[str]>" behind it; --upgrade says what it is.
+    # Hidden: typer would write "<list[str]>" behind it; --upgrade explains it.
     typer.Argument(metavar="NAME", hidden=True),
 ]
 UpgradeOption = Annotated[
@@ -128,21 +128,21 @@ def lock(
     result = _make_lock(fleet, before, may, host=host, check=check, places=places)
     if not as_json:
         _say_findings(result)
-    made = result.lock
-    if made is None:
+    new_lock = result.lock
+    if new_lock is None:
         if as_json:
             print_json({"changed": True, "gone": list(result.gone)})
         if result.problem is not None:
             say(f"error: {result.problem}", err)
         raise typer.Exit(5)
-    changed = _write(project, before, made, check=check)
-    changes = diff.difference(before, made, fleet) if before is not None else []
+    changed = _write(project, before, new_lock, check=check)
+    changes = diff.difference(before, new_lock, fleet) if before is not None else []
     if as_json:
-        print_json(_as_json(result, made, changes, changed=changed))
+        print_json(_as_json(result, new_lock, changes, changed=changed))
     else:
         word = "would change" if check and changed else "written" if changed else "unchanged"
         say(f"{project / 'lock.yml'}: {word}")
-        _say_changes(before, made, changes, changed=changed)
+        _say_changes(before, new_lock, changes, changed=changed)
         if changed and not check:
             say(f"  provision render {shell_word(project)}")
     if check and (changed or result.gone):
@@ -165,14 +165,14 @@ def _check_arguments(names: list[str] | None, *, upgrade: bool, from_host: str |
         )
 
 
-def _write(project: Path, before: locks.Lock | None, made: locks.Lock, *, check: bool) -> bool:
-    """Writes the lock, unless only to `check`; whether it differs from the file that is there."""
+def _write(project: Path, before: locks.Lock | None, new_lock: locks.Lock, *, check: bool) -> bool:
+    """Writes the lock, without `check`; whether it differs from the present file."""
     path = project / "lock.yml"
-    data = locks.dump(made)
+    data = locks.dump(new_lock)
     changed = data != (inputs.read(path) if path.exists() else b"")
     if changed and not check:
         try:
-            if before is not None and before.digest != made.digest:
+            if before is not None and before.digest != new_lock.digest:
                 projects.keep_lock(project, before)
             tree.write_file(path, data)
         except OSError as error:
@@ -182,8 +182,8 @@ def _write(project: Path, before: locks.Lock | None, made: locks.Lock, *, check:
     return changed
 
 
-def _say_findings(result: update.Made) -> None:
-    """What is gone upstream, and what else is to be known of the lock, on stderr."""
+def _say_findings(result: update.Result) -> None:
+    """Prints what upstream has no longer, notes and warnings, on stderr."""
     findings = {"gone": result.gone, "note": result.notes, "warning": result.warnings}
     for word, lines in findings.items():
         for line in lines:
@@ -191,12 +191,12 @@ def _say_findings(result: update.Made) -> None:
 
 
 def _as_json(
-    result: update.Made, made: locks.Lock, changes: Sequence[diff.Change], *, changed: bool
+    result: update.Result, new_lock: locks.Lock, changes: Sequence[diff.Change], *, changed: bool
 ) -> dict[str, Any]:
     return {
         "changed": changed,
-        "digest": made.digest,
-        "stacks": list(made.stacks),
+        "digest": new_lock.digest,
+        "stacks": list(new_lock.stacks),
         "changes": [dataclasses.asdict(change) for change in changes],
         "gone": list(result.gone),
         "notes": list(result.notes),
@@ -206,17 +206,17 @@ def _as_json(
 
 def _say_changes(
     before: locks.Lock | None,
-    made: locks.Lock,
+    new_lock: locks.Lock,
     changes: Sequence[diff.Change],
     *,
     changed: bool,
 ) -> None:
-    """What differs from the lock before, and the reasons of the stacks that it did not have."""
-    for line in diff.told(changes):
+    """Prints what differs from the lock before, and the reasons of new stacks."""
+    for line in diff.lines(changes):
         say(f"  {line}")
     if changed and before is not None and not changes:
         say("  only its reasons or its layout")
-    for stack, reasons in made.details["reasons"].items():
+    for stack, reasons in new_lock.details["reasons"].items():
         if before is not None and stack in before.stacks:
             continue
         say(f"  {stack}")
@@ -225,7 +225,7 @@ def _say_changes(
 
 
 def _lock_before(project: Path, *, anew: bool) -> locks.Lock | None:
-    """The lock that is there; one that makes no sense is nothing to keep, if all may move."""
+    """The present lock, or None; an invalid lock is an error, or with `anew` ignored."""
     path = project / "lock.yml"
     try:
         data = inputs.read(path)
@@ -247,11 +247,11 @@ def _read_twin(
     sources: list[str] | None,
     vault_password_file: Path | None,
 ) -> Twin:
-    """What the host has; it must be one with a wish."""
+    """What the host has installed. InputError for a host without a wish."""
     if host not in fleet.hosts:
-        known = [*fleet.hosts, *fleet.other_hosts]
+        without_wish = host in fleet.other_hosts
         raise InputError(
-            "it has no gpu_stack" if host in known else "no such host in the inventory",
+            "it has no gpu_stack" if without_wish else "no such host in the inventory",
             where=f"--from-host {host}",
             expected=", ".join(list(fleet.hosts)[:3]),
             hint=inventory.did_you_mean(host, list(fleet.hosts)),
@@ -272,7 +272,7 @@ def _make_lock(
     host: Twin | None,
     check: bool,
     places: mirrors.Mirrors,
-) -> update.Made:
+) -> update.Result:
     with err.status("") as status:
 
         def progress(text: str) -> None:

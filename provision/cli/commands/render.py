@@ -31,45 +31,45 @@ def render(
     as_json: JsonOption = False,
 ) -> None:
     """Write the Ansible project that the lock describes."""
-    made = projects.read_lock(project)
+    lock = projects.read_lock(project)
     fleet = projects.read_fleet(
         project, inventories, vault_password_file=vault_password_file, quiet=no_prefix_warnings
     )
     where = str(project / "lock.yml")
-    locks.check_fits(made, fleet, where=where)
-    ansible_core.check_manages(ansible_core.installed(), made, fleet, where=where)
-    nvidia.check_locked_keys(made.stacks, where=where)
-    files = render_tree(made, collection.read())
+    locks.check_fits(lock, fleet, where=where)
+    ansible_core.check_manages(ansible_core.installed(), lock, fleet, where=where)
+    nvidia.check_locked_keys(lock.stacks, where=where)
+    files = render_tree(lock, collection.read())
     if check:
-        what = tree.difference(project, files)
+        changes = tree.difference(project, files)
     else:
-        what = tree.write(project, files, version=__version__)
+        changes = tree.write(project, files, version=__version__)
     if as_json:
         print_json(
             {
-                "new": what.new,
-                "changed": what.changed,
-                "removed": what.removed,
-                "edited": what.edited,
+                "new": changes.new,
+                "changed": changes.changed,
+                "removed": changes.removed,
+                "edited": changes.edited,
             }
         )
     else:
-        for path in what.edited:
+        for path in changes.edited:
             say(f"warning: {path} was edited; your version is {path}.yours", err)
         verb = "would be " if check else ""
         say(
-            f"{project}: {len(what.new)} files {verb}new, {len(what.changed)} {verb}changed, "
-            f"{len(what.removed)} {verb}removed"
+            f"{project}: {len(changes.new)} files {verb}new, {len(changes.changed)} {verb}changed, "
+            f"{len(changes.removed)} {verb}removed"
         )
         if not check:
-            there = "" if project == Path() else f"cd {shell_word(project)} && "
-            say(f"  {there}ansible-playbook site.yml {_sources_from(project, inventories)}")
-    if check and not what.empty:
+            enter = "" if project == Path() else f"cd {shell_word(project)} && "
+            say(f"  {enter}ansible-playbook site.yml {_sources_from(project, inventories)}")
+    if check and not changes.empty:
         raise typer.Exit(5)
 
 
 def _sources_from(project: Path, sources: list[str] | None) -> str:
-    """The -i arguments that name, from inside the project, what the user named from here."""
+    """The user's inventories as -i arguments for a command inside the project."""
     if not sources:
         return "-i lab"
     paths = [

@@ -73,34 +73,34 @@ def write_report(
 
 
 def _chosen(project: Path, source: Path | None, run_name: str | None) -> tuple[Path, Path]:
-    """The report that is asked for, and the folder for what is made of it."""
+    """(the requested report, the folder for its page and XML)."""
     if source is not None:
         return source, source.parent
     if run_name is not None:
         path = runs.named(project, run_name)
         return path, path.parent
-    # Where web servers and CI look for it, whichever run is the last.
+    # Web servers and CI look there, whichever run is the last.
     return runs.last(project), project / "report"
 
 
 def _list(project: Path, *, as_json: bool) -> None:
-    """The runs that are kept, the last one first."""
-    kept = list(reversed(runs.kept(project)))
+    """Prints the runs that are kept, newest first."""
+    newest_first = list(reversed(runs.kept(project)))
     if as_json:
-        print_json({"runs": [_described(project, run) for run in kept]})
+        print_json({"runs": [_described(project, run) for run in newest_first]})
         return
-    if not kept:
+    if not newest_first:
         say("no run yet")
-    wide = max((len(run.name) for run in kept), default=0)
-    for run in kept:
-        say(f"{run.name:<{wide}}  {run.state}")
+    width = max((len(run.name) for run in newest_first), default=0)
+    for run in newest_first:
+        say(f"{run.name:<{width}}  {run.state}")
 
 
 def _described(project: Path, run: runs.Run) -> dict[str, object]:
-    words = ("mode", "started", "finished", "seconds", "interrupted", "unfinished")
+    keys = ("mode", "started", "finished", "seconds", "interrupted", "unfinished")
     return {
         "name": run.name,
         "file": str(project / "report" / run.name / runs.REPORT),
         "state": run.state,
-        **{word: run.report.get(word) for word in words if run.report},
+        **{key: run.report.get(key) for key in keys if run.report},
     }

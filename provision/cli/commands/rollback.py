@@ -83,7 +83,7 @@ def go_back(
 
 
 def _chosen(hosts: Sequence[str], request: RunRequest) -> list[str]:
-    """The hosts that were named, or all with a wish. InputError for one without."""
+    """The named hosts, or all hosts with a wish. InputError for a host without."""
     fleet = projects.read_fleet(
         request.project,
         request.options.inventory,
@@ -101,7 +101,7 @@ def _chosen(hosts: Sequence[str], request: RunRequest) -> list[str]:
 
 
 def _former_lock(project: Path, target: rollback.Receipt) -> tuple[locks.Lock, Path]:
-    """The lock of a receipt, and the folder in which it is kept as hosts get it."""
+    """(the lock of a receipt, the folder with it and its rendered stacks)."""
     former = rollback.find(project, target.digest)
     if former is None:
         raise InputError(
@@ -119,10 +119,10 @@ def _former_lock(project: Path, target: rollback.Receipt) -> tuple[locks.Lock, P
 
 
 def _one_target(targets: Mapping[str, rollback.Receipt]) -> rollback.Receipt:
-    """What all hosts go back to. InputError where that is not one state."""
+    """The receipt that all hosts go back to. InputError where their states differ."""
     groups: dict[Any, list[str]] = {}
-    for host, one in targets.items():
-        groups.setdefault(one.state, []).append(host)
+    for host, receipt in targets.items():
+        groups.setdefault(receipt.state, []).append(host)
     if len(groups) > 1:
         parts = [f"{targets[names[0]].short}: {', '.join(names)}" for names in groups.values()]
         commands = [f"`provision rollback {' '.join(names)}`" for names in groups.values()]
@@ -141,28 +141,29 @@ def _tell_receipts(
     *,
     as_json: bool,
 ) -> None:
-    """What each host has now and had before. Exits with 4 where a host could not be asked."""
+    """Prints each host's present and former states. Exits with 4 where a host gave no answer."""
 
-    def kept(one: rollback.Receipt) -> bool:
-        return rollback.find(project, one.digest) is not None
+    def kept(receipt: rollback.Receipt) -> bool:
+        return rollback.find(project, receipt.digest) is not None
 
     if as_json:
         rows = {
             host: [
-                {**dataclasses.asdict(one), "to": number, "lock_here": kept(one)}
-                for number, one in enumerate(found)
+                {**dataclasses.asdict(receipt), "to": number, "lock_here": kept(receipt)}
+                for number, receipt in enumerate(of_host)
             ]
-            for host, found in receipts.items()
+            for host, of_host in receipts.items()
         }
         print_json({"hosts": rows, "failed": dict(failed)})
     else:
-        for host, found in receipts.items():
-            say(f"{host}:" if found else f"{host}: no receipt")
-            for number, one in enumerate(found):
-                gone = f"; without {', '.join(one.absent)}" if one.absent else ""
-                here = "" if kept(one) else "; its lock is not on this controller"
+        for host, of_host in receipts.items():
+            say(f"{host}:" if of_host else f"{host}: no receipt")
+            for number, receipt in enumerate(of_host):
+                absent = f"; without {', '.join(receipt.absent)}" if receipt.absent else ""
+                lock = "" if kept(receipt) else "; its lock is not on this controller"
                 word = f"--to {number}" if number else "now"
-                say(f"  {word}  {one.short}  {one.written}  {one.words}{gone}{here}")
+                versions = f"{receipt.short}  {receipt.written}  {receipt.words}"
+                say(f"  {word}  {versions}{absent}{lock}")
         for host, why in failed.items():
             say(f"{host}: not asked: {why}", err)
     if failed:
@@ -172,7 +173,7 @@ def _tell_receipts(
 def _tell_way_forward(
     project: Path, former: locks.Lock, target: rollback.Receipt, folder: Path, code: int
 ) -> None:
-    """What keeps the hosts where they are now, and what to do where they did not get there."""
+    """Prints how to keep the hosts at the former lock, or what to do after a failed rollback."""
     if code:
         say(
             "The rollback is not whole: run it again when the cause is gone. Where the packages "

@@ -1,8 +1,8 @@
-"""What stays when a lock is made again: everything that upstream still has.
+"""Keeps locked versions while upstream has them.
 
 A lock that moved with every new version upstream would change two hundred hosts because one was
-added. So a row whose wish and platform are as they were keeps its choices, its packages and its
-wheels as long as the indices have them; `--upgrade` lets go of all, or of one.
+added. So a row whose wish and platform are unchanged keeps its choices, its packages and its
+wheels as long as the indices have them; `--upgrade` releases all, or those that it names.
 
 Pure: catalogs, indices and locks in, choices and preferences out.
 """

@@ -1,4 +1,6 @@
-"""Under the same version upstream must have the same bytes as the lock.
+"""Compares the hashes of locked packages, wheels and files with upstream's.
+
+Under the same version upstream must have the same bytes.
 
 Pure.
 """
@@ -24,36 +26,36 @@ class _Wheel:
 
 
 def _blocks(requirements: str) -> dict[str, _Wheel]:
-    """Name -> its lines."""
-    found = {}
+    """Name of a wheel -> its lines in a requirements text."""
+    wheels = {}
     for text in re.findall(r"^[^\s#-][^\n]*\n(?:[ \t][^\n]*\n?)*", requirements, re.MULTILINE):
         pin = text.splitlines()[0].rstrip(" \\")
         name = re.split(r"[=; ]", pin, maxsplit=1)[0]
-        found[name.lower()] = _Wheel(pin, frozenset(re.findall(r"--hash=(\S+)", text)), text)
-    return found
+        wheels[name.lower()] = _Wheel(pin, frozenset(re.findall(r"--hash=(\S+)", text)), text)
+    return wheels
 
 
-def same_hashes(requirements: str, found: Held | None, *, where: str) -> str:
-    """Requirements with the hashes that were locked, where the version is the same.
+def same_hashes(requirements: str, locked: Held | None, *, where: str) -> str:
+    """The requirements with the locked hashes where the version is the same.
 
-    An index adds files to a version as Pythons come, which is nothing to move a lock for.
-    InputError where a locked hash is gone and another one has come: then a file is another one.
+    An index adds files to a version when a new Python comes: no reason to change the lock.
+    InputError where a locked hash is gone and a new one has come: a checksum mismatch.
     """
-    old = _blocks(found.requirements) if found is not None else {}
+    old = _blocks(locked.requirements) if locked is not None else {}
     texts = []
     for name, wheel in _blocks(requirements).items():
-        was = old.get(name)
-        if was is None or was.pin != wheel.pin:
+        before = old.get(name)
+        if before is None or before.pin != wheel.pin:
             texts.append(wheel.text)
-        elif was.hashes <= wheel.hashes:
-            texts.append(was.text)
-        elif wheel.hashes <= was.hashes:
-            texts.append(wheel.text)  # files were taken back
+        elif before.hashes <= wheel.hashes:
+            texts.append(before.text)
+        elif wheel.hashes <= before.hashes:
+            texts.append(wheel.text)  # files were withdrawn
         else:
             raise changed(
                 f"{where}, wheel {wheel.pin}",
-                ", ".join(sorted(wheel.hashes - was.hashes)),
-                ", ".join(sorted(was.hashes - wheel.hashes)),
+                ", ".join(sorted(wheel.hashes - before.hashes)),
+                ", ".join(sorted(before.hashes - wheel.hashes)),
             )
     return "".join(texts)
 
@@ -66,11 +68,11 @@ def file_hashes(before: Lock | None) -> dict[str, str]:
         for component, word in (("cuda", "installer"), ("nvidia_driver", "runfile"))
         if component in part
     ]
-    return {str(one["url"]): str(one["sha256"]) for one in parts if one}
+    return {str(file["url"]): str(file["sha256"]) for file in parts if file}
 
 
 def changed(where: str, got: str, expected: str) -> InputError:
-    """Upstream has another thing under the same name."""
+    """The error for upstream's content that differs under the same version."""
     return InputError(
         "upstream has other content under the same version",
         where=where,
@@ -84,31 +86,31 @@ def changed(where: str, got: str, expected: str) -> InputError:
 def check_hashes(
     choices: Iterable[Choice], indices: Mapping[str, Indices], before: Lock | None
 ) -> None:
-    """InputError where an index has a locked package with another hash."""
-    for choice, _stack, found in pairs(choices, before):
-        there: dict[tuple[str, str], set[str]] = {}
-        for package in indices[choice.platform.id].everything:
-            there.setdefault((package.name, package.version), set()).add(package.sha256)
-        for name, locked in found.packages.items():
-            hashes = there.get((name, locked["version"]))
-            if hashes and locked["sha256"] not in hashes:
+    """InputError where an index has a locked package only with another hash."""
+    for choice, _stack, locked in pairs(choices, before):
+        available: dict[tuple[str, str], set[str]] = {}
+        for p in indices[choice.platform.id].everything:
+            available.setdefault((p.name, p.version), set()).add(p.sha256)
+        for name, package in locked.packages.items():
+            hashes = available.get((name, package["version"]))
+            if hashes and package["sha256"] not in hashes:
                 raise changed(
-                    f"{choice.platform.title}, {name} {locked['version']}",
-                    " or ".join(f"SHA-256 {one}" for one in sorted(hashes)),
-                    f"SHA-256 {locked['sha256']}",
+                    f"{choice.platform.title}, {name} {package['version']}",
+                    " or ".join(f"SHA-256 {sha256}" for sha256 in sorted(hashes)),
+                    f"SHA-256 {package['sha256']}",
                 )
 
 
 def gone(
     choices: Iterable[Choice], indices: Mapping[str, Indices], before: Lock | None
 ) -> list[tuple[str, str]]:
-    """(what, where it was) of each locked package whose version no index has any more."""
-    found: dict[tuple[str, str], None] = {}
+    """(package and version, its source) of each locked version that no index has any more."""
+    missing: dict[tuple[str, str], None] = {}
     for choice, _stack, locked in pairs(choices, before):
-        there = {(p.name, p.version) for p in indices[choice.platform.id].everything}
+        available = {(p.name, p.version) for p in indices[choice.platform.id].everything}
         for name in sorted(locked.packages):
             package = locked.packages[name]
-            if (name, package["version"]) not in there:
+            if (name, package["version"]) not in available:
                 place = f"{choice.platform.title}, {package['source']}"
-                found[(f"{name} {package['version']}", place)] = None
-    return list(found)
+                missing[(f"{name} {package['version']}", place)] = None
+    return list(missing)

@@ -1,4 +1,4 @@
-"""What a lock has for each row, and what of it may move.
+"""What is locked for each row, and which of it may move.
 
 Pure.
 """
@@ -19,19 +19,19 @@ from provision.upstream.packages import Indices
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What may move: everything, or components, packages and wheels by their names."""
+    """What `--upgrade` may move: everything, or components, packages and wheels by name."""
 
     everything: bool = False
     names: frozenset[str] = frozenset()
 
     def moves(self, *names: str) -> bool:
-        """Whether one of these may."""
+        """Whether any of these may move."""
         return self.everything or not self.names.isdisjoint(names)
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a lock has for the hosts of one row."""
+    """What is locked for one stack of a row."""
 
     part: Mapping[str, Any]
     packages: Mapping[str, Mapping[str, Any]]
@@ -45,7 +45,7 @@ class Held:
 
 
 def held(before: Lock | None, choice: Choice) -> list[Held]:
-    """What a lock has for just these hosts, as `stacks_of` the choice; nothing without a row."""
+    """What is locked for the choice's hosts, in the order of `stacks_of`; empty without a row."""
     return [
         Held(
             before.stacks[name],
@@ -59,46 +59,46 @@ def held(before: Lock | None, choice: Choice) -> list[Held]:
 
 
 def pairs(choices: Iterable[Choice], before: Lock | None) -> Iterable[tuple[Choice, Stack, Held]]:
-    """Each stack that the lock has already."""
+    """(choice, stack, what is locked for it) of each stack that the lock has already."""
     for choice in choices:
-        found = held(before, choice)
-        if found:
-            yield from ((choice, *one) for one in zip(stacks_of(choice), found, strict=True))
+        locked = held(before, choice)
+        if locked:
+            yield from ((choice, *pair) for pair in zip(stacks_of(choice), locked, strict=True))
 
 
-def upgrade_of(words: Sequence[str], everything: bool, before: Lock | None) -> Upgrade:
-    """`--upgrade`, and the names behind it. InputError for one that the lock does not have."""
+def upgrade_of(names: Sequence[str], everything: bool, before: Lock | None) -> Upgrade:
+    """`--upgrade` and the names behind it. InputError for a name that the lock does not have."""
     if not everything:
-        if words:
+        if names:
             raise InputError(
                 "a name alone moves nothing",
-                where=" ".join(words),
-                hint=f"`provision lock --upgrade {' '.join(words)}`",
+                where=" ".join(names),
+                hint=f"`provision lock --upgrade {' '.join(names)}`",
             )
         return Upgrade()
-    if not words:
+    if not names:
         return Upgrade(everything=True)
     if before is None:
         raise InputError(
             "there is no lock yet, so nothing of it can move",
-            where=" ".join(words),
+            where=" ".join(names),
             hint="`provision lock`",
         )
-    known = {name for stack in before.details["packages"].values() for name in stack}
-    known |= {name for text in before.requirements.values() for name in wheels(text)}
-    for word in words:
-        if word not in {*LOCKED, *known}:
+    locked = {package for stack in before.details["packages"].values() for package in stack}
+    locked |= {wheel for text in before.requirements.values() for wheel in wheels(text)}
+    for name in names:
+        if name not in {*LOCKED, *locked}:
             raise InputError(
-                f"the lock has no component, package or wheel {word!r}",
+                f"the lock has no component, package or wheel {name!r}",
                 where="--upgrade",
                 expected=", ".join(LOCKED),
-                hint=did_you_mean(word, [*LOCKED, *sorted(known)]),
+                hint=did_you_mean(name, [*LOCKED, *sorted(locked)]),
             )
-    return Upgrade(names=frozenset(words))
+    return Upgrade(names=frozenset(names))
 
 
 def version_of(stack: Stack, component: str) -> str:
-    """The version of a component, as the lock says it."""
+    """The version of a component as the lock has it; "" where the stack has none."""
     if component == "nvidia_driver":
         return stack.driver.version
     if component == "tensorflow":
@@ -115,10 +115,10 @@ def version_of(stack: Stack, component: str) -> str:
 
 def by_stack(choices: Iterable[Choice], before: Lock | None) -> dict[str, Held]:
     """Stack id -> what is locked for it."""
-    found: dict[str, Held] = {}
-    for _choice, stack, one in pairs(choices, before):
-        found.setdefault(stack.id, one)
-    return found
+    locked: dict[str, Held] = {}
+    for _choice, stack, part in pairs(choices, before):
+        locked.setdefault(stack.id, part)
+    return locked
 
 
 def packages(
@@ -128,13 +128,13 @@ def packages(
     upgrade: Upgrade,
 ) -> dict[str, dict[str, str]]:
     """Stack id -> package -> the version to keep."""
-    kept: dict[str, dict[str, str]] = {}
-    for choice, stack, found in pairs(choices, before):
-        if stack.id in kept:
+    versions: dict[str, dict[str, str]] = {}
+    for choice, stack, locked in pairs(choices, before):
+        if stack.id in versions:
             continue
         free: set[str] = set()
         for component in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
-            part = found.part.get(component)
+            part = locked.part.get(component)
             moved = part and part["version"] != version_of(stack, component)
             if part and (moved or upgrade.moves(component)):
                 free |= {name for group in part["packages"].values() for name in group}
@@ -142,23 +142,23 @@ def packages(
         listed = indices[choice.platform.id].everything
         sources = {p.source for p in listed if p.name in upgrade.names}
         free |= {p.name for p in listed if p.source in sources} | upgrade.names
-        kept[stack.id] = {
+        versions[stack.id] = {
             name: str(package["version"])
-            for name, package in found.packages.items()
+            for name, package in locked.packages.items()
             if name not in free and not upgrade.everything
         }
-    return kept
+    return versions
 
 
 def wheel_versions(
     choices: Iterable[Choice], before: Lock | None, upgrade: Upgrade
 ) -> dict[str, dict[str, str]]:
     """Stack id -> wheel -> the version to keep."""
-    kept: dict[str, dict[str, str]] = {}
+    versions: dict[str, dict[str, str]] = {}
     free = upgrade.moves("tensorflow")
-    for _choice, stack, found in pairs(choices, before):
-        if stack.id not in kept:
-            kept[stack.id] = {
-                n: v for n, v in found.wheels.items() if not free and not upgrade.moves(n)
+    for _choice, stack, locked in pairs(choices, before):
+        if stack.id not in versions:
+            versions[stack.id] = {
+                n: v for n, v in locked.wheels.items() if not free and not upgrade.moves(n)
             }
-    return kept
+    return versions

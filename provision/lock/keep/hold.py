@@ -1,4 +1,4 @@
-"""The choices with what stays of the lock: each component, as far as what comes before it allows.
+"""The choices with the locked versions that can stay.
 
 Pure.
 """
@@ -17,7 +17,7 @@ from provision.lock.model import Lock, stacks_of
 from provision.resolve import Choice, Stack
 from provision.upstream.packages import Indices
 
-# What of a stack is held, each only as far as what comes before it allows.
+# The components that keep their version, each as far as those before it allow.
 HELD = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit", "tensorflow")
 
 
@@ -32,45 +32,46 @@ def choose(
     before: Lock | None,
     upgrade: Upgrade,
 ) -> tuple[list[Choice], list[str]]:
-    """The choices with what stays of the lock, and what is to be told of it."""
-    chosen, notes = [], []
+    """(the choices with the locked versions that can stay, notes for the person)."""
+    result, notes = [], []
     for choice in choices:
-        found = held(before, choice)
-        one = choice
-        if found:
-            one, told = hold(facts, fleet, one, found, indices[one.platform.id], upgrade)
-            notes += told
-        locked = locked_driver(one, found, upgrade)
-        one, told = settle(facts, one, indices[one.platform.id], locked)
-        notes += told
-        chosen.append(one)
-    return chosen, list(dict.fromkeys(notes))
+        index = indices[choice.platform.id]
+        locked = held(before, choice)
+        chosen = choice
+        if locked:
+            chosen, more = hold(facts, fleet, chosen, locked, index, upgrade)
+            notes += more
+        version = locked_driver(chosen, locked, upgrade)
+        chosen, more = settle(facts, chosen, index, version)
+        notes += more
+        result.append(chosen)
+    return result, list(dict.fromkeys(notes))
 
 
 def hold(
     facts: Catalog,
     fleet: Fleet,
     choice: Choice,
-    found: Sequence[Held],
+    locked_stacks: Sequence[Held],
     indices: Indices,
     upgrade: Upgrade,
 ) -> tuple[Choice, list[str]]:
-    """The choice with as much of the locked stacks as can stay, and what could have moved."""
+    """(the choice with the locked versions that can stay, a note for each that could move)."""
     notes: list[str] = []
     narrow = facts
     result = choice
-    # Of those beside the first the rest is the first one's.
+    # The stacks beside the first share all its components but TensorFlow.
     parts = [(0, component) for component in HELD]
-    parts += [(number, "tensorflow") for number in range(1, len(found))]
+    parts += [(number, "tensorflow") for number in range(1, len(locked_stacks))]
     for number, component in parts:
-        part = found[number].part.get(component, {})
+        part = locked_stacks[number].part.get(component, {})
         locked = str(part.get("version", ""))
         newer = version_of(stacks_of(choice)[number], component)
         if not locked or upgrade.moves(component) or locked == newer:
             continue
         sources = {part.get("source", "distribution"), choice.stack.driver.origin}
         if component == "nvidia_driver" and sources != {"distribution"}:
-            continue  # `settle` has NVIDIA's own; or the wish is for another source now
+            continue  # `settle` keeps NVIDIA's own; or the wish is for another source now
         narrowed = narrowed_to(narrow, choice, component, part, number)
         if narrowed is not None and component == "nvidia_driver":
             (row,) = [
@@ -82,38 +83,44 @@ def hold(
                     f"{choice.platform.title}: the archive has no driver {locked} any more"
                 )
                 continue
-        one = resolved(narrowed, fleet, choice) if narrowed is not None else None
-        if narrowed is not None and component == "nvidia_driver" and _other(one, number, locked):
-            # Another branch is preferred now; where nobody needs it, the locked one stays.
+        kept = resolved(narrowed, fleet, choice) if narrowed is not None else None
+        if (
+            narrowed is not None
+            and component == "nvidia_driver"
+            and not _has_driver_version(kept, number, locked)
+        ):
+            # Another branch is preferred now; where no wish needs it, the locked branch stays.
             drivers = [r for r in narrowed.drivers if r.platform != choice.platform.id]
             narrowed = narrowed.model_copy(update={"drivers": [*drivers, row]})
-            one = resolved(narrowed, fleet, choice)
-        if one is None or version_of(stacks_of(one)[number], component) != locked:
+            kept = resolved(narrowed, fleet, choice)
+        if kept is None or version_of(stacks_of(kept)[number], component) != locked:
             continue
-        narrow, result = narrowed or narrow, one
+        narrow, result = narrowed or narrow, kept
         notes.append(
             f"{choice.platform.title}: {component} stays at {locked}; "
             f"`provision lock --upgrade {component}` moves it to {newer}"
         )
     if result is not choice:
         stacks = [
-            _with_reasons(*one)
-            for one in zip(stacks_of(result), stacks_of(choice), found, strict=True)
+            _with_reasons(kept, moved, locked)
+            for kept, moved, locked in zip(
+                stacks_of(result), stacks_of(choice), locked_stacks, strict=True
+            )
         ]
         result = dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:]))
     return result, notes
 
 
-def _other(choice: Choice | None, number: int, driver: str) -> bool:
-    return choice is None or stacks_of(choice)[number].driver.version != driver
+def _has_driver_version(choice: Choice | None, number: int, version: str) -> bool:
+    return choice is not None and stacks_of(choice)[number].driver.version == version
 
 
-def _with_reasons(stack: Stack, moved: Stack, found: Held) -> Stack:
-    """What stays has the reason that it was locked with."""
+def _with_reasons(stack: Stack, moved: Stack, locked: Held) -> Stack:
+    """The stack with the locked reason for each component that stays."""
     reasons = []
     for reason in stack.reasons:
         name = reason.component
         stays = version_of(stack, name) != version_of(moved, name)
-        text = found.reasons.get(name) if stays and name in HELD else None
+        text = locked.reasons.get(name) if stays and name in HELD else None
         reasons.append(dataclasses.replace(reason, text=text or reason.text))
     return dataclasses.replace(stack, reasons=tuple(reasons))

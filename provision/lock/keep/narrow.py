@@ -1,4 +1,4 @@
-"""The catalog with one version of a component alone, and what it gives for some hosts.
+"""The catalog narrowed to one version of a component, and what it resolves to for some hosts.
 
 Pure.
 """
@@ -17,16 +17,16 @@ from provision.inventory import Fleet
 from provision.lock.model import stacks_of
 from provision.resolve import Choice, resolve_fleet
 
-# What of a lock says which version of a component it is.
+# A component's part of a locked stack.
 _Part = Mapping[str, Any]
 
 
 def narrowed_to(
     facts: Catalog, choice: Choice, component: str, part: _Part, number: int = 0
 ) -> Catalog | None:
-    """The catalog with this one version of a component alone; None where it can't have it.
+    """The catalog with this version of a component alone; None where the catalog lacks it.
 
-    `number` says which of the stacks it is for.
+    `number` is the place of the stack among the choice's.
     """
     if component == "tensorflow":
         return _one_tensorflow(facts, choice, part, number)
@@ -35,30 +35,30 @@ def narrowed_to(
 
 def _one_driver(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
     """Other branches stay: other hosts with this wish may need one for their GPUs."""
-    here, version = choice.platform.id, part["version"]
+    platform, version = choice.platform.id, part["version"]
     branch = [
         row for row in facts.drivers
-        if row.platform == here and row.branch == part["branch"] and row.userspace
+        if row.platform == platform and row.branch == part["branch"] and row.userspace
     ]  # fmt: skip
     rows = [row for row in branch if row.version == version]
-    # A row that has left the catalog: its branch's packages have the same names.
+    # Not in the catalog any more: the packages of its branch have the same names.
     rows = rows or [row.model_copy(update={"version": version}) for row in branch[:1]]
-    others = [row for row in facts.drivers if row.platform != here or row not in branch]
-    return facts.model_copy(update={"drivers": others + rows[:1]}) if rows else None
+    other_rows = [row for row in facts.drivers if row.platform != platform or row not in branch]
+    return facts.model_copy(update={"drivers": other_rows + rows[:1]}) if rows else None
 
 
 def _one_cuda(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
     if part.get("source") == "network":
         return _with_patch(facts, str(part["release"]), str(part["version"]))
-    here = choice.platform.id
-    rows = [r for r in facts.cuda if r.platform == here and r.version == part["version"]]
-    others = [row for row in facts.cuda if row.platform != here]
-    return facts.model_copy(update={"cuda": others + rows}) if rows else None
+    platform = choice.platform.id
+    rows = [r for r in facts.cuda if r.platform == platform and r.version == part["version"]]
+    other_rows = [row for row in facts.cuda if row.platform != platform]
+    return facts.model_copy(update={"cuda": other_rows + rows}) if rows else None
 
 
 def _one_cudnn(facts: Catalog, _choice: Choice, part: _Part) -> Catalog | None:
-    known = (part["version"], part["sha256"])
-    rows = [row for row in facts.cudnn if (row.version, row.sha256) == known]
+    locked = (part["version"], part["sha256"])
+    rows = [row for row in facts.cudnn if (row.version, row.sha256) == locked]
     return facts.model_copy(update={"cudnn": rows}) if rows else None
 
 
@@ -73,22 +73,24 @@ def _one_container_toolkit(facts: Catalog, _choice: Choice, part: _Part) -> Cata
 
 
 def _one_tensorflow(facts: Catalog, choice: Choice, part: _Part, number: int) -> Catalog | None:
-    """With the Python that it is locked on."""
+    """Narrowed to the Python of the lock, too."""
     version, python = part["version"], part["python"]
-    row = next((row for row in facts.tensorflow if version in row.patches), None)
-    if row is None or python not in choice.platform.pythons:
+    locked = next((row for row in facts.tensorflow if version in row.patches), None)
+    if locked is None or python not in choice.platform.pythons:
         return None
-    newest = max(row.patches, key=Version)
+    newest = max(locked.patches, key=Version)
     if stacks_of(choice)[number].cuda.origin == "wheels" and version != newest:
         return None  # the catalog knows the CUDA wheels of the newest patch alone
     platforms = [
-        one.model_copy(update={"pythons": [python]}) if one.id == choice.platform.id else one
-        for one in facts.platforms
+        platform.model_copy(update={"pythons": [python]})
+        if platform.id == choice.platform.id
+        else platform
+        for platform in facts.platforms
     ]
-    rows = [row.model_copy(update={"patches": [version]})]
+    rows = [locked.model_copy(update={"patches": [version]})]
     # Without a wish, another release may be preferred now.
     if choice.wish.tensorflow is not None or choice.beside:
-        rows += [other for other in facts.tensorflow if other.release != row.release]
+        rows += [row for row in facts.tensorflow if row.release != locked.release]
     return facts.model_copy(update={"tensorflow": rows, "platforms": platforms})
 
 
@@ -101,7 +103,7 @@ _NARROWED: Mapping[str, Callable[[Catalog, Choice, _Part], Catalog | None]] = {
 
 
 def _with_patch(facts: Catalog, release: str, version: str) -> Catalog | None:
-    """The catalog with one patch of a CUDA release alone, for a repository has them all."""
+    """The catalog with this patch of a CUDA release alone; a repository has all patches."""
     rows = []
     for row in facts.cuda_releases:
         if row.release == release:
@@ -113,19 +115,23 @@ def _with_patch(facts: Catalog, release: str, version: str) -> Catalog | None:
 
 
 def resolved(facts: Catalog, fleet: Fleet, choice: Choice) -> Choice | None:
-    """What a catalog gives for the hosts of one choice, or None."""
+    """The choice resolved from another catalog for its hosts, or None."""
     hosts = {h: w for h, w in fleet.hosts.items() if w.literal == choice.wish.literal}
     try:
-        found = resolve_fleet(facts, dataclasses.replace(fleet, hosts=hosts))
+        candidates = resolve_fleet(facts, dataclasses.replace(fleet, hosts=hosts))
     except UnsatisfiableError:
         return None
-    for one in found:
-        here = one.wish.literal == choice.wish.literal and one.platform.id == choice.platform.id
+    for candidate in candidates:
+        same_hosts = (
+            candidate.wish.literal == choice.wish.literal
+            and candidate.platform.id == choice.platform.id
+        )
         # With fewer versions to choose from one row may serve all generations.
-        if here and one.generations in (choice.generations, ()):
-            # Without the narrowed Pythons.
-            first, *others = [
-                dataclasses.replace(stack, platform=choice.platform) for stack in stacks_of(one)
+        if same_hosts and candidate.generations in (choice.generations, ()):
+            # With the platform's own Pythons, not the narrowed ones.
+            stack, *beside = [
+                dataclasses.replace(stack, platform=choice.platform)
+                for stack in stacks_of(candidate)
             ]
-            return dataclasses.replace(choice, stack=first, beside=tuple(others))
+            return dataclasses.replace(choice, stack=stack, beside=tuple(beside))
     return None

@@ -1,4 +1,4 @@
-"""A driver that the indices have: the locked one, else the next of its branch.
+"""A driver that the indices have: the locked version, else the newest of its branch.
 
 Pure.
 """
@@ -21,7 +21,7 @@ from provision.upstream.packages import Indices, upstream
 
 
 def has_driver(row: DriverRow, indices: Indices) -> bool:
-    """Whether the indices have this driver whole."""
+    """Whether the indices have all packages of this driver."""
     branch = Branch(row.version, frozenset(row.branch_sources))
     try:
         universe = Universe.of(indices.for_driver(row))
@@ -31,11 +31,11 @@ def has_driver(row: DriverRow, indices: Indices) -> bool:
     return True
 
 
-def locked_driver(choice: Choice, found: Sequence[Held], upgrade: Upgrade) -> str:
-    """The locked version of a driver of the same branch and source that may stay; "" for none."""
-    if not found or upgrade.moves("nvidia_driver"):
+def locked_driver(choice: Choice, locked: Sequence[Held], upgrade: Upgrade) -> str:
+    """The locked driver version, where it may stay and branch and source are the same; else ""."""
+    if not locked or upgrade.moves("nvidia_driver"):
         return ""
-    part, row = found[0].part["nvidia_driver"], choice.stack.driver
+    part, row = locked[0].part["nvidia_driver"], choice.stack.driver
     same = (part["branch"], part.get("source", "distribution")) == (row.branch, row.origin)
     return str(part["version"]) if same else ""
 
@@ -43,11 +43,12 @@ def locked_driver(choice: Choice, found: Sequence[Held], upgrade: Upgrade) -> st
 def settle(
     facts: Catalog, choice: Choice, indices: Indices, locked: str = ""
 ) -> tuple[Choice, list[str]]:
-    """A driver that has left the archive gives way to the next of its branch that is there.
+    """(the choice with a driver that the indices have, notes for the person).
 
-    A security suite keeps only its newest. Without another the choice stays as it is, for `make` to
-    say what is missing. Of Ubuntu's drivers and of those in NVIDIA's repository the catalog knows
-    the branch, and the index the versions: the `locked` one stays, else the newest is taken.
+    A driver that has left the archive is replaced by the newest of its branch: a security suite
+    keeps only that. Without one the choice is returned unchanged, and `make` says what is missing.
+    For Ubuntu's drivers and those in NVIDIA's repository the catalog has the branch and the index
+    the versions: the `locked` one stays, else the newest is taken.
     """
     stack = choice.stack
     if stack.driver.origin == "runfile":
@@ -57,12 +58,10 @@ def settle(
         if row is None or row.version == stack.driver.version:
             return choice, []
         why = "the one that is locked" if row.version == locked else "the newest there"
-        told = f"{row.version} is {why}"
-        first, *others = [_with_driver(one, row, told) for one in stacks_of(choice)]
-        return dataclasses.replace(choice, stack=first, beside=tuple(others)), []
+        return _choice_with(choice, row, f"{row.version} is {why}"), []
     if has_driver(stack.driver, indices):
         return choice, []
-    needed = max(_driver_minimum(one) for one in stacks_of(choice))
+    minimum = max(_driver_minimum(stack) for stack in stacks_of(choice))
     rows = [
         row
         for row in facts.drivers
@@ -70,7 +69,7 @@ def settle(
         and row.branch == stack.driver.branch
         and row.userspace
         and row.version != stack.driver.version
-        and Version(row.version) >= needed
+        and Version(row.version) >= minimum
     ]
     for row in sorted(rows, key=lambda r: Version(r.version), reverse=True):
         if has_driver(row, indices):
@@ -78,44 +77,45 @@ def settle(
                 f"driver {stack.driver.version} has left the archive, "
                 f"{row.version} is the next of branch {row.branch}"
             )
-            first, *others = [_with_driver(one, row, gone) for one in stacks_of(choice)]
-            note = f"{choice.platform.title}: {gone}"
-            return dataclasses.replace(choice, stack=first, beside=tuple(others)), [note]
+            return _choice_with(choice, row, gone), [f"{choice.platform.title}: {gone}"]
     return choice, []
 
 
 def _with_run(facts: Catalog, choice: Choice, locked: str) -> Choice:
-    """The choice with the installer that is locked, where the catalog has it still."""
+    """The choice with the locked installer, where the catalog still has it."""
     stack = choice.stack
     if locked in ("", stack.driver.version) or "." in (choice.wish.driver_branch or ""):
         return choice
     for run in facts.nvidia_runfiles:
         if run.kind == "driver" and run.version == locked:
-            changed_ = {"version": locked, "url": run.url, "sha256": run.sha256 or ""}
-            row = stack.driver.model_copy(update=changed_)
-            told = f"{locked} is the one that is locked"
-            first, *others = [_with_driver(one, row, told) for one in stacks_of(choice)]
-            return dataclasses.replace(choice, stack=first, beside=tuple(others))
+            update = {"version": locked, "url": run.url, "sha256": run.sha256 or ""}
+            row = stack.driver.model_copy(update=update)
+            return _choice_with(choice, row, f"{locked} is the one that is locked")
     return choice
 
 
 def _of_index(choice: Choice, indices: Indices, locked: str) -> DriverRow | None:
-    """The driver of the choice's branch that an index has whole; None where it has none."""
+    """The driver of the choice's branch of which an index has all packages, or None."""
     row = choice.stack.driver
-    there = indices.repositories[row.url].packages if row.url else indices.packages
-    found = {upstream(one.version) for one in there if one.name == row.userspace[0]}
+    packages = indices.repositories[row.url].packages if row.url else indices.packages
+    versions = {upstream(p.version) for p in packages if p.name == row.userspace[0]}
     if "." in (choice.wish.driver_branch or ""):
-        found &= {row.version}
-    needed = max(_driver_minimum(one) for one in stacks_of(choice))
+        versions &= {row.version}
+    minimum = max(_driver_minimum(stack) for stack in stacks_of(choice))
     fit = [
-        one for one in found
-        if re.fullmatch(r"\d+(\.\d+)+", one)
-        and one.startswith(f"{row.branch}.")
-        and Version(one) >= needed
+        version for version in versions
+        if re.fullmatch(r"\d+(\.\d+)+", version)
+        and version.startswith(f"{row.branch}.")
+        and Version(version) >= minimum
     ]  # fmt: skip
-    fit.sort(key=lambda one: (one == locked, Version(one)), reverse=True)
-    rows = (row.model_copy(update={"version": one}) for one in fit)
-    return next((one for one in rows if has_driver(one, indices)), None)
+    fit.sort(key=lambda version: (version == locked, Version(version)), reverse=True)
+    candidates = (row.model_copy(update={"version": version}) for version in fit)
+    return next((driver for driver in candidates if has_driver(driver, indices)), None)
+
+
+def _choice_with(choice: Choice, row: DriverRow, why: str) -> Choice:
+    stack, *beside = [_with_driver(stack, row, why) for stack in stacks_of(choice)]
+    return dataclasses.replace(choice, stack=stack, beside=tuple(beside))
 
 
 def _with_driver(stack: Stack, row: DriverRow, why: str) -> Stack:
@@ -130,5 +130,5 @@ def _with_driver(stack: Stack, row: DriverRow, why: str) -> Stack:
 
 def _driver_minimum(stack: Stack) -> Version:
     row = stack.row
-    needed = [stack.cuda.driver_minimum, *([row.driver_minimum] if row else [])]
-    return max(Version(one) for one in needed)
+    minimums = [stack.cuda.driver_minimum, *([row.driver_minimum] if row else [])]
+    return max(Version(minimum) for minimum in minimums)

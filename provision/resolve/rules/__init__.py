@@ -1,7 +1,6 @@
-"""The rules of a stack: each is a fact of the catalog, and says itself where it is in the way.
+"""The rules of a stack: each is a fact of the catalog, with the words for a refusal.
 
-One module per component. Their order is that of the search: of two rules that explain a refusal
-alike, the first is told.
+One module per component. Of two rules that explain a refusal equally well, the first is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A rule that can say itself where it is in the way, and what it says that of."""
+"""A rule that can explain its part in a clash, and helpers for such explanations."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ from provision.resolve.search import Demand, Problem, Rule
 
 @dataclass(frozen=True)
 class Fact(Rule):
-    """A fact of the catalog as a rule. `tell` says it where it is part of a clash."""
+    """A fact of the catalog as a rule. `tell` explains its part in a clash."""
 
     tell: Callable[[Problem, Sequence[Demand]], str]
-    # What is in the way, in a word or two, for the table of what runs where.
+    # The obstacle in a word or two, for the table of what runs where.
     word: str = ""
 
 
 def releases_of(problem: Problem, clash: Sequence[Demand]) -> list[TensorflowRow]:
     """The TensorFlow releases that the clash leaves, newest first."""
-    held = [one for one in clash if one.variable == "tensorflow"]
-    fitting = [t for t in problem.candidates["tensorflow"] if all(one.holds(t) for one in held)]
+    demands = [demand for demand in clash if demand.variable == "tensorflow"]
+    fitting = [
+        t for t in problem.candidates["tensorflow"] if all(demand.holds(t) for demand in demands)
+    ]
     return _unique_rows(t.row for t in fitting)
 
 
 def _unique_rows(rows: Iterable[TensorflowRow]) -> list[TensorflowRow]:
-    found: dict[str, TensorflowRow] = {}
+    by_release: dict[str, TensorflowRow] = {}
     for row in rows:
-        found.setdefault(row.release, row)
-    return list(found.values())
+        by_release.setdefault(row.release, row)
+    return list(by_release.values())
 
 
 def left_of(problem: Problem, clash: Sequence[Demand], variable: str) -> list[Any]:
     """The candidates of a variable that the clash's own demands leave.
 
-    Of platforms, where none was asked for, those that could have all but one of the demands.
+    Where no platform is demanded, the platforms that can have all but one of the demands.
     """
-    held = [one for one in clash if one.variable == variable]
-    left = [v for v in problem.candidates[variable] if all(one.holds(v) for one in held)]
-    if variable != "platform" or held:
+    demands = [demand for demand in clash if demand.variable == variable]
+    left = [v for v in problem.candidates[variable] if all(demand.holds(v) for demand in demands)]
+    if variable != "platform" or demands:
         return left
     for more in (INSTALLED, ()):
         near = []
         for platform in left:
-            here = Demand("platform", "platform", platform.__eq__)
-            fewer = ([one for one in clash if one is not other] for other in clash)
-            if any(problem.solve([*rest, here, *more]) for rest in fewer):
+            on_it = Demand("platform", "platform", platform.__eq__)
+            all_but_one = ([d for d in clash if d is not dropped] for dropped in clash)
+            if any(problem.solve([*fewer, on_it, *more]) for fewer in all_but_one):
                 near.append(platform)
         if near:
             return near
@@ -56,5 +58,5 @@ def left_of(problem: Problem, clash: Sequence[Demand], variable: str) -> list[An
 
 
 def is_asked(clash: Sequence[Demand], variable: str) -> bool:
-    """Does the clash ask something of this variable?"""
-    return any(one.variable == variable for one in clash)
+    """Whether the clash has a demand on this variable."""
+    return any(demand.variable == variable for demand in clash)

@@ -12,13 +12,13 @@ from provision.resolve.words import and_list, unique
 
 
 def _toolkit_of_platform(platform: PlatformRow, toolkit: ContainerToolkit | None) -> bool:
-    """Its repository serves every distribution that takes Debian packages, by architecture."""
+    """NVIDIA's repository serves every Debian-like distribution, by architecture."""
     return toolkit is None or toolkit.row.architecture == platform.architecture
 
 
 def _tell_toolkit_platform(problem: Problem, _clash: Sequence[Demand]) -> str:
-    toolkits = [one for one in problem.candidates["container_toolkit"] if one is not None]
-    architectures = unique(one.row.architecture for one in toolkits)
+    toolkits = [t for t in problem.candidates["container_toolkit"] if t is not None]
+    architectures = unique(t.row.architecture for t in toolkits)
     return f"versions of NVIDIA's container toolkit are known for {and_list(architectures)}"
 
 

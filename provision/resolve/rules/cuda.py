@@ -19,31 +19,38 @@ def _cuda_of_platform(platform: PlatformRow, cuda: Cuda) -> bool:
 
 
 def _tell_cuda_platform(problem: Problem, clash: Sequence[Demand]) -> str:
-    told = []
+    texts = []
     for platform in left_of(problem, clash, "platform"):
-        here: dict[str, list[str]] = {}
+        releases: dict[str, list[str]] = {}
         for cuda in problem.candidates["cuda"]:
             if cuda.platform == platform.id:
-                here.setdefault(cuda.origin, []).append(cuda.release)
-        asked = {c.origin for c in left_of(problem, clash, "cuda")}
-        parts = [f"CUDA {span(unique(v))} from {ORIGINS[k]}" for k, v in here.items() if k in asked]
+                releases.setdefault(cuda.origin, []).append(cuda.release)
+        origins = {c.origin for c in left_of(problem, clash, "cuda")}
+        parts = [
+            f"CUDA {span(unique(of_origin))} from {ORIGINS[origin]}"
+            for origin, of_origin in releases.items()
+            if origin in origins
+        ]
         own = "no CUDA of its own"
         if platform.archive_cuda:
             own = f"CUDA {platform.archive_cuda} of its own, which this version does not install"
-        told.append(f"{platform.title} has {' and '.join(parts) or own}")
-    return "; ".join(told)
+        texts.append(f"{platform.title} has {' and '.join(parts) or own}")
+    return "; ".join(texts)
 
 
 def serves_tensorflow(tensorflow: Tensorflow, cuda: Cuda) -> bool:
-    """It has every library that TensorFlow opens by name, of no older a release than built with."""
+    """Whether CUDA has the libraries that TensorFlow opens by name, and is new enough.
+
+    Wheels serve the patch that names them.
+    """
     row = tensorflow.row
     if cuda.origin == "wheels":
         return cuda.tensorflow == tensorflow.version
     if cuda.release == row.cuda:
         return True
-    has = set(cuda.facts.sonames if cuda.facts else cuda.row.sonames if cuda.row else ())
+    sonames = set(cuda.facts.sonames if cuda.facts else cuda.row.sonames if cuda.row else ())
     needed = {name for name in row.sonames if not name.startswith("libcudnn")}
-    return bool(needed) and needed <= has and Version(cuda.release) > Version(row.cuda)
+    return bool(needed) and needed <= sonames and Version(cuda.release) > Version(row.cuda)
 
 
 def _tell_cuda_tensorflow(problem: Problem, clash: Sequence[Demand]) -> str:

@@ -14,7 +14,7 @@ from provision.resolve.words import span, unique
 
 
 def _cudnn_of_tensorflow(tensorflow: Tensorflow, cudnn: Cudnn) -> bool:
-    """The same major version, and no older than what it was built with."""
+    """The same major version as TensorFlow was built with, and no older."""
     if cudnn.origin == "wheels" and cudnn.tensorflow != tensorflow.version:
         return False
     minimum, version = Version(tensorflow.row.cudnn_minimum), Version(cudnn.version)
@@ -42,15 +42,15 @@ def _cudnn_of_cuda(cuda: Cuda, cudnn: Cudnn) -> bool:
 
 def _tell_cudnn_cuda(problem: Problem, clash: Sequence[Demand]) -> str:
     parts = []
-    for one in unique((c.version, c.cuda, c.origin) for c in left_of(problem, clash, "cudnn")):
-        version, cuda, origin = one
+    cudnns = left_of(problem, clash, "cudnn")
+    for version, cuda, origin in unique((c.version, c.cuda, c.origin) for c in cudnns):
         where = "comes as wheels" if origin == "wheels" else "is an archive"
         parts.append(f"cuDNN {version} {where} for CUDA {cuda}")
     return "; ".join(parts[:4])
 
 
 def serves(built_for: str, release: str) -> bool:
-    """cuDNN of 11.2 serves 11.2; from 8.3 on an archive may say just "11" or "11.x"."""
+    """Whether a cuDNN for "11.2", or since 8.3 for "11" or "11.x", serves a CUDA release."""
     return built_for == release or built_for.removesuffix(".x") == release.split(".", maxsplit=1)[0]
 
 

@@ -1,4 +1,4 @@
-"""Which driver a platform has, CUDA and TensorFlow need and a GPU is driven by."""
+"""Which driver a platform has, CUDA and TensorFlow need, and a GPU works with."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def _driver_of_platform(platform: PlatformRow, driver: DriverRow) -> bool:
 
 
 def _tell_driver_platform(problem: Problem, clash: Sequence[Demand]) -> str:
-    told = []
+    texts = []
+    exact = any("." in demand.text for demand in clash if demand.name == "driver_branch")
     for platform in left_of(problem, clash, "platform"):
-        here = [d for d in problem.candidates["driver"] if d.platform == platform.id]
-        exact = any("." in one.text for one in clash if one.name == "driver_branch")
+        drivers = [d for d in problem.candidates["driver"] if d.platform == platform.id]
         parts = []
-        for origin in unique(d.origin for d in here):
-            versions = {d.version if exact else d.branch for d in here if d.origin == origin}
+        for origin in unique(d.origin for d in drivers):
+            versions = {d.version if exact else d.branch for d in drivers if d.origin == origin}
             parts.append(f"{and_list(newest_first(versions))} from {DRIVER_ORIGINS[origin]}")
-        if {d.origin for d in here} <= {"distribution"}:
-            parts = [and_list(newest_first({d.version if exact else d.branch for d in here}))]
-        told.append(
+        if {d.origin for d in drivers} <= {"distribution"}:
+            parts = [and_list(newest_first({d.version if exact else d.branch for d in drivers}))]
+        texts.append(
             f"{platform.title} has driver {'; '.join(filter(None, parts)) or 'of no branch'}"
         )
-    return "; ".join(told)
+    return "; ".join(texts)
 
 
 def _driver_of_cuda(cuda: Cuda, driver: DriverRow) -> bool:
@@ -40,12 +40,12 @@ def _driver_of_cuda(cuda: Cuda, driver: DriverRow) -> bool:
 
 
 def _tell_driver_cuda(problem: Problem, clash: Sequence[Demand]) -> str:
-    told: dict[str, list[str]] = {}
+    by_minimum: dict[str, list[str]] = {}
     for cuda in left_of(problem, clash, "cuda"):
-        told.setdefault(cuda.driver_minimum, []).append(cuda.release)
+        by_minimum.setdefault(cuda.driver_minimum, []).append(cuda.release)
     return "; ".join(
         f"CUDA {span(unique(releases))} needs driver {minimum} or newer"
-        for minimum, releases in sorted(told.items(), key=lambda one: Version(one[0]))
+        for minimum, releases in sorted(by_minimum.items(), key=lambda item: Version(item[0]))
     )
 
 
@@ -68,7 +68,7 @@ def _tell_driver_tensorflow(problem: Problem, clash: Sequence[Demand]) -> str:
 
 
 def drives(gpus: Sequence[Gpu], driver: DriverRow) -> bool:
-    """Does this driver's branch serve every one of the GPUs?"""
+    """Whether this driver's branch drives all of the GPUs."""
     branch = Version(driver.branch)
     return all(
         Version(gpu.driver_first) <= branch
@@ -78,21 +78,21 @@ def drives(gpus: Sequence[Gpu], driver: DriverRow) -> bool:
 
 
 def _tell_driver_gpus(problem: Problem, clash: Sequence[Demand]) -> str:
-    told = []
-    here = [
+    texts = []
+    drivers = [
         driver
         for driver in problem.candidates["driver"]
         for platform in left_of(problem, clash, "platform")
         if driver.platform == platform.id
     ]
     for gpu in problem.candidates["gpus"][-1]:
-        if all(drives([gpu], driver) for driver in here):
-            continue  # this one is not in the way
+        if all(drives([gpu], driver) for driver in drivers):
+            continue  # not an obstacle
         window = f"{gpu.driver_first} or newer"
         if gpu.driver_last is not None:
             window = f"up to {gpu.driver_last}, the last that knows it"
-        told.append(f"{gpu.name} ({gpu.generation}) is driven by branches {window}")
-    return "; ".join(unique(told))
+        texts.append(f"{gpu.name} ({gpu.generation}) is driven by branches {window}")
+    return "; ".join(unique(texts))
 
 
 PLATFORM = Fact(

@@ -27,11 +27,11 @@ def _gcc_of_cuda(cuda: Cuda, gcc: str) -> bool:
 
 
 def _tell_gcc_cuda(problem: Problem, clash: Sequence[Demand]) -> str:
-    found = unique(
+    limits = unique(
         (c.release, c.facts.gcc_maximum) for c in left_of(problem, clash, "cuda") if c.facts
     )
     return "; ".join(
-        f"nvcc of CUDA {release} takes gcc up to {maximum}" for release, maximum in found[:4]
+        f"nvcc of CUDA {release} takes gcc up to {maximum}" for release, maximum in limits[:4]
     )
 
 

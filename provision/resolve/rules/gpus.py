@@ -21,9 +21,9 @@ def _gpus_of_platform(platform: PlatformRow, gpus: Sequence[Gpu]) -> bool:
 
 def _tell_gpus_platform(problem: Problem, clash: Sequence[Demand]) -> str:
     boards = [gpu for gpu in problem.candidates["gpus"][-1] if gpu.architecture]
-    here = unique(p.architecture for p in left_of(problem, clash, "platform"))
-    told = unique(f"{gpu.name} is in hosts of {gpu.architecture}" for gpu in boards)
-    return f"{'; '.join(told)}; the platforms known here are {and_list(here)}"
+    architectures = unique(p.architecture for p in left_of(problem, clash, "platform"))
+    texts = unique(f"{gpu.name} is in hosts of {gpu.architecture}" for gpu in boards)
+    return f"{'; '.join(texts)}; the platforms known here are {and_list(architectures)}"
 
 
 def _code_for_gpus(tensorflow: Tensorflow, gpus: Sequence[Gpu]) -> bool:
@@ -52,14 +52,13 @@ def runs(row: TensorflowRow, gpu: Gpu) -> str:
     (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). On GPUs
     newer than `ptx_newest` that has failed, or was never reported to work.
     """
-    have = Version(gpu.capability)
-    for one in row.capabilities:
-        code = Version(one)
-        if code.major == have.major and code.minor <= have.minor:
+    capability = Version(gpu.capability)
+    for code in map(Version, row.capabilities):
+        if code.major == capability.major and code.minor <= capability.minor:
             return "binary"
-    if have > Version(row.ptx_newest):
+    if capability > Version(row.ptx_newest):
         return ""
-    return "translated" if any(Version(one) <= have for one in row.ptx) else ""
+    return "translated" if any(Version(ptx) <= capability for ptx in row.ptx) else ""
 
 
 PLATFORM = Fact(

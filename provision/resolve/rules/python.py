@@ -21,8 +21,8 @@ def _tell_python_wheels(problem: Problem, clash: Sequence[Demand]) -> str:
         return f"TensorFlow {row.release} has wheels for Python {span(row.pythons)}"
     pythons = left_of(problem, clash, "python")
     rows = [r for r in releases_of(problem, clash) if set(r.pythons) & set(pythons)]
-    which = span([r.release for r in rows]) if rows else "none"
-    return f"of TensorFlow, {which} has wheels for Python {span(pythons)}"
+    releases = span([r.release for r in rows]) if rows else "none"
+    return f"of TensorFlow, {releases} has wheels for Python {span(pythons)}"
 
 
 def _python_of_platform(platform: PlatformRow, python: str) -> bool:

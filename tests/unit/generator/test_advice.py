@@ -14,7 +14,7 @@ from provision import cli
 from provision.catalog import load
 from provision.cli import projects
 from provision.inventory import Fleet, parse_wish
-from provision.lock.update import Made
+from provision.lock import update
 from provision.models import HostFacts
 from provision.resolve import explain
 from tests.unit.generator import test_kept
@@ -33,7 +33,7 @@ def fleet(*hosts: tuple[dict[str, Any], HostFacts | None]) -> Fleet:
     )
 
 
-def made(*hosts: tuple[dict[str, Any], HostFacts | None]) -> Made:
+def made(*hosts: tuple[dict[str, Any], HostFacts | None]) -> update.Result:
     return test_kept.make(fleet=fleet(*hosts))
 
 

@@ -323,7 +323,7 @@ def test_a_lock_of_another_version_is_refused_or_serves(data: st.DataObject, oth
     def read() -> None:
         found = lock.parse(signed(slim, details), where="f")
         lock.dump(found)
-        diff.told(diff.difference(found, made, inventory.Fleet({})))
+        diff.lines(diff.difference(found, made, inventory.Fleet({})))
         stacks.render(found)
 
     refusal(read)

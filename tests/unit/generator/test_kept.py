@@ -39,7 +39,7 @@ def fleet(**wishes: Any) -> Fleet:
     return Fleet({host: parse_wish(wish, where="lab") for host, wish in wishes.items()})
 
 
-def notes(made: update.Made) -> tuple[str, ...]:
+def notes(made: update.Result) -> tuple[str, ...]:
     """All but that nobody knows what the hosts of these tests are."""
     return tuple(note for note in made.notes if "`provision discover`" not in note)
 
@@ -131,7 +131,7 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
 
 def make(
     before: Lock | None = None, upgrade: Upgrade = KEEP, facts: Catalog | None = None, **more: Any
-) -> update.Made:
+) -> update.Result:
     return update.make(facts or load(), {}, more.pop("fleet", fleet()), before, upgrade, **more)
 
 

@@ -120,7 +120,7 @@ def test_a_key_file_with_more_than_the_pinned_key_is_refused(
 
 def test_an_armored_file_with_two_blocks_is_two_keys(key: Key, other: Key) -> None:
     both = key.armored + other.armored
-    with pytest.raises(InputError, match="not the one that is known as NVIDIA's") as caught:
+    with pytest.raises(InputError, match="not NVIDIA's pinned key") as caught:
         nvidia._pinned(both, key.fingerprint, "x")
     assert other.fingerprint in caught.value.got
     found = keys.read(both, where="x")

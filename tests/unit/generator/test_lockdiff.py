@@ -34,7 +34,7 @@ def lock(requirements: str = recorded.REQUIREMENTS, date: str = "", **versions: 
 
 
 def told(before: Lock, after: Lock, count: int = 1) -> list[str]:
-    return diff.told(diff.difference(before, after, fleet(count)))
+    return diff.lines(diff.difference(before, after, fleet(count)))
 
 
 def test_nothing_changes_between_equal_locks() -> None:
@@ -69,12 +69,12 @@ def test_a_component_stands_before_its_packages() -> None:
         Lock(slim, before.details), before, fleet(wish={"tensorflow": "2.12"})
     )
     (now,) = {stack["nvidia_driver"]["version"] for stack in before.stacks.values()}
-    assert f"nvidia_driver 470.239.06 -> {now} (debian 12: gpu01)" in diff.told(changes)
+    assert f"nvidia_driver 470.239.06 -> {now} (debian 12: gpu01)" in diff.lines(changes)
 
 
 def test_a_new_wish_is_a_new_row_and_an_old_one_is_gone() -> None:
     before, after = recorded.lock(), recorded.lock({"tensorflow": "2.9.3"})
-    found = diff.told(diff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
+    found = diff.lines(diff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
     assert found == [
         'debian 11, gpu_stack {"tensorflow": "2.9.3"}: new (gpu01)',
         'debian 11, gpu_stack {"tensorflow": "2.9"}: gone (no host any more)',
@@ -88,7 +88,7 @@ def test_another_cudnn_python_and_environment_are_told() -> None:
     stack["cudnn"]["cuda"] = "11.1"
     stack["tensorflow"]["python"] = "3.8"
     stack["gpu_env"]["path"] = ["/opt/cuda/bin"]
-    found = diff.told(diff.difference(before, Lock(slim, before.details), fleet()))
+    found = diff.lines(diff.difference(before, Lock(slim, before.details), fleet()))
     assert found[0] == ("cudnn 8.1.0.77 for CUDA 11.2 -> 8.1.0.77 for CUDA 11.1 (debian 11: gpu01)")
     assert '"path": ["/opt/cuda/bin"]' in found[1]
     assert found[2].endswith("on Python 3.9 -> 2.9.3 on Python 3.8 (debian 11: gpu01)")

@@ -169,7 +169,7 @@ def test_an_inventory_that_never_answers_is_a_message(
     script = tmp_path / "cloud"
     script.write_text("#!/bin/sh\nexec sleep 20\n")
     script.chmod(0o755)
-    monkeypatch.setattr("provision.inventory.export._PATIENCE", 4)
+    monkeypatch.setattr("provision.inventory.export._TIMEOUT", 4)
     with pytest.raises(MachineError, match="ansible-inventory did not end") as caught:
         inventory.read_export([str(script)], cwd=tmp_path)
     error = caught.value

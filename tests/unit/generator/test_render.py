@@ -109,8 +109,7 @@ def test_of_the_first_play_the_proof_of_a_batch_alone_carries_the_tag_verify() -
 
 def test_the_look_gets_every_option_it_looks_at() -> None:
     looked_at = {o.name for role in (*ROLES, SITE) for o in role.options if o.looked_at}
-    (data,) = spec.options_file((*ROLES, SITE)).values()
-    defaults = json.loads(data)
+    defaults = json.loads(spec.looked_at((*ROLES, SITE)))
     assert set(defaults) == looked_at
     assert defaults["cuda_profile"] == "toolkit"
 
