@@ -19,7 +19,7 @@ demo: setup ## Two bare local hosts, provisioned and proven; prints where the re
 demo-down: ## Remove the demo's hosts
 	@$(PYTHON) scripts/demo.py down
 
-test: setup lint unit hosts ## Everything that must pass (under 40 minutes on 2 cores)
+test: setup lint unit hosts ## Everything that must pass (under 35 minutes on 2 cores)
 
 lint: setup ## ruff, mypy strict, ansible-lint production and strict
 	ruff check .
