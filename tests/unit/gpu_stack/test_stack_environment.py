@@ -587,5 +587,25 @@ def test_no_space_for_pips_settings_is_told_as_pip_would(
         brought(wished)
 
 
+def test_a_pip_that_an_index_holds_up_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip's own time-out is for silence alone: a server that drips had no end."""
+    monkeypatch.setattr(pip_install, "LONGEST", 0.2)
+    code, why = pip_install.run(["sleep", "30"], str(tmp_path), {})
+    assert (code, why) == (1, "it was not done within 0.2 s, and was ended.")
+
+
+def test_a_venv_that_hangs_is_ended(wished: dict[str, Any], tmp_path: Path) -> None:
+    program = tmp_path / "python3"
+    program.write_text("#!/bin/sh\nexec sleep 30\n", "utf-8")
+    program.chmod(0o755)
+    wished["interpreter"] = str(program)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "VENV_LONGEST", 0.2)
+        with pytest.raises(RefusedError, match=r"timed out after 0\.2 seconds"):
+            brought(wished)
+
+
 def test_the_pins_are_those_of_the_requirements() -> None:
     assert venv_files.pins(TEXT) == {"tensorflow": "2.9.3", "absl-py": "1.4.0"}

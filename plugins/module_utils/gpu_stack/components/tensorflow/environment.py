@@ -23,6 +23,8 @@ from .venv_place import RefusedError
 # cuDNN among them it is about 7 GB more (estimated).
 NEEDED, NEEDED_WITH_CUDA = 4294967296, 11811160064
 GIB = 1073741824
+# Seconds for `python -m venv`, which takes five.
+VENV_LONGEST = 600
 # As timeout(1) and sysexits.h have it: it was not done, and may be tried again.
 ENDED = 75
 
@@ -222,11 +224,14 @@ class Environment(object):
     def _make_venv(self, place):
         """Why an empty environment could not be made; None where it is there."""
         argv = [self.wished["interpreter"], "-I", "-m", "venv", place]
-        with pip_install.readable():
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                check=False,
-            )  # fmt: skip
+        try:
+            with pip_install.readable():
+                done = subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, check=False, timeout=VENV_LONGEST,
+                )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            return str(error)
         if not done.returncode:
             return None
         return "{0}: {1}".format(" ".join(argv), done.stdout.decode("utf-8", "replace"))

@@ -13,6 +13,8 @@ import tempfile
 
 # What begins the command and what waits for it agree on this one.
 JOB = "/run/provision/tensorflow"
+# Seconds: a few gigabytes over a slow line. pip's own time-out is for silence alone.
+LONGEST = 14400
 
 
 def command(place, cache=""):
@@ -93,9 +95,12 @@ def run(argv, place, options):
                     stderr=subprocess.PIPE,
                     env=dict(os.environ, **environment(place, options)),
                     check=False,
+                    timeout=LONGEST,
                 )
     except OSError as error:
         return 1, str(error)
+    except subprocess.TimeoutExpired:
+        return 1, "it was not done within {0} s, and was ended.".format(LONGEST)
     return done.returncode, done.stderr.decode("utf-8", "replace")
 
 
