@@ -31,8 +31,6 @@ ADDRESS = re.compile(
     r"\b\w+_(mirror|proxy|urls?|index_urls|addresses"
     r"|(repository|runfile|mirror|installer|key)_from)\b|\b__cudnn_url\b"
 )
-# Without a password in it: nothing else is done where there is one.
-HARMLESS = re.compile(r"\{[^{}]*\} if __\w+_secret \| bool else __\w+_addresses")
 # Of these names only a part of the address is left: no password (the next test), a host, a file.
 WITHOUT = (
     "_secret",
@@ -61,13 +59,12 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
 def expanded(text: str, variables: dict[str, str]) -> str:
     """The text with the role's own variables in place of their names, a few levels deep."""
     for _level in range(4):
-        text = HARMLESS.sub("", text)
         text = re.sub(
             r"\b__[a-z0-9_]+\b",
             lambda m: m[0] if ADDRESS.fullmatch(m[0]) else variables.get(m[0], m[0]),
             text,
         )
-    return HARMLESS.sub("", text)
+    return text
 
 
 def spoken(role: str) -> Iterator[str]:
