@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.tensorflow import activation
+from gpu_stack.components.tensorflow import activation, activation_file
 from gpu_stack.host.context import Context
 
 CUDA = "/usr/local/cuda-11.2"
@@ -31,7 +31,7 @@ def activate(pristine: Path) -> Any:
 
 
 def run(action: str, path: Path, prefix: str) -> bool:
-    before, after = activation.bring(str(path), prefix, dry=action == "look")
+    before, after = activation_file.bring(str(path), prefix, dry=action == "look")
     assert action == "look" or not path.exists() or path.read_text("utf-8") == after
     return bool(before != after)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import yaml
 from gpu_stack import room
 from gpu_stack.components import gpu_env
+from gpu_stack.components.tensorflow import cuda_links
 from jinja2.nativetypes import NativeEnvironment
 
 ROLES = Path(__file__).parents[3] / "roles"
@@ -141,15 +141,8 @@ RUNTIME = made.SITE + "/nvidia/cuda_runtime/lib/libcudart.so.12"
 LINK = made.SITE + "/nvidia/cuda_runtime/lib/libcusolver.so.11"
 
 
-def link(site: Path) -> str:
-    """What the role's task prints, run in this directory."""
-    text = (ROLES / "tensorflow/tasks/links.yml").read_text(encoding="utf-8")
-    argv = yaml.safe_load(text)[0]["ansible.builtin.command"]["argv"]
-    return subprocess.run(argv, cwd=site, capture_output=True, text=True, check=True).stdout
-
-
 def test_the_libraries_lie_where_tensorflow_looks(tmp_path: Path) -> None:
-    """The plan names what does not, and the role's own task puts it right."""
+    """The plan names what does not, and the module puts it right."""
     host = made.make(tmp_path)
     wanted = lock()
     part = wanted["stacks"]["debian11-small"]["tensorflow"]
@@ -166,7 +159,9 @@ def test_the_libraries_lie_where_tensorflow_looks(tmp_path: Path) -> None:
     for elsewhere in ("../../cusolver/lib/elsewhere.so.11", "/usr/bin/ptxas"):
         host.link(LINK, elsewhere)
         assert host.items(lock=wanted) == expected
-    assert link(host.path(made.SITE)) == ("nvidia/cuda_runtime/lib/libcusolver.so.11\n")
+    assert cuda_links.bring(str(host.path(made.SITE))) == [
+        "nvidia/cuda_runtime/lib/libcusolver.so.11"
+    ]
     assert host.items(lock=wanted) == []
-    assert link(host.path(made.SITE)) == ""
+    assert cuda_links.bring(str(host.path(made.SITE))) == []
     assert host.path(LINK).readlink() == Path("../../cusolver/lib/libcusolver.so.11")

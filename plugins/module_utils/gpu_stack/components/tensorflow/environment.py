@@ -16,7 +16,7 @@ import subprocess
 from ...host import background, package_files
 from ...host.context import Context
 from .. import tensorflow
-from . import activation, cuda_links, pip_install, venv_files, venv_place, venv_trust, venv_use
+from . import activation_file, cuda_links, pip_install, venv_files, venv_place, venv_trust, venv_use
 from .venv_place import RefusedError
 
 # The wheels are 0.6 GB to download and 2.1 GB unpacked; pip holds both for a while. With CUDA and
@@ -272,7 +272,7 @@ class Environment(object):
     def _activate(self, place):
         """Names the environment's own CUDA to those who activate it; whether that was new."""
         path = place + "/bin/activate"
-        before, after = activation.bring(path, self.wished["prefix"], dry=self.dry)
+        before, after = activation_file.bring(path, self.wished["prefix"], dry=self.dry)
         if before == after:
             return False
         self._note(path, before, after)
