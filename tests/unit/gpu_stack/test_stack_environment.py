@@ -414,18 +414,30 @@ def test_what_failed_behind_is_told_in_its_own_turn(
     assert not Path(wished["root"]).exists()
 
 
+def works(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
 def test_a_pip_that_was_ended_has_installed_nothing(
     wished: dict[str, Any], root: Path, tmp_path: Path, job: str
 ) -> None:
     number = tmp_path / "pid"
-    program(tmp_path / "pip", f"#!/bin/sh\necho $PPID > {number}.new; mv {number}.new {number}\n"
+    program(tmp_path / "pip", f"#!/bin/sh\necho $PPID $$ > {number}.new; mv {number}.new {number}\n"
             "exec sleep 60\n")  # fmt: skip
     assert of(wished).begin({}, job)
     deadline = time.monotonic() + 20
     while not number.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.kill(int(number.read_text()), signal.SIGKILL)
+    waits, pip = map(int, number.read_text().split())
+    os.kill(waits, signal.SIGKILL)
+    while works(pip):
+        assert time.monotonic() < deadline, "it installs on, where nobody waits for it"
+        time.sleep(0.02)
     said = "was not installed: what was begun behind other tasks was ended before it was done Run"
     with pytest.raises(RefusedError, match=said):
         of(wished).bring({}, True, job)

@@ -6,8 +6,10 @@ everybody on the host, and an environment by whatever runs as the same user.
 """
 
 import contextlib
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import tempfile
 
@@ -73,6 +75,18 @@ def readable():
         os.umask(before)
 
 
+def _end_with(parent):
+    """What makes a new process end with `parent`: who waits for it clears away what it was at."""
+    libc = ctypes.CDLL(None)
+
+    def call():
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return call
+
+
 def install(place, options):
     """(exit code, what pip said on standard error)."""
     return run(command(place, options.get("cache_dir") or ""), place, options)
@@ -96,6 +110,7 @@ def run(argv, place, options):
                     env=dict(os.environ, **environment(place, options)),
                     check=False,
                     timeout=LONGEST,
+                    preexec_fn=_end_with(os.getpid()),
                 )
     except OSError as error:
         return 1, str(error)
