@@ -62,7 +62,7 @@ def test_the_generator_reads_it_as_nvidias(root: Path) -> None:
 
 
 def test_another_key_is_not_believed(root: Path) -> None:
-    with pytest.raises(InputError, match="not the one that is known"):
+    with pytest.raises(InputError, match="is not NVIDIA's pinned key"):
         read(root, ROW.signed_by[0])
 
 
