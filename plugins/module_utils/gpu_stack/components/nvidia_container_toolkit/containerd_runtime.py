@@ -21,7 +21,7 @@ import tempfile
 from . import containerd, units
 from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
-from .runtime import Runtime
+from .runtime import CriRuntime
 
 _NOTHING = ('""', "''", "false", "0", "[]")
 
@@ -106,9 +106,10 @@ def _apart(before, after):
     )
 
 
-class Containerd(Runtime):
+class Containerd(CriRuntime):
     """The containerd of a host, whose config.toml gets one table."""
 
+    facts = containerd
     name = daemon = "containerd"
     unit, config = containerd.UNIT, CONFIG
     would = (
@@ -214,38 +215,10 @@ class Containerd(Runtime):
             return {"changed": False, "saved": None}
         return self._put(content, _without(content))
 
-    # what is there
-
-    def left_alone(self):
-        return containerd.wish(self.context.options) == "none"
-
-    def wanted(self):
-        return containerd.wanted(self.context)
-
-    def owed(self):
-        return containerd.owed(self.context)
-
-    def there(self):
-        return {"installed": containerd.installed(self.context)}
-
-    def look(self):
-        """{"fault", "planned", "right", "owed", "loses"} of one that is installed."""
-        found = {"fault": None, "planned": None, "right": False}
-        try:
-            found["planned"] = old, new = self.planned()
-            found["right"] = old == new
-        except (RefusedError, OSError, UnicodeDecodeError) as error:
-            found["fault"] = str(error)
-        running = containerd.daemon(self.context)
-        found["owed"] = units.restart_due(self.context, containerd.OWED, running)
-        found["loses"] = containerd.losing(self.context) if running is not None else None
-        return found
-
-    def due(self, found):
-        return found["owed"] or not found["right"]
+    # what a person is told
 
     def unserved(self, found):
-        required = containerd.wish(self.context.options) == "required"
+        required = self.wish() == "required"
         if not required or found["installed"] or self.comes_later:
             return None
         return (

@@ -28,7 +28,7 @@ import tempfile
 from . import crio, units
 from .crio import CONFIG, DROPIN, HEADER, OPTIONS, PLACE, RUNTIME, TABLE
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
-from .runtime import Runtime
+from .runtime import CriRuntime
 
 _NOTHING = ('""', "''", "false", "[]")
 
@@ -68,9 +68,10 @@ def _block(dump):
     return "\n".join(lines) + "\n"
 
 
-class Crio(Runtime):
+class Crio(CriRuntime):
     """The CRI-O of a host, which gets one drop-in."""
 
+    facts = crio
     name = daemon = "crio"
     unit, config = crio.UNIT, DROPIN
     would = (
@@ -203,38 +204,10 @@ class Crio(Runtime):
         os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(content, None)}
 
-    # what is there
-
-    def left_alone(self):
-        return crio.wish(self.context.options) == "none"
-
-    def wanted(self):
-        return crio.wanted(self.context)
-
-    def owed(self):
-        return crio.owed(self.context)
-
-    def there(self):
-        return {"installed": crio.installed(self.context)}
-
-    def look(self):
-        """{"fault", "planned", "right", "owed", "loses"} of one that is installed."""
-        found = {"fault": None, "planned": None, "right": False}
-        try:
-            found["planned"] = old, new = self.planned()
-            found["right"] = old == new
-        except (RefusedError, OSError, UnicodeDecodeError) as error:
-            found["fault"] = str(error)
-        running = crio.daemon(self.context)
-        found["owed"] = units.restart_due(self.context, crio.OWED, running)
-        found["loses"] = crio.losing(self.context) if running is not None else None
-        return found
-
-    def due(self, found):
-        return found["owed"] or not found["right"]
+    # what a person is told
 
     def unserved(self, found):
-        if crio.wish(self.context.options) != "required" or found["installed"]:
+        if self.wish() != "required" or found["installed"]:
             return None
         return (
             "nvidia_container_toolkit_crio is required, and CRI-O is not installed. Install it "

@@ -8,6 +8,7 @@ the configuration from before is put back and started. No container is ever stop
 The note stays where a run was cut off or refused before the restart; the next run does it.
 """
 
+from . import units
 from .kept_files import RefusedError
 
 # Seconds for systemctl, which waits for the daemon: one with many images takes minutes to start.
@@ -141,3 +142,41 @@ class Runtime:
 
     # What each has to say beside: `left_alone`, `there`, `unserved`, `wanted`; `look`, `unready`,
     # `due`, `difference`; `write`, `restore`; and without it `parting`, `needed`, `take`, `owed`.
+
+
+class CriRuntime(Runtime):
+    """containerd or CRI-O, which the kubelet asks: what both see of themselves."""
+
+    # The module with the look's functions: wish, wanted, owed, installed, daemon, losing, OWED.
+    facts = None
+
+    def left_alone(self):
+        return self.wish() == "none"
+
+    def wish(self):
+        return self.facts.wish(self.context.options)
+
+    def wanted(self):
+        return self.facts.wanted(self.context)
+
+    def owed(self):
+        return self.facts.owed(self.context)
+
+    def there(self):
+        return {"installed": self.facts.installed(self.context)}
+
+    def look(self):
+        """{"fault", "planned", "right", "owed", "loses"} of one that is installed."""
+        seen = {"fault": None, "planned": None, "right": False}
+        try:
+            seen["planned"] = old, new = self.planned()
+            seen["right"] = old == new
+        except (RefusedError, OSError, UnicodeDecodeError) as error:
+            seen["fault"] = str(error)
+        running = self.facts.daemon(self.context)
+        seen["owed"] = units.restart_due(self.context, self.facts.OWED, running)
+        seen["loses"] = self.facts.losing(self.context) if running is not None else None
+        return seen
+
+    def due(self, found):
+        return found["owed"] or not found["right"]
