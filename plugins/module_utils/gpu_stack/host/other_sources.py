@@ -15,8 +15,8 @@ import os
 import re
 
 from . import apt
+from .kept_names import free_name
 
-SAVED = ".provision-saved"
 OURS = "provision-"
 
 # address: what its address looks like wherever it is the vendor's own. names: files that are about
@@ -131,17 +131,8 @@ def _same(uri, url):
     return bool(url) and uri.rstrip("/") == apt.bare(url).rstrip("/")
 
 
-def _free_name(path):
-    """PATH.provision-saved, numbered where there are some."""
-    name, number = path + SAVED, 1
-    while os.path.lexists(name):
-        number += 1
-        name = "{0}{1}.{2}".format(path, SAVED, number)
-    return name
-
-
 def _save(path, rest):
-    kept = _free_name(path)
+    kept = free_name(path)
     if rest is None:
         os.rename(path, kept)
         return

@@ -9,6 +9,7 @@ import re
 
 from ...change import change
 from ...host import apt, file_state, other_sources
+from ...host.kept_names import SAVED
 from ...tables import NEWEST_GCC
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
@@ -23,7 +24,6 @@ LINK = "/usr/local/cuda"
 MARK = ".provision-packages"
 REPOSITORY_MARK = "/.provision"
 HOST_COMPILER = "/host-compiler"
-SAVED = other_sources.SAVED
 ASIDE = "put aside"
 HEADER = "# Written by the Ansible role cuda; changes made here are lost.\n"
 

@@ -9,9 +9,8 @@ run that was cut off leaves none that nobody knows.
 import json
 import os
 
+from ...host.kept_names import free_name
 from . import layout
-
-SAVED = ".provision-saved"
 
 
 def settle(context, tree, links, doing):
@@ -63,11 +62,7 @@ def _settle(context, tree, links, doing):
 def put(path, target):
     """A link at `path`; what is there is kept beside."""
     if os.path.lexists(path):
-        name, number = path + SAVED, 1
-        while os.path.lexists(name):
-            number += 1
-            name = f"{path}{SAVED}.{number}"
-        os.rename(path, name)
+        os.rename(path, free_name(path))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(target, path)
 

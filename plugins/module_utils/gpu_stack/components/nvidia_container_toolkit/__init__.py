@@ -7,6 +7,7 @@ files' home; `files` says the same text, and a test renders both.
 
 from ...change import change
 from ...host import apt, dpkg, file_state, logins, other_sources, package_files
+from ...host.kept_names import SAVED
 from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio, docker
 
@@ -131,9 +132,7 @@ def differ(row, found, options):
     """Changes for the source, the packages and docker's configuration."""
     changes = []
     for path in found["stale"]:
-        reason = "names NVIDIA's repository beside ours; kept as {0}{1}".format(
-            path, other_sources.SAVED
-        )
+        reason = "names NVIDIA's repository beside ours; kept as {0}{1}".format(path, SAVED)
         changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
     texts = files(row, options)
     for path in sorted(texts):

@@ -15,10 +15,10 @@ import os
 import tempfile
 
 from ...host.context import Context, run_program
+from ...host.kept_names import free_name
 from . import cdi
 
 FLAG = "no-additional-gids-for-device-nodes"
-SAVED = ".provision-saved"
 # Seconds for nvidia-ctk, which asks the driver.
 PATIENCE = 120.0
 # By these NVIDIA's unit has nvidia-ctk write the file itself, or in another way.
@@ -166,9 +166,6 @@ def replace(path, text):
 
 def _keep(context, path):
     """Keeps what is at `path` under a name that no reader of CDI takes, which is returned."""
-    name, number = path + SAVED, 1
-    while os.path.lexists(_real(context, name)):
-        number += 1
-        name = "{0}{1}.{2}".format(path, SAVED, number)
+    name = free_name(path, lambda place: os.path.lexists(_real(context, place)))
     replace(_real(context, name), context.read(path))
     return name

@@ -9,6 +9,7 @@ import json
 
 from ...change import change
 from ...host import other_sources
+from ...host.kept_names import SAVED
 from ..cuda import nvidia_cuda
 from . import units
 
@@ -185,7 +186,7 @@ def _engine_changes(name, stale, package):
     changes = []
     if package == ENGINES["docker-ce"]:
         for path in stale:
-            reason = f"names Docker's repository beside ours; kept as {path}{other_sources.SAVED}"
+            reason = f"names Docker's repository beside ours; kept as {path}{SAVED}"
             changes.append(change(name, path, "in apt's way", nvidia_cuda.ASIDE, reason))
         reason = "apt takes docker-ce and its updates from there"
         changes.append(change(name, ENGINE_SOURCES, None, "as wished", reason))

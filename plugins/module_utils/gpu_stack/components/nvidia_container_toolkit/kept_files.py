@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 
-SAVED = ".provision-saved"
+from ...host.kept_names import free_name
 
 
 class RefusedError(Exception):
@@ -53,11 +53,7 @@ def keep(path, place=None):
     if not os.path.exists(path):
         return None, None
     like = os.stat(path)
-    first = os.path.join(place or os.path.dirname(path), os.path.basename(path) + SAVED)
-    saved, number = first, 1
-    while os.path.lexists(saved):
-        number += 1
-        saved = f"{first}.{number}"
+    saved = free_name(os.path.join(place or os.path.dirname(path), os.path.basename(path)))
     shutil.copy2(path, saved)
     os.chown(saved, like.st_uid, like.st_gid)
     return saved, like
