@@ -1,0 +1,80 @@
+"""apt and dpkg as the roles run them: unattended, in English, patient with another at work."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from . import apt
+from .context import PATH, SILENT, Result, run_program
+
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBIAN_PRIORITY": "critical",
+}
+# Seconds. A driver's module is built for each kernel while dpkg runs.
+LONGEST = 4 * 3600.0
+# Seconds from one try to the next while another apt or dpkg is at work.
+PAUSE = 10
+LOCKED = re.compile(
+    r"Could not get lock|frontend lock|(?:database|status area) (?:area )?is locked"
+)
+ERROR = re.compile(r"E: |dpkg: error")
+NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
+# Exact versions; of what these options would allow besides, nothing is done unasked.
+INSTALL = (
+    "apt-get",
+    "--yes",
+    "--no-remove",
+    "--allow-downgrades",
+    "--allow-change-held-packages",
+    "-oAPT::Install-Recommends=no",
+    "-oDPkg::Options::=--force-confdef",
+    "-oDPkg::Options::=--force-confold",
+)
+SIMULATE = (
+    "apt-get",
+    "install",
+    "--simulate",
+    "--no-install-recommends",
+    "--allow-downgrades",
+    "--allow-change-held-packages",
+    "-oAPT::Get::AutomaticRemove=false",
+)
+
+
+class RefusalError(Exception):
+    """apt or the host does not allow the request; the message says what to do."""
+
+
+def run(argv: list[str], wait: int = 0, longest: float = LONGEST) -> Result:
+    """What the program answered, tried again for `wait` seconds while another has apt's lock.
+
+    One that takes longer than `longest` seconds is ended; its exit code is 124 then.
+    """
+    environment = dict(os.environ, **ENVIRONMENT)
+    environment.setdefault("PATH", ":".join(PATH))
+    for _pause in range(wait // PAUSE):
+        answer = run_program(argv, longest, environment)
+        if answer.rc in (0, SILENT) or not LOCKED.search(answer.err):
+            return answer
+        time.sleep(PAUSE)
+    return run_program(argv, longest, environment)
+
+
+def errors(answer: Result) -> list[str]:
+    """apt's and dpkg's errors, each once, without passwords."""
+    lines = [apt.bare(line) for line in answer.err.splitlines() if ERROR.match(line)]
+    return list(dict.fromkeys(lines))
+
+
+def lock_timeout(wait: int) -> str:
+    """The option that has apt wait for dpkg's lock itself."""
+    return f"-oDPkg::Lock::Timeout={wait}"
+
+
+def held() -> set[str]:
+    """Names of the packages that are held."""
+    return set(run(["apt-mark", "showhold"]).out.split())

@@ -1,0 +1,237 @@
+"""Exact packages in one transaction of apt's: nothing unchecked comes, nothing of others goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import time
+from typing import Any
+
+from . import apt, apt_commands, dpkg, package_lists
+from .apt_commands import RefusalError
+from .context import Context
+
+REINSTALL = ("--reinstall", "-oDPkg::Options::=--force-confmiss")
+REMOVED = re.compile(r"^Remv ([^ :]+)", re.M)
+CHANGED = re.compile(r"^Inst ([^ :]+)\S* \[", re.M)
+WHY = "${Package} (needs: ${Pre-Depends} ${Depends}; conflicts: ${Conflicts} ${Breaks})\\n"
+RECORD = re.compile(r"^Package: (\S+).*?^Version: (\S+).*?^SHA256: (\S+)", re.M | re.S)
+KEEP = ("1", "yes", "true", "with", "on", "enable")
+# More of apt's errors say the same again.
+MANY = 4
+
+
+class Wish:
+    """The packages of a component, and what of them has to come.
+
+    packages: {name: version}. also: those that are fetched and not installed. files: {path: the
+    package that has it}; one that is missing or empty brings its package again, and so does a name
+    in `again`.
+    """
+
+    def __init__(
+        self,
+        component: str,
+        title: str,
+        packages: dict[str, str],
+        also: dict[str, str],
+        files: dict[str, str],
+        again: list[str],
+    ) -> None:
+        self.component = component
+        self.title = title
+        self.packages = packages
+        self.also = also
+        self.files = files
+        self.again = again
+
+
+class Plan:
+    """What apt has to do. missing, again: name=version to install, and to install anew."""
+
+    def __init__(self, missing: list[str], again: list[str], also: list[str]) -> None:
+        self.missing = missing
+        self.again = again
+        self.fetched = sorted({*missing, *again, *also})
+
+
+def look(context: Context, wish: Wish) -> Plan:
+    """Compares dpkg's records and the files with the wish; a killed unpacking counts as lost."""
+    missing, again = [], []
+    lost = {name for path, name in wish.files.items() if not _there(path)}
+    for name, version in sorted(wish.packages.items()):
+        package = context.packages.get(name, {})
+        same = package.get("version") == version
+        if same and package["status"] == dpkg.HALF:
+            again.append(f"{name}={version}")
+        elif not same or package["status"] != "installed":
+            missing.append(f"{name}={version}")
+        elif name in lost or name in wish.again:
+            again.append(f"{name}={version}")
+    return Plan(missing, again, [f"{name}={version}" for name, version in wish.also.items()])
+
+
+def _there(path: str) -> bool:
+    """Whether it is a file with something in it, or leads to one."""
+    try:
+        return os.path.isfile(path) and os.path.getsize(path) > 0
+    except OSError:
+        return False
+
+
+class Source:
+    """Where the packages come from. words: in a message; hint: what to do where they are not there.
+
+    suites: the platform's own, of which lists must come. renewed: apt's sources have just changed.
+    """
+
+    def __init__(self, words: str, hint: str, suites: list[str], renewed: bool) -> None:
+        self.words = words
+        self.hint = hint
+        self.suites = suites
+        self.renewed = renewed
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns, for what is to be on the host. RefusalError."""
+    wish = Wish(
+        *(params[name] for name in ("component", "title", "packages", "fetched", "files")),
+        again=params["reinstall"],
+    )
+    plan = look(Context(), wish)
+    result = {"missing": plan.missing, "again": plan.again, "fetched": plan.fetched}
+    specs = plan.missing + plan.again
+    if check_mode and specs:
+        return dict(result, changed=True, msg=f"Would install {' '.join(specs)}")
+    if check_mode or not plan.fetched:
+        return dict(result, changed=False)
+    source = Source(*(params[name] for name in ("source", "hint", "suites", "renewed")))
+    lists = check(wish, plan, source, params["checksums"], params["wait"])
+    if lists["bearable"]:
+        result["warnings"] = [
+            f"apt cannot use {', '.join(lists['places'])}: {' '.join(lists['errors'])}"
+            f" {wish.title} goes on without; repair that entry, or take it out."
+        ]
+    if plan.missing:
+        guard(wish, plan.missing, params["unwanted"], params["unwanted_words"])
+    if params["state"] == "offered":
+        return dict(result, changed=False)
+    kept = install(wish, plan, params["conffiles"], params["wait"])
+    return dict(result, changed=bool(specs), kept=kept)
+
+
+def check(
+    wish: Wish, plan: Plan, source: Source, checksums: dict[str, str], wait: int
+) -> dict[str, Any]:
+    """apt offers all of the plan with the locked SHA-256; package_lists' answer. RefusalError."""
+    lists = package_lists.nothing()
+    offered = {} if source.renewed else _offers(plan.fetched)
+    if set(plan.fetched) - set(offered):
+        lists = package_lists.fetch(source.suites, wait)
+        if lists["locked"]:
+            raise RefusalError(f"Another apt is at work. {lists['words']}")
+        offered = _offers(plan.fetched)
+    lacking = sorted(set(plan.fetched) - set(offered))
+    if lacking:
+        words = f"No package source of this host has {', '.join(lacking)}. Sources: {source.words}."
+        raise RefusalError(" ".join(part for part in (words, lists["words"], source.hint) if part))
+    for spec in plan.fetched:
+        locked = (checksums.get(spec.split("=")[0]) or offered[spec]).lower()
+        if locked != offered[spec]:
+            raise RefusalError(
+                f"{spec}: the package source offers SHA-256 {offered[spec]}, but"
+                f" {wish.component}_checksums says {locked}. Nothing was installed."
+            )
+    return lists
+
+
+def _offers(specs: list[str]) -> dict[str, str]:
+    """{name=version: SHA-256} of those that apt knows."""
+    answer = apt_commands.run(["apt-cache", "show", *specs])
+    records = (RECORD.search(text) for text in answer.out.split("\n\n"))
+    return {f"{record[1]}={record[2]}": record[3].lower() for record in records if record}
+
+
+def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str = "") -> None:
+    """RefusalError where apt would remove a package for these, or change one that somebody holds.
+
+    For an exact version apt removes whatever cannot stay beside it, with no further question. Also
+    refused is a package that matches `unwanted`, with `unwanted_words`.
+    """
+    simulated = apt_commands.run([*apt_commands.SIMULATE, *specs]).out
+    removed = sorted(set(REMOVED.findall(simulated)))
+    changed = set(CHANGED.findall(simulated)) & apt_commands.held() - set(wish.packages)
+    message = ""
+    if removed:
+        why = apt_commands.run(["dpkg-query", "--show", "--showformat", WHY, *removed])
+        message = (
+            f"For {wish.title} apt would remove {', '.join(removed)}."
+            f" {'. '.join(why.out.splitlines())}. Remove them yourself if nobody needs them. "
+        )
+    if changed:
+        message += (
+            f"apt would change {', '.join(sorted(changed))}, which somebody holds (apt-mark unhold"
+            " releases it). "
+        )
+    if message:
+        raise RefusalError(f"{message}No package was touched.")
+    coming = re.findall(rf"^Inst ({unwanted})[: ]", simulated, re.M) if unwanted else []
+    if coming:
+        raise RefusalError(f"{unwanted_words}: {', '.join(coming)}. Nothing was installed.")
+
+
+def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str]:
+    """Installs what is missing, then anew what lost its files; kept configuration files' names.
+
+    RefusalError with apt's words.
+    """
+    began = time.time()
+    command = [*apt_commands.INSTALL, apt_commands.lock_timeout(wait)]
+    if plan.missing:
+        _run(wish, [*command, "install", *plan.missing], wait)
+    kept = [path for path in conffiles if os.path.lexists(path)]
+    for path in kept:
+        # dpkg brings a configuration file back only where there is none.
+        os.rename(path, f"{path}.dpkg-old")
+    if plan.again:
+        _run(wish, [*command, *REINSTALL, "install", *plan.again], wait)
+    _forget_downloads(began)
+    return [f"{path}.dpkg-old" for path in kept]
+
+
+def _run(wish: Wish, argv: list[str], wait: int) -> None:
+    answer = apt_commands.run(argv, wait)
+    if answer.rc == 0:
+        return
+    errors = apt_commands.errors(answer)[:MANY]
+    words = " ".join(errors) or apt.bare(answer.err.strip()) or f"it ended with {answer.rc}"
+    nowhere = apt_commands.NOT_FETCHED.search(words)
+    todo = (
+        "Nothing was installed: run again when that address answers."
+        if nowhere
+        else "Run again: what is left half way is finished first."
+    )
+    raise RefusalError(f"apt could not install {wish.title}: {words} {todo}")
+
+
+def _forget_downloads(began: float) -> None:
+    """Removes the package files that came since, unless apt is configured to keep them.
+
+    CUDA alone is 1.3 GB that nobody needs twice; what was in apt's cache before stays. One that
+    can't be removed costs room and nothing else.
+    """
+    names = ("keep", "APT::Keep-Downloaded-Packages", "archives", "Dir::Cache::archives/d")
+    settings = dict(
+        word.split("=", 1)
+        for word in shlex.split(apt_commands.run(["apt-config", "shell", *names]).out)
+    )
+    if settings.get("keep", "") in KEEP:
+        return
+    archives = settings.get("archives", "/var/cache/apt/archives/")
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(archives)):
+            info = entry.stat(follow_symlinks=False)
+            if entry.name.endswith(".deb") and entry.is_file() and info.st_ctime >= began:
+                os.remove(entry.path)

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+"""Installs exact packages in one guarded transaction of apt's, or takes them away."""
+
+DOCUMENTATION = r"""
+module: exact_packages
+short_description: Install packages at exact versions in one guarded transaction, or take them away
+description:
+  - Compares dpkg's records and the packages' files with O(packages), and installs what is missing
+    in one transaction. What lost its files, and what dpkg was killed at while it unpacked it, is
+    installed anew.
+  - Before that apt has to offer every version, with the SHA-256 in O(checksums); and the
+    transaction is simulated. It is refused where apt would remove a package, change one that
+    somebody holds, or bring one that matches O(unwanted).
+  - In check mode only dpkg's records and the files are read; apt may not have the source yet.
+options:
+  component:
+    description: Whose packages they are, as the ledger of the runs and the options name it.
+    type: str
+    required: true
+  title:
+    description: The same within a sentence, as V(CUDA 11.2.2).
+    type: str
+    default: the packages
+  state:
+    description: V(offered) checks all that V(present) checks and installs nothing. V(absent)
+      removes those that this program installed, by its ledger, and is refused where apt would
+      change another package with them; what was there before the first run stays.
+    type: str
+    choices: [present, offered, absent]
+    default: present
+  packages:
+    description: The version of each package, by its name.
+    type: dict
+    required: true
+  fetched:
+    description: Packages that a later step only fetches; they have to be offered as well.
+    type: dict
+    default: {}
+  files:
+    description: The package of each file that has to be there and not to be empty, by its path.
+    type: dict
+    default: {}
+  reinstall:
+    description: Packages to install anew, where they are installed.
+    type: list
+    elements: str
+    default: []
+  conffiles:
+    description: Configuration files to replace; each is kept as C(NAME.dpkg-old).
+    type: list
+    elements: str
+    default: []
+  checksums:
+    description: SHA-256 of packages by their names; of the others whatever apt's lists say counts.
+    type: dict
+    default: {}
+  source:
+    description: Where the packages come from, for the message that it lacks one.
+    type: str
+    default: apt's
+  hint:
+    description: What to do then.
+    type: str
+    default: ""
+  suites:
+    description: The platform's own suites, whose lists have to come. Sources of others may fail.
+    type: list
+    elements: str
+    default: []
+  renewed:
+    description: apt's sources have changed since its lists were fetched.
+    type: bool
+    default: false
+  unwanted:
+    description: Regular expression of the names of packages that must not come along.
+    type: str
+    default: ""
+  unwanted_words:
+    description: What is said where one would.
+    type: str
+    default: ""
+  wait:
+    description: Seconds for which another apt or dpkg may be at work.
+    type: int
+    default: 600
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Install CUDA
+  provision.gpu.exact_packages:
+    component: cuda
+    title: CUDA 11.2.2
+    packages:
+      libcudart11.0: 11.2.152~11.2.2-3+deb11u3
+    files:
+      /usr/lib/x86_64-linux-gnu/libcudart.so.11.0: libcudart11.0
+"""
+
+RETURN = r"""
+missing:
+  description: What is missing, or was, as C(name=version).
+  type: list
+  elements: str
+  returned: unless absent
+again:
+  description: What has to be installed anew, or was, as C(name=version).
+  type: list
+  elements: str
+  returned: unless absent
+fetched:
+  description: All that apt has to fetch, O(fetched) included, as C(name=version).
+  type: list
+  elements: str
+  returned: unless absent
+kept:
+  description: Names under which configuration files were kept.
+  type: list
+  elements: str
+  returned: where something was installed
+removed:
+  description: Packages that were removed, or would be.
+  type: list
+  elements: str
+  returned: with state absent
+removable:
+  description: Packages that are this program's, installed or not.
+  type: list
+  elements: str
+  returned: with state absent
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where something is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    package_install,
+    package_removal,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+    RefusalError,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "component": {"type": "str", "required": True},
+            "title": {"type": "str", "default": "the packages"},
+            "state": {
+                "type": "str",
+                "choices": ["present", "offered", "absent"],
+                "default": "present",
+            },
+            "packages": {"type": "dict", "required": True},
+            "fetched": {"type": "dict", "default": {}},
+            "files": {"type": "dict", "default": {}},
+            "reinstall": {"type": "list", "elements": "str", "default": []},
+            "conffiles": {"type": "list", "elements": "str", "default": []},
+            "checksums": {"type": "dict", "default": {}},
+            "source": {"type": "str", "default": "apt's"},
+            "hint": {"type": "str", "default": ""},
+            "suites": {"type": "list", "elements": "str", "default": []},
+            "renewed": {"type": "bool", "default": False},
+            "unwanted": {"type": "str", "default": ""},
+            "unwanted_words": {"type": "str", "default": ""},
+            "wait": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    settle = package_removal if module.params["state"] == "absent" else package_install
+    try:
+        result = settle.settle(module.params, module.check_mode)
+    except RefusalError as error:
+        module.fail_json(msg=str(error))
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
