@@ -15,8 +15,6 @@ import yaml
 from tests.collection import IMPORTABLE, ROOT
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-REMOVED = "Remv somebodys-solver [1.0]\nInst libcuda1 [460.1] (470.1 lab)\n"
-CHANGED = "Inst held-by-ada [1] (2 lab)\nInst libcuda1 [460.1] (470.1 lab)\n"
 
 
 def include(folder: Path, entry: str, answers: dict[str, str], **variables: Any) -> tuple[str, str]:
@@ -50,33 +48,6 @@ def include(folder: Path, entry: str, answers: dict[str, str], **variables: Any)
 
 
 @pytest.mark.parametrize(
-    ("simulated", "said"),
-    [
-        (REMOVED, "For CUDA 11.2.2 apt would remove somebodys-solver. somebodys-solver (needs: x;"),
-        (CHANGED, "apt would change held-by-ada, which somebody holds (apt-mark unhold releases"),
-        ("Inst libcuda1 [460.1] (470.1 lab)\n", ""),
-    ],
-    ids=["removed", "held", "nothing of others"],
-)
-def test_what_would_go_for_an_installation_is_refused(
-    tmp_path: Path, simulated: str, said: str
-) -> None:
-    answers = {
-        "apt-get": simulated,
-        "apt-mark": "held-by-ada\nlibcuda1\n",
-        "dpkg-query": "somebodys-solver (needs: x; conflicts: y)\n",
-    }
-    output, calls = include(
-        tmp_path, "removals", answers,
-        apt_title="CUDA 11.2.2", apt_specs=["libcuda1=470.1"], apt_names=["libcuda1"],
-    )  # fmt: skip
-    assert calls.startswith("apt-get install --simulate --no-install-recommends")
-    assert calls.splitlines()[0].endswith("-oAPT::Get::AutomaticRemove=false libcuda1=470.1")
-    assert ("No package was touched." in output) is bool(said)
-    assert said in output
-
-
-@pytest.mark.parametrize(
     ("hold", "call"),
     [(True, "apt-mark hold libcublas11"), (False, "apt-mark unhold libcuda1")],
 )
@@ -92,9 +63,8 @@ def test_each_entry_is_described_and_its_variables_are_those_it_reads() -> None:
     specs = entries["argument_specs"]
     assert set(specs) == {path.stem for path in (ROOT / "roles/apt/tasks").glob("*.yml")}
     readme = (ROOT / "roles/apt/README.md").read_text("utf-8")
-    variables = (ROOT / "roles/apt/vars/main.yml").read_text("utf-8")
     for name, spec in specs.items():
         assert f"| `{name}` |" in readme
-        text = (ROOT / f"roles/apt/tasks/{name}.yml").read_text("utf-8") + variables
+        text = (ROOT / f"roles/apt/tasks/{name}.yml").read_text("utf-8")
         assert [option for option in spec["options"] if option not in text] == []
         assert [option for option in spec["options"] if f"`{option}`" not in readme] == []

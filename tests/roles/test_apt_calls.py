@@ -43,14 +43,14 @@ def test_no_installation_removes_a_package() -> None:
         for where, task, _words in calls()
         if "name" in task.get("ansible.builtin.apt", {})
     }
-    assert len(modules) >= 9
+    assert len(modules) >= 7
     assert [where for where, value in modules.items() if value is not True] == []
     commands = {
         where: words
         for where, _task, words in calls()
         if ("apt-get" in words or "__nvidia_driver_apt_get" in words) and "install" in words
     }
-    assert len(commands) >= 9
+    assert len(commands) >= 5
     asked = ("--no-remove", "--simulate")
     assert [
         where for where, words in commands.items() if not any(one in words for one in asked)
@@ -63,7 +63,7 @@ def test_no_installation_removes_a_package() -> None:
 def test_a_removal_takes_no_others_along() -> None:
     """With APT::Get::AutomaticRemove in apt.conf apt would take along what nobody asked for."""
     words = [words for _where, _task, words in calls() if "'remove'" in words and "apt" in words]
-    assert len(words) >= 8
+    assert len(words) >= 2
     shared = yaml.safe_load((ROLES / "nvidia_driver/vars/main.yml").read_text("utf-8"))
     option = "-oAPT::Get::AutomaticRemove=false"
     assert option in shared["__nvidia_driver_apt_get"]

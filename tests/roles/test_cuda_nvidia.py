@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -232,16 +233,24 @@ def test_what_brings_a_driver_is_refused_by_name(name: str) -> None:
     assert templated(expression, **every) == [name]
 
 
-def test_a_driver_in_apts_plan_is_seen() -> None:
-    said = (
-        "Reading package lists...\n"
-        "Inst libcublas-11-2 (11.4.1.1043-1 NVIDIA CUDA [amd64])\n"
-        "Inst nvidia-driver-470 (470.1 NVIDIA CUDA [amd64])\n"
-        "Inst cuda-drivers (470.1-1 NVIDIA CUDA [amd64])\n"
-        "Conf cuda-drivers (470.1-1 NVIDIA CUDA [amd64])\n"
-    )
-    found = templated("{{ said | regex_findall(__cuda_driver_planned) }}", said=said, **names())
-    assert found == ["nvidia-driver-470", "cuda-drivers"]
+@pytest.mark.parametrize(
+    ("name", "brings"),
+    [
+        ("nvidia-driver-470", True),
+        ("nvidia-dkms-470", True),
+        ("cuda-drivers", True),
+        ("cuda-drivers-470", True),
+        ("cuda-11-2", True),
+        ("libcuda1", True),
+        ("libnvidia-compute-470", True),
+        ("libcublas-11-2", False),
+        ("cuda-nvcc-11-2", False),
+        ("nvidia-container-toolkit", False),
+    ],
+)
+def test_what_brings_a_driver_is_known_by_its_name(name: str, brings: bool) -> None:
+    pattern = templated("{{ __cuda_drivers }}", **names())
+    assert (re.fullmatch(pattern, name) is not None) is brings
 
 
 SHA1 = """\

@@ -238,29 +238,6 @@ def test_the_headers_follow_the_kernels_flavour(kernel: str, flavour: str) -> No
         assert found == "linux-headers-" + flavour
 
 
-def test_headers_that_a_failed_build_left_unfinished_are_ours_to_finish() -> None:
-    """dkms 3 fails the headers' package where the module can't be built; the build says why."""
-    task = load(ROLES / "nvidia_driver" / "tasks" / "dpkg.yml")[-1]
-    lines = [
-        "ii  adduser",
-        "iF  linux-headers-6.1.0-44-amd64",
-        "iF  linux-image-6.12.107+deb13-amd64",
-        "iU  linux-headers-amd64",
-        "iF  nvidia-kernel-dkms",
-        "iF  postfix",
-        "iF  nvidia-dkms-470",
-        "iHR linux-headers-5.10.0-46-amd64",
-    ]
-    found = templated(
-        task["vars"]["__nvidia_driver_foreign"],
-        __nvidia_driver_unfinished={"stdout_lines": lines},
-        __nvidia_driver_all={"nvidia-kernel-dkms": "535.261.03-1"},
-        # of another way, which this run removes
-        __nvidia_driver_other_packages=["nvidia-dkms-470"],
-    )
-    assert sorted(found) == ["linux-headers-5.10.0-46-amd64", "postfix"]
-
-
 CUDNN = [row for row in load(CATALOG / "cudnn.yml")["cudnn"] if row["architecture"] == "x86_64"]
 
 

@@ -27,17 +27,6 @@ def variables(role: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("role", ["cuda", "nvidia_driver"])
-@pytest.mark.parametrize("named", [[], ["somebodys"]], ids=["nothing", "one"])
-def test_only_what_was_asked_for_goes(role: str, named: list[str]) -> None:
-    text = variables(role)[f"__{role}_going"]
-    given = {
-        f"__{role}_look_removable": {"stdout_lines": EVERYTHING},
-        f"__{role}_removable": named,
-    }
-    assert templated(text, **given) == named
-
-
 def test_of_a_tree_only_its_own_packages_go() -> None:
     (task,) = (
         one
@@ -56,8 +45,6 @@ def test_of_a_tree_only_its_own_packages_go() -> None:
     ("path", "names"),
     [
         ("cuda/tasks/nvidia_remove.yml", "__cuda_tree_names"),
-        ("cuda/tasks/absent_packages.yml", "__cuda_removable"),
-        ("nvidia_driver/tasks/absent_packages.yml", "__nvidia_driver_removable"),
     ],
 )
 def test_dpkg_is_not_asked_without_a_name(path: str, names: str) -> None:

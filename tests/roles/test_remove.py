@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,51 +151,3 @@ def test_a_removal_of_environments_that_was_cut_off_goes_on(tmp_path: Path) -> N
     write(root / (venv_trust.REMOVING + "2.9.3-aaaaaaaa") / "lib" / "x")
     assert venv_place.remove(HOST, str(root))["changed"]
     assert not root.exists()
-
-
-# packages
-
-
-@pytest.mark.parametrize(("role", "locked"), [("cuda", "locked"), ("nvidia_driver", "wanted")])
-def test_a_role_takes_its_own_packages_and_names_strangers(
-    role: str, locked: str, tmp_path: Path
-) -> None:
-    """A note that was cut off tells nothing; the next one's ledger counts."""
-
-    def noted(text: str) -> dict[str, str]:
-        return {"content": base64.b64encode(text.encode()).decode()}
-
-    ledger = {"packages": {role: {"ours": ["z"], "theirs": {"b": "1"}}}}
-    notes = [noted('{"lock'), {"msg": "no such file"}, noted(json.dumps(ledger) + "\n")]
-    states = ["installed a", "not-installed c", "config-files q", "half-configured z"]
-    said = "NOTE\nRemv a [1]\nRemv other:amd64 [2] [x ]\nInst more (1 y)\nRemv z [1]\n"
-    given = {
-        f"__{role}_{locked}": {"a": "1", "b": "2", "c": "3"},
-        f"__{role}_notes": {"results": notes},
-        f"__{role}_look_removable": {"stdout_lines": states},
-        f"__{role}_simulated": {"stdout": said},
-    }
-    names = ("removable", "going", "strangers")
-    answer = ", ".join(f"'{name}': __{role}_{name}" for name in names)
-    copy = {"dest": str(tmp_path / "out.json"), "content": "{{ {" + answer + "} | to_json }}"}
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "vars_files": [str(ROLES / role / "vars" / "main.yml")],
-        "tasks": [{"ansible.builtin.copy": {**copy, "mode": "0600"}}],
-    }
-    (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
-    (tmp_path / "given.json").write_text(json.dumps(given), encoding="utf-8")
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    options = ["-i", "localhost,", "-c", "local", "-e", "@given.json"]
-    interpreter = ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(
-        [program, *options, *interpreter, "play.yml"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "out.json").read_text("utf-8")) == {
-        "removable": ["a", "c", "z"],
-        "going": ["a", "z"],
-        "strangers": ["more", "other"],
-    }

@@ -621,7 +621,7 @@ def test_docker_forgets_the_runtime_before_its_program_goes() -> None:
     names = tasks("absent")
     order = [
         "absent | Stop where somebody needs it, before anything is touched",
-        "absent | Find the packages that are this program's",
+        "absent | Refuse where other packages need what would go",
         "absent | Make docker forget the runtime",
         "absent | Remove the packages",
         "absent | Remove the files",

@@ -16,6 +16,7 @@ from .context import Context
 REINSTALL = ("--reinstall", "-oDPkg::Options::=--force-confmiss")
 REMOVED = re.compile(r"^Remv ([^ :]+)", re.M)
 CHANGED = re.compile(r"^Inst ([^ :]+)\S* \[", re.M)
+INSTALLED = re.compile(r"^Inst ([^ :]+)", re.M)
 WHY = "${Package} (needs: ${Pre-Depends} ${Depends}; conflicts: ${Conflicts} ${Breaks})\\n"
 RECORD = re.compile(r"^Package: (\S+).*?^Version: (\S+).*?^SHA256: (\S+)", re.M | re.S)
 KEEP = ("1", "yes", "true", "with", "on", "enable")
@@ -177,7 +178,8 @@ def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str 
         )
     if message:
         raise RefusalError(f"{message}No package was touched.")
-    coming = re.findall(rf"^Inst ({unwanted})[: ]", simulated, re.M) if unwanted else []
+    arriving = INSTALLED.findall(simulated)
+    coming = [name for name in arriving if unwanted and re.fullmatch(unwanted, name)]
     if coming:
         raise RefusalError(f"{unwanted_words}: {', '.join(coming)}. Nothing was installed.")
 
@@ -187,7 +189,8 @@ def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str
 
     RefusalError with apt's words.
     """
-    began = time.time()
+    # The stamps of files are those of the kernel's last tick.
+    began = time.time() - 0.02
     command = [*apt_commands.INSTALL, apt_commands.lock_timeout(wait)]
     if plan.missing:
         _run(wish, [*command, "install", *plan.missing], wait)
