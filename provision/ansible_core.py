@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from provision import catalog, collection
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
 from provision.inventory import Fleet
 from provision.lock import Lock, names

@@ -22,7 +22,7 @@ from pathlib import Path
 from debian.deb822 import Release
 
 from provision import catalog
-from provision.catalog import Archive, CudaRow, DriverRow, PlatformRow
+from provision.catalog.rows import Archive, CudaRow, DriverRow, PlatformRow
 from provision.errors import ProvisionError
 from provision.upstream import debian, download, release
 from provision.upstream.closure import Branch, Universe, close

@@ -27,7 +27,8 @@ from typing import Any
 from debian.deb822 import Packages, Release
 from debian.debfile import DebFile
 
-from provision.catalog import Archive, keys
+from provision.catalog import keys
+from provision.catalog.rows import Archive
 from provision.upstream import download, release
 
 HERE = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from provision import catalog
-from provision.catalog import CudaRow, DriverRow, PlatformRow
+from provision.catalog.rows import CudaRow, DriverRow, PlatformRow
 from provision.upstream import debian, download
 from provision.upstream.closure import Branch, Universe, close, minus
 from provision.upstream.packages import Package

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from provision import inventory
-from provision.catalog import Archive, Catalog, PlatformRow
+from provision.catalog import Catalog
+from provision.catalog.rows import Archive, PlatformRow
 from provision.errors import UnsatisfiableError
 from provision.inventory import Fleet
 from provision.lock import advice, build, keep, model, requirements

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
 from provision.models import CudnnWish, Gpu, Reason, Wish
 from provision.resolve.solver import Solver

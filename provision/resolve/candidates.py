@@ -6,7 +6,8 @@ import functools
 
 from packaging.version import Version
 
-from provision.catalog import Catalog, DriverRow, NvidiaSourceRow, PlatformRow
+from provision.catalog import Catalog
+from provision.catalog.rows import DriverRow, NvidiaSourceRow, PlatformRow
 from provision.models import Wish
 from provision.resolve.stack import (
     DRIVER_ORIGINS,

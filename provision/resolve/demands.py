@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.models import Gpu, Wish, plain
 from provision.resolve.search import Demand
 from provision.resolve.words import is_of, parse_version, unique

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from provision.catalog import Catalog, PlatformRow
+from provision.catalog import Catalog
 from provision.catalog import gpus as known_gpus
+from provision.catalog.rows import PlatformRow
 from provision.errors import UnsatisfiableError
 from provision.inventory import Fleet
 from provision.models import Gpu, HostFacts, Reason, Wish

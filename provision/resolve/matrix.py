@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from provision.catalog import Catalog, TensorflowRow
+from provision.catalog import Catalog
+from provision.catalog.rows import TensorflowRow
 from provision.models import Gpu, Wish
 from provision.resolve.refusal import in_the_way
 from provision.resolve.solver import Solver

@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.errors import UnsatisfiableError
 from provision.models import Gpu, Wish, plain
 from provision.resolve.beside import narrowed

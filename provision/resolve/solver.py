@@ -9,7 +9,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from provision.catalog import Catalog, PlatformRow, TensorflowRow
+from provision.catalog import Catalog
+from provision.catalog.rows import PlatformRow, TensorflowRow
 from provision.models import Gpu, Wish, plain
 from provision.resolve.candidates import Candidates
 from provision.resolve.demands import demands

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from provision.catalog import (
+from provision.catalog.rows import (
     ContainerToolkitRow,
     CudaReleaseRow,
     CudaRow,

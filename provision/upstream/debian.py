@@ -12,7 +12,7 @@ from pathlib import Path
 
 from debian.deb822 import Release
 
-from provision.catalog import Archive, PlatformRow
+from provision.catalog.rows import Archive, PlatformRow
 from provision.errors import InputError, MachineError
 from provision.upstream.download import Fetch, GoneError, cached, fetch
 from provision.upstream.mirrors import HELP

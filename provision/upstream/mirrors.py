@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from provision.catalog import Catalog, PlatformRow
+from provision.catalog import Catalog
+from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
 from provision.upstream import keys
 

@@ -19,7 +19,8 @@ from debian.arfile import ArError
 from debian.deb822 import Release
 from debian.debfile import DebError, DebFile
 
-from provision.catalog import Catalog, ContainerToolkitRow, DriverRow, NvidiaSourceRow
+from provision.catalog import Catalog
+from provision.catalog.rows import ContainerToolkitRow, DriverRow, NvidiaSourceRow
 from provision.errors import InputError
 from provision.upstream import download, release
 from provision.upstream.download import Fetch, GoneError, cached, digest_like, fetch

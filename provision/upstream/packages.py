@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from debian.deb822 import Deb822, PkgRelation
 from debian.debian_support import NativeVersion
 
-from provision.catalog import DriverRow
+from provision.catalog.rows import DriverRow
 
 Relation = tuple[str, str, str]  # name, operator ("" when any version does), version
 Alternatives = tuple[Relation, ...]

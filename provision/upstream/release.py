@@ -17,7 +17,7 @@ from pathlib import Path
 
 from debian.deb822 import Release
 
-from provision.catalog import Archive
+from provision.catalog.rows import Archive
 from provision.errors import InputError, MachineError
 from provision.upstream.keys import dearmor
 

@@ -13,7 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from gpu_stack.components.cudnn import fetch, layout
 
-from provision.catalog import CudaRow, DriverRow
+from provision.catalog.rows import CudaRow, DriverRow
 from provision.registry import LOCKED
 from tests.unit.generator import recorded
 

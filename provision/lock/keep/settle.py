@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from provision.catalog import Catalog, DriverRow
+from provision.catalog import Catalog
+from provision.catalog.rows import DriverRow
 from provision.errors import UnsatisfiableError
 from provision.lock.keep.held import Held, Upgrade
 from provision.lock.model import stacks_of

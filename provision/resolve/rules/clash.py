@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from provision.catalog import TensorflowRow
+from provision.catalog.rows import TensorflowRow
 from provision.resolve.preferences import INSTALLED
 from provision.resolve.search import Demand, Problem, Rule
 

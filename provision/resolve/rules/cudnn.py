@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.resolve.rules.clash import Fact, is_asked, left_of, releases_of
 from provision.resolve.search import Demand, Problem
 from provision.resolve.stack import Cuda, Cudnn, Tensorflow

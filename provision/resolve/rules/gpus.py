@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from provision.catalog import PlatformRow, TensorflowRow
+from provision.catalog.rows import PlatformRow, TensorflowRow
 from provision.models import Gpu
 from provision.resolve.rules.clash import Fact, left_of, releases_of
 from provision.resolve.search import Demand, Problem

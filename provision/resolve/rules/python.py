@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from provision.catalog import PlatformRow
+from provision.catalog.rows import PlatformRow
 from provision.resolve.rules.clash import Fact, is_asked, left_of, releases_of
 from provision.resolve.search import Demand, Problem
 from provision.resolve.stack import Cuda, Tensorflow

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from debian.deb822 import Release
 
-from provision.catalog import Archive, PlatformRow, keys, load
+from provision.catalog import keys, load
+from provision.catalog.rows import Archive, PlatformRow
 from provision.errors import InputError, MachineError, UnsatisfiableError
 from provision.upstream import debian, download, release, wheels
 from provision.upstream.keys import dearmor

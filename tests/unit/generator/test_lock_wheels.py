@@ -10,7 +10,8 @@ import yaml
 
 from provision import collection
 from provision import lock as locks
-from provision.catalog import TensorflowRow, load
+from provision.catalog import load
+from provision.catalog.rows import TensorflowRow
 from provision.errors import UnsatisfiableError
 from provision.render import render, stacks
 from tests.unit.generator import recorded

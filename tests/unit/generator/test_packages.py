@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision.catalog import CudaRow, DriverRow, load
+from provision.catalog import load
+from provision.catalog.rows import CudaRow, DriverRow
 from provision.errors import UnsatisfiableError
 from provision.upstream.closure import Branch, Universe, close
 from provision.upstream.packages import Package, compare, satisfies, upstream
