@@ -1,5 +1,7 @@
 """What forbids any run on a host: another run, apt and dpkg in disorder, a driver that hangs."""
 
+from __future__ import annotations
+
 import re
 
 from . import transaction
@@ -9,8 +11,14 @@ from .host import running
 from .host.processes import text_of
 from .rules import WORK, Rule
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def signed_by_conflicts(context):
+    from .host.context import Context
+
+
+def signed_by_conflicts(context: Context) -> list[list[Any]]:
     """[[uri, suite, [files]]] of one repository named twice with different keys.
 
     As apt sees it: an entry must agree with every earlier one that named a key; naming a key after
@@ -30,13 +38,13 @@ def signed_by_conflicts(context):
     ]
 
 
-def _contradicts(keys):
+def _contradicts(keys: list[str | None]) -> bool:
     """True when, in apt's reading order, a key is followed by another one or by none."""
     first = next((index for index, key in enumerate(keys) if key), len(keys))
     return any(key != keys[first] for key in keys[first:])
 
 
-def unfinished(context):
+def unfinished(context: Context) -> list[list[Any]]:
     """[[package, status]] of packages that dpkg has not finished.
 
     A dpkg that was killed leaves its last steps in a journal, not yet in its status file.
@@ -52,7 +60,7 @@ def unfinished(context):
     return [[name, states[name]] for name in sorted(states) if states[name] not in done]
 
 
-def dpkg_at_work(context):
+def dpkg_at_work(context: Context) -> bool:
     """True while a dpkg of root's runs: what is half-installed now is whole in a moment.
 
     Anybody may call a process dpkg.
@@ -63,7 +71,12 @@ def dpkg_at_work(context):
     return False
 
 
-def dpkg_broken(found, _changes, _options, row):
+def dpkg_broken(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
     # puts right by itself before it installs anything.
     if found.get("unfinished") or found["preflight"].get("dpkg_at_work"):
@@ -82,7 +95,12 @@ def dpkg_broken(found, _changes, _options, row):
     return reasons
 
 
-def dpkg_interrupted(found, changes, _options, _row):
+def dpkg_interrupted(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     names = [name for name, _status in found["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
     finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
@@ -98,11 +116,16 @@ def dpkg_interrupted(found, changes, _options, _row):
     ]
 
 
-def signed_by_conflict(found, changes, _options, _row):
+def signed_by_conflict(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     # What is put aside first is in nobody's way then.
     aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
 
-    def settled(files):
+    def settled(files: list[str]) -> bool:
         left = [file for file in files if file not in aside]
         return left != files and len(left) < 2  # one file may contradict itself
 
@@ -118,7 +141,12 @@ def signed_by_conflict(found, changes, _options, _row):
     ]
 
 
-def driver_hangs(found, _changes, _options, _row):
+def driver_hangs(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     why = found["preflight"].get("driver_hangs")
     if not why:
         return []
@@ -131,7 +159,12 @@ def driver_hangs(found, _changes, _options, _row):
     ]
 
 
-def run_in_progress(found, _changes, _options, _row):
+def run_in_progress(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     other = found["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
         return []
@@ -145,7 +178,12 @@ def run_in_progress(found, _changes, _options, _row):
     ]
 
 
-def run_cut_off(found, _changes, _options, _row):
+def run_cut_off(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     other = found["preflight"].get("running")
     if other is None or not (other.get("ended") or other.get("silent")):
         return []

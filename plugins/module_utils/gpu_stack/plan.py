@@ -4,6 +4,8 @@ Pure functions of the lock, the wish and what the look found. Most hosts are con
 the others need is imported where it is needed.
 """
 
+from __future__ import annotations
+
 from . import receipt
 from .change import blocker
 from .components import (
@@ -23,6 +25,11 @@ from .components import (
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [
     *(nvidia_driver, cuda, cudnn, gpu_env),
@@ -30,7 +37,12 @@ COMPONENTS = [
 ]
 
 
-def _row(lock, wish, platform_found, gpus):
+def _row(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    platform_found: dict[str, Any],
+    gpus: Sequence[dict[str, Any]],
+) -> dict[str, Any] | None:
     """The row of the lock for this platform, wish and GPUs; None without one.
 
     A row that names GPU generations is for hosts with just these, and comes before one for all.
@@ -48,7 +60,12 @@ def _row(lock, wish, platform_found, gpus):
     return found
 
 
-def choose(lock, wish, platform_found, gpus=()):
+def choose(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    platform_found: dict[str, Any],
+    gpus: Sequence[dict[str, Any]] = (),
+) -> tuple[str | None, dict[str, Any] | None]:
     """(stack id, the stack's parts) of the lock for such a host; (None, None) without.
 
     Under `beside` the part tensorflow of each stack whose environment is wished for too.
@@ -64,7 +81,7 @@ def choose(lock, wish, platform_found, gpus=()):
     return row["stack"], stack
 
 
-def _beside(lock, wish, found):
+def _beside(lock: Any, wish: dict[str, Any] | None, found: dict[str, Any]) -> list[dict[str, Any]]:
     """[{stack, directory}] of the environments beside the current one."""
     row = _row(lock, wish, found["platform"], found["gpus"]) or {}
     return [
@@ -73,7 +90,7 @@ def _beside(lock, wish, found):
     ]
 
 
-def wished_away(row, options):
+def wished_away(row: Any, options: dict[str, Any] | None) -> list[str]:
     """The components of the stack that are not to be on the host (`cuda_state: absent`)."""
     return [
         component.NAME
@@ -83,7 +100,7 @@ def wished_away(row, options):
     ]
 
 
-def tagged(name, only, skip):
+def tagged(name: str, only: Sequence[str] | None, skip: Sequence[str] | None) -> bool:
     """True when Ansible would run a task whose one tag is `name` under these tag lists."""
     only = list(only or []) or ["all"]
     skip = list(skip or [])
@@ -92,7 +109,7 @@ def tagged(name, only, skip):
     return not any(tag in skip for tag in ("all", "tagged", name))
 
 
-def differences(row, found, options):
+def differences(row: Any, found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """All changes of all components of the stack, in the order of application."""
     changes = []
     gone = wished_away(row, options)
@@ -121,7 +138,9 @@ def differences(row, found, options):
     return changes
 
 
-def receipt_changes(lock, row, options, found):
+def receipt_changes(
+    lock: Any, row: Any, options: dict[str, Any], found: dict[str, Any]
+) -> list[dict[str, Any]]:
     return receipt.differ(
         lock.get("digest"),
         found["receipt"],
@@ -131,7 +150,7 @@ def receipt_changes(lock, row, options, found):
     )
 
 
-def merge_repairs(changes):
+def merge_repairs(changes: list[dict[str, Any]]) -> dict[str, Any]:
     """{component: role variables} of the selected changes; lists are joined, without doubles."""
     repairs = {}
     for one in changes:
@@ -144,7 +163,7 @@ def merge_repairs(changes):
     return repairs
 
 
-def _words(mapping):
+def _words(mapping: dict[str, Any]) -> str:
     words = []
     for key in sorted(mapping):
         value = mapping[key]
@@ -156,7 +175,7 @@ def _words(mapping):
     return ", ".join(words) or "nothing"
 
 
-def no_row(lock, wish, found):
+def no_row(lock: Any, wish: dict[str, Any] | None, found: dict[str, Any]) -> dict[str, Any]:
     """The blocker of a host that the lock says nothing about."""
     rows = (lock or {}).get("rows") or []
     by_gpus = any("generations" in row for row in rows)
@@ -177,7 +196,7 @@ def no_row(lock, wish, found):
     return blocker("no-row", None, message, hint)
 
 
-def contradictions(row, options):
+def contradictions(row: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
     found = []
     gone = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
@@ -196,7 +215,14 @@ def contradictions(row, options):
     return found
 
 
-def plan(lock, wish, options, found, only=None, skip=None):
+def plan(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    options: dict[str, Any] | None,
+    found: dict[str, Any],
+    only: Sequence[str] | None = None,
+    skip: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """The only plan there is: what to change on this host, in order, and what forbids it.
 
     Pure: the same arguments give the same plan, whatever the order of their keys. Changes left
@@ -257,11 +283,11 @@ def plan(lock, wish, options, found, only=None, skip=None):
     }
 
 
-def _touched(changes, name):
+def _touched(changes: list[dict[str, Any]], name: str) -> bool:
     return any(one["component"] == name for one in changes)
 
 
-def describe(changes):
+def describe(changes: list[dict[str, Any]]) -> list[str]:
     """The plan as a diff shows it: one line per selected change, [before, after]."""
     before, after = [], []
     for one in changes:
@@ -273,7 +299,7 @@ def describe(changes):
     return ["\n".join(before) + "\n" if before else "", "\n".join(after) + "\n" if after else ""]
 
 
-def finish(result, check_mode):
+def finish(result: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The plan as a task's result: `changed` where check mode found work, and the diff.
 
     Where nothing will be touched, somebody else at work is good to know and in nobody's way. Of

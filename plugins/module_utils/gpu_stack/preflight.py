@@ -5,6 +5,8 @@ later. Each rule stands beside what it is about, with its words; here they are p
 and told what they judge. The cases come from public threads of people with GPU machines.
 """
 
+from __future__ import annotations
+
 import re
 
 from . import host_rules, receipt, removal, room, transaction
@@ -30,7 +32,13 @@ from .components.tensorflow import rules as tensorflow_rules
 from .components.tensorflow import venv_use
 from .host import people, processes, running, surroundings
 from .host.context import SILENT
-from .rules import WORK
+from .rules import WORK, Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
 
 # In this order a person reads them; a rule that is not named here comes last.
 ORDER = (
@@ -102,14 +110,14 @@ _MODULES = (
 )
 
 
-def _place(rule):
+def _place(rule: Rule) -> int:
     return ORDER.index(rule.id) if rule.id in ORDER else len(ORDER)
 
 
 RULES = tuple(sorted((rule for module in _MODULES for rule in module.RULES), key=_place))
 
 
-def look(context, run=None):
+def look(context: Context, run: str | None = None) -> dict[str, Any]:
     """Everything the rules need beside the components' own looks, in one pass.
 
     `run`: the id of the run that looks.
@@ -150,7 +158,9 @@ def look(context, run=None):
     return found
 
 
-def survey(context, found, result, run=None):
+def survey(
+    context: Context, found: dict[str, Any], result: dict[str, Any], run: str | None = None
+) -> None:
     """Looks at what could forbid a plan's changes: into `found` under preflight and ledger."""
     changes, options = result["changes"], context.options
     gone = result["absent"]
@@ -166,7 +176,13 @@ def survey(context, found, result, run=None):
     found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
 
 
-def _reasons(found, changes, options, row, stops):
+def _reasons(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any] | None,
+    row: Any,
+    stops: bool,
+) -> list[dict[str, Any]]:
     # Nothing is installed for a proof that is owed.
     touching = [one for one in changes if one["component"] != receipt.NAME]
     components = {one["component"] for one in touching}
@@ -187,17 +203,27 @@ def _reasons(found, changes, options, row, stops):
     return reasons
 
 
-def blockers(found, changes, options, row):
+def blockers(
+    found: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+) -> list[dict[str, Any]]:
     """Reasons not to begin with these (selected) changes, all of them at once. Pure."""
     return _reasons(found, changes, options, row, True)
 
 
-def warnings(found, changes, options, row):
+def warnings(
+    found: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+) -> list[dict[str, Any]]:
     """What a person should know beforehand, and what does not stop the run. Pure."""
     return _reasons(found, changes, options, row, False)
 
 
-def judge(found, selected, options, row, gone):
+def judge(
+    found: dict[str, Any],
+    selected: list[dict[str, Any]],
+    options: dict[str, Any] | None,
+    row: Any,
+    gone: Sequence[str],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(blockers, notices) of selected changes; `gone` are the components wished away. Pure."""
     # What is taken away needs no room, no headers and no key.
     building = removal.without(selected, gone)

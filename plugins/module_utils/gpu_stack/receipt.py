@@ -5,29 +5,43 @@ But a host whose run died, or whose proof failed, may look right and was never p
 the mark of an unfinished run, and the digest in the receipt, the next run would pass it by.
 """
 
+from __future__ import annotations
+
 import json
 import os
 
 from .change import change
 from .host import modes
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
+
 NAME = "receipt"
 PATH = "/var/lib/provision/receipt.json"
 UNFINISHED = "/var/lib/provision/unfinished.json"
 
 
-def unfinished(context):
+def unfinished(context: Context) -> bool:
     """True when a run has begun on this host and did not get to its end."""
     return context.exists(UNFINISHED)
 
 
-def fault(context):
+def fault(context: Context) -> str | None:
     """What keeps the receipt from being root's and readable for all; None where nothing does."""
     found = modes.ways(context, [os.path.dirname(PATH), PATH])
     return min(found.items())[1][0] if found else None
 
 
-def differ(digest, found, begun, gone=(), closed=None):
+def differ(
+    digest: str | None,
+    found: dict[str, Any] | None,
+    begun: bool,
+    gone: Sequence[str] = (),
+    closed: str | None = None,
+) -> list[dict[str, Any]]:
     """Why this host owes a proof: the last run did not finish, or it was for another lock, or for
     other components than those without the ones that are wished away. `closed` is its `fault`.
     """
@@ -48,7 +62,7 @@ def differ(digest, found, begun, gone=(), closed=None):
     return [change(NAME, "proof", told, digest, reason)]
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any] | None:
     """The receipt as it was written; None when there is none or it can't be read."""
     text = context.read(PATH)
     if text is None:
@@ -60,7 +74,7 @@ def look(context):
     return found if isinstance(found, dict) else None
 
 
-def told(found):
+def told(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """The receipt without its list of changes, which is as long as that run's work was."""
     if found is None:
         return None

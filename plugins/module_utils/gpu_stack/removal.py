@@ -6,6 +6,8 @@ installed, and those that were there before the first one, which are its owner's
 trees are known by their names and marks.
 """
 
+from __future__ import annotations
+
 import json
 import re
 
@@ -27,6 +29,12 @@ from .components.nvidia_driver import driver_method, driver_packages
 from .components.nvidia_driver import rules as driver_rules
 from .components.tensorflow import venv_use
 from .host import dpkg, processes
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Sequence
+
+    from .host.context import Context
 
 TOOLKIT = nvidia_container_toolkit.NAME
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
@@ -70,7 +78,7 @@ FILES = {
 }
 
 
-def patterns(context, name):
+def patterns(context: Context, name: str) -> Sequence[str]:
     """FILES, and of what two components share what no other one needs."""
     if name == "cuda":
         pins = context.read(nvidia_driver.PINS)
@@ -81,7 +89,7 @@ def patterns(context, name):
     return FILES[name]
 
 
-def without(changes, gone):
+def without(changes: list[dict[str, Any]], gone: Sequence[str]) -> list[dict[str, Any]]:
     """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
     return [
         dict(one, component=receipt.NAME) if one["component"] in gone else one for one in changes
@@ -91,7 +99,7 @@ def without(changes, gone):
 # packages: whose they are
 
 
-def _locked(name, row, options, container):
+def _locked(name: str, row: Any, options: dict[str, Any], container: bool) -> list[str]:
     """Names that a run with this row and these options installs."""
     if name not in row:
         return []
@@ -103,7 +111,7 @@ def _locked(name, row, options, container):
     return list(driver_packages.wanted_packages(row[name], scope, options))
 
 
-def ledger(context, row, told):
+def ledger(context: Context, row: Any, told: dict[str, Any] | None) -> dict[str, Any]:
     """{component: {"ours": [names], "theirs": {name: version}}} of the components with packages.
 
     `told`: the receipt, or what an unfinished run noted. Whose a package is, is decided before the
@@ -128,7 +136,7 @@ def ledger(context, row, told):
     return found
 
 
-def noted(context):
+def noted(context: Context) -> dict[str, Any] | None:
     """What tells whose packages are: the mark of a run that did not end, else the receipt."""
     try:
         found = json.loads(context.read(receipt.UNFINISHED) or "")
@@ -142,7 +150,7 @@ def noted(context):
 # the look
 
 
-def look(context, name, owned):
+def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list[Any]]:
     """[[item, what is there]] of what is left of a component and is this program's own.
 
     `owned`: the component's part of the ledger.
@@ -166,7 +174,7 @@ def look(context, name, owned):
     return found + more[name](context)
 
 
-def _runfile(context):
+def _runfile(context: Context) -> list[list[Any]]:
     """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
     seen = driver_method.runfile(context)
     pins = context.read(nvidia_driver.PINS)
@@ -175,7 +183,7 @@ def _runfile(context):
     return [[nvidia_driver.RUNFILE_ITEM, seen["version"]]]
 
 
-def _tools(context):
+def _tools(context: Context) -> list[list[Any]]:
     """What profile runtime took out of the toolkit's package, and our marks in NVIDIA's trees."""
     found = [[path, "present"] for path in context.glob("/usr/local/cuda-*/" + nvidia_cuda.MARK)]
     if context.exists(cuda.TOOLS_MARKER) and cuda.TOOLS_PACKAGE not in context.packages:
@@ -183,7 +191,7 @@ def _tools(context):
     return found
 
 
-def _marked(context, root, mark):
+def _marked(context: Context, root: str, mark: str) -> list[str]:
     """Directories below `root` that hold our mark, and `current` where it leads to one."""
     found = [
         "{0}/{1}".format(root, name)
@@ -198,15 +206,15 @@ def _marked(context, root, mark):
     return [[path, "present"] for path in found]
 
 
-def _trees(context):
+def _trees(context: Context) -> list[list[Any]]:
     return _marked(context, cudnn.root_of(context.options), cudnn.MANIFEST)
 
 
-def _environments(context):
+def _environments(context: Context) -> list[list[Any]]:
     return _marked(context, tensorflow.root_of(context.options), tensorflow.MARKER)
 
 
-def _blocks(context):
+def _blocks(context: Context) -> list[list[Any]]:
     """Files of others in which our lines stand."""
     found = []
     if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
@@ -218,7 +226,7 @@ def _blocks(context):
     return found
 
 
-def differ(name, remains):
+def differ(name: str, remains: list[list[Any]]) -> list[dict[str, Any]]:
     """One change for everything that is left of it."""
     reason = "{0}_state is absent".format(name)
     return [change(name, item, seen, "absent", reason) for item, seen in remains]
@@ -227,7 +235,9 @@ def differ(name, remains):
 # what forbids it
 
 
-def preflight_look(context, changes, gone):
+def preflight_look(
+    context: Context, changes: list[dict[str, Any]], gone: Sequence[str]
+) -> dict[str, Any]:
     """What is to be known before something is taken: who needs the packages, who uses the files."""
     ours = [one for one in changes if one["component"] in gone and one["selected"]]
     packages = [one["item"] for one in ours if one["item"] in context.packages]
@@ -243,7 +253,7 @@ def preflight_look(context, changes, gone):
     }
 
 
-def dependents(context, names):
+def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
     """[[package, [what it needs of them]]] of what apt would take along, or "apt" with its words.
 
     apt is asked, for it alone knows what may stand in for what.
@@ -265,7 +275,7 @@ def dependents(context, names):
     return found
 
 
-def _using(context, components):
+def _using(context: Context, components: set[str]) -> list[dict[str, Any]]:
     """[{pid, user, command, component}] of processes that have files of these open as code."""
     places = {
         "tensorflow": tensorflow.root_of(context.options),
@@ -293,7 +303,13 @@ def _using(context, components):
     return found
 
 
-def blockers(found, changes, options, row, gone):
+def blockers(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: Any,
+    gone: Sequence[str],
+) -> list[dict[str, Any]]:
     """Reasons not to take away what these (selected) changes name. Pure."""
     seen = found["preflight"].get("removal") or {}
     reasons = []
@@ -326,7 +342,9 @@ def blockers(found, changes, options, row, gone):
     return reasons
 
 
-def notices(found, ledgers, gone):
+def notices(
+    found: dict[str, Any], ledgers: dict[str, Any], gone: Sequence[str]
+) -> list[dict[str, Any]]:
     """What a person should know of what stays. Pure."""
     told = []
     for name in gone:

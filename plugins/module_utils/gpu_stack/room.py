@@ -1,10 +1,18 @@
 """Room on the disks for what a run installs."""
 
+from __future__ import annotations
+
 import os
 
 from .components import tensorflow
 from .components.nvidia_driver import driver_method
 from .rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .host.context import Context
 
 GIB = 1 << 30
 
@@ -59,7 +67,7 @@ ROOTS = {
 }
 
 
-def disk(context):
+def disk(context: Context) -> dict[str, Any]:
     """{path: {"free": bytes, "device": number}} for every place something is installed to."""
     found = {}
     local = context.part("cuda").get("source") == "local"
@@ -76,7 +84,9 @@ def disk(context):
     return found
 
 
-def cuda_needs(platform, profile, source=None):
+def cuda_needs(
+    platform: dict[str, Any], profile: str | None, source: str | None = None
+) -> dict[str, int]:
     """{path: bytes} of CUDA in one profile; on a platform without figures those of the largest."""
     profile = "runtime" if profile == "runtime" else "toolkit"
     if source == "network":
@@ -88,7 +98,9 @@ def cuda_needs(platform, profile, source=None):
     return largest if sizes is None else sizes[profile]
 
 
-def _needs(found, changes, options, row):
+def _needs(
+    found: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
+) -> list[tuple[str, dict[str, int]]]:
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
     venvs = found["preflight"].get("venvs") or {}
@@ -109,13 +121,15 @@ def _needs(found, changes, options, row):
     return needs
 
 
-def _built(part, venvs):
+def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
     """True of an environment that this run makes."""
     name = tensorflow.directory(part) if part else None
     return (venvs.get(name) or {}).get("kind") in ("new", "anew")
 
 
-def _size(found, component, options, part):
+def _size(
+    found: dict[str, Any], component: str, options: dict[str, Any], part: dict[str, Any]
+) -> dict[str, int]:
     if component == "cuda":
         return cuda_needs(found["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
@@ -125,7 +139,9 @@ def _size(found, component, options, part):
     return NEEDS.get(component, {})
 
 
-def disk_full(found, changes, options, row):
+def disk_full(
+    found: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
+) -> list[tuple[str, str]]:
     spaces = found["preflight"].get("disk") or {}
     needed = {}
     for name, needs in _needs(found, changes, options, row):

@@ -5,7 +5,14 @@ changes, the host's options, the stack's parts. It returns [(message, hint)]. Th
 component stand in its `rules.py`, those of the host in host/rules.py; preflight.py has their order.
 """
 
+from __future__ import annotations
+
 import collections
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Iterable
+
 
 Rule = collections.namedtuple("Rule", "id component stops check")
 WORK = "work"
@@ -15,6 +22,6 @@ WORK = "work"
 # counts too), whether it stops the run, and the function that judges.
 
 
-def some(names):
+def some(names: Iterable[str]) -> str:
     more = " and {0} more".format(len(names) - 4) if len(names) > 4 else ""
     return ", ".join(names[:4]) + more

@@ -6,6 +6,8 @@ so. Only apt can tell, so it is asked before anything is touched; where its list
 versions yet (a bare host), the roles ask again before they install.
 """
 
+from __future__ import annotations
+
 import re
 
 from .change import change
@@ -13,6 +15,12 @@ from .components import cuda, nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_driver import driver_method, driver_packages
 from .host import dpkg
 from .rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
 
 TOOLKIT = nvidia_container_toolkit.NAME
 SIMULATE = (
@@ -28,7 +36,7 @@ SIMULATE = (
 MANY = 4
 
 
-def _wanted(context, component):
+def _wanted(context: Context, component: str) -> dict[str, str]:
     """{package: version} that the role of one component installs."""
     part = context.part(component)
     if not part:
@@ -42,7 +50,7 @@ def _wanted(context, component):
     return {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
 
 
-def locked(row):
+def locked(row: Any) -> set[str]:
     """The names of all packages that the lock has for a host."""
     driver = row.get(nvidia_driver.NAME)
     names = set(driver_packages.all_packages(driver) if driver else ())
@@ -52,7 +60,7 @@ def locked(row):
     return names
 
 
-def look(context, changes, gone):
+def look(context: Context, changes: list[dict[str, Any]], gone: Sequence[str]) -> dict[str, Any]:
     """{"removed": [[package, version, [why]]], "held": [[package, version, new]]}.
 
     Of the selected changes' components, those in `gone` left out. Packages that the changes
@@ -85,7 +93,7 @@ def look(context, changes, gone):
     return found
 
 
-def _differs(context, wanted):
+def _differs(context: Context, wanted: dict[str, str]) -> bool:
     """True where apt would have to install something."""
     for name in wanted:
         seen = context.packages.get(name)
@@ -94,7 +102,7 @@ def _differs(context, wanted):
     return False
 
 
-def _ask(context, wanted, leaving):
+def _ask(context: Context, wanted: dict[str, str], leaving: list[str]) -> dict[str, Any] | None:
     """apt's answer for one transaction; None where it has none (a version it does not know)."""
     specs = ["{0}={1}".format(name, wanted[name]) for name in sorted(wanted)]
     answer = context.run([*SIMULATE, *specs, *[name + "-" for name in leaving]])
@@ -119,7 +127,7 @@ def _ask(context, wanted, leaving):
     }
 
 
-def _whys(context, changing):
+def _whys(context: Context, changing: set[str]) -> dict[str, list[str]]:
     """{package: ["needs libcublas11", "conflicts with libcuda1"]} as far as dpkg knows."""
     found = {}
     for word, field in (
@@ -133,7 +141,7 @@ def _whys(context, changing):
     return found
 
 
-def parts(found):
+def parts(found: dict[str, Any]) -> dict[str, str]:
     """{package: version} of what would go and is a part of a driver."""
     return {
         name: version
@@ -142,7 +150,7 @@ def parts(found):
     }
 
 
-def differ(found, options):
+def differ(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """The changes for parts of another driver that go in the transaction. Pure.
 
     A driver that our own pins do not name is somebody else's: its parts go only where the wish
@@ -161,7 +169,7 @@ def differ(found, options):
     ]
 
 
-def _some(rows):
+def _some(rows: list[Any]) -> str:
     words = [
         "{0} {1}{2}".format(name, version, " ({0})".format("; ".join(why)) if why else "")
         for name, version, why in rows[:MANY]
@@ -170,7 +178,12 @@ def _some(rows):
     return ", ".join(words) + (" and {0} more".format(more) if more > 0 else "")
 
 
-def unplanned_removals(found, changes, _options, _row):
+def unplanned_removals(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     """[(message, hint)] for what would go, or change, that is not in the plan. Pure."""
     seen = found["preflight"].get("transaction") or {}
     planned = {one["item"] for one in changes if one["to"] is None}

@@ -25,6 +25,8 @@ one of {"held": pid}, {"busy": content}, {"failed": why}; while it holds, {"prog
 sees}, and at the end {"finishing": what it stays for}.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -34,6 +36,11 @@ import re
 import select
 import signal
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
 
 PATH = "/var/lib/provision/run.lock"
 MARK = "PROVISION-HOLD "
@@ -60,7 +67,7 @@ NOT_TO_BE_ENDED = ("dpkg",)
 PLACES = ("/usr/bin", "/bin")
 
 
-def read(path):
+def read(path: str) -> dict[str, Any]:
     """What the lock file says of its holder; {} where it says nothing. The lock is the truth.
 
     A read that meets a write may have some of both: what is read twice is what was written.
@@ -80,14 +87,14 @@ def read(path):
     return found if isinstance(found, dict) else {}
 
 
-def write(handle, content):
+def write(handle: int, content: dict[str, Any]) -> None:
     """Puts the content into the locked file; it cannot be replaced, for the lock is on this one."""
     data = json.dumps(content, sort_keys=True).encode("utf-8")
     # In one piece over what was there: who reads in this moment must not find an empty file.
     os.pwrite(handle, data.ljust(SIZE - 1) + b"\n", 0)
 
 
-def open_lock(path):
+def open_lock(path: str) -> int:
     """A handle of the lock file, made where it is not; nobody but its owner can open it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
@@ -106,7 +113,7 @@ def open_lock(path):
     return handle
 
 
-def try_lock(path):
+def try_lock(path: str) -> int | None:
     """A handle that holds the lock, or None where somebody else does."""
     handle = open_lock(path)
     try:
@@ -122,7 +129,7 @@ def try_lock(path):
     return None
 
 
-def ended(seconds):
+def ended(seconds: float) -> bytes | None:
     """Waits at most so long for standard input: None (nothing), b"" (its end), or what came."""
     ready, _, _ = select.select([0], [], [], seconds)
     if not ready:
@@ -141,13 +148,13 @@ class Steps(object):
     was found once is known by its number and the time of its start, whoever adopts it.
     """
 
-    def __init__(self, run, proc="/proc", word="PROVISION_RUN"):
+    def __init__(self, run: str, proc: str = "/proc", word: str = "PROVISION_RUN") -> None:
         self._mark = "{0}={1}".format(word, run).encode("utf-8")
         self._proc = proc
         self._known = set()
         self._asked = set()
 
-    def left(self):
+    def left(self) -> list[tuple[int, str]]:
         """[(pid, name)] of those that are there now, this process not among them."""
         found = {}
         for name in os.listdir(self._proc):
@@ -163,7 +170,7 @@ class Steps(object):
         self._known = {found[pid]["id"] for pid in known}
         return [(pid, found[pid]["name"]) for pid in sorted(known)]
 
-    def _read(self, pid):
+    def _read(self, pid: str) -> dict[str, Any] | None:
         place = os.path.join(self._proc, pid)
         try:
             with open(os.path.join(place, "stat"), "rb") as stream:
@@ -188,7 +195,7 @@ class Steps(object):
             name += " by name only"
         return {"name": name, "parent": int(parent), "id": (pid, fields[17]), "marked": marked}
 
-    def end(self, seconds):
+    def end(self, seconds: float) -> list[tuple[int, str]]:
         """Asks them to end; what is still there after that time.
 
         While dpkg is among them nothing is asked: what stands around dpkg waits for it.
@@ -207,7 +214,7 @@ class Steps(object):
             time.sleep(0.1)
 
 
-def _uid(place):
+def _uid(place: str) -> int | None:
     """The real user of a process; None of one that has ended. /proc/PID itself may be root's."""
     try:
         with open(os.path.join(place, "status"), "rb") as stream:
@@ -219,7 +226,7 @@ def _uid(place):
     return None
 
 
-def _is_program(place, name):
+def _is_program(place: str, name: str) -> bool:
     """Is this process the system's program of that name? True where the kernel doesn't tell."""
     try:
         program = os.readlink(os.path.join(place, "exe"))
@@ -233,17 +240,17 @@ def _is_program(place, name):
 class Output(object):
     """Lines to the controller. Never waits: where nobody reads, lines are dropped."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         os.set_blocking(1, False)
 
-    def say(self, **message):
+    def say(self, **message: Any) -> None:
         text = MARK + json.dumps(message, sort_keys=True) + "\n"
         # The end of standard input tells that the controller is gone.
         with contextlib.suppress(OSError):
             os.write(1, text.encode("utf-8"))
 
 
-def is_holder(pid, proc="/proc"):
+def is_holder(pid: Any, proc: str = "/proc") -> bool:
     """Is this process one of ours? A number in a file may be anybody's by now."""
     place = os.path.join(proc, str(pid))
     try:
@@ -255,7 +262,7 @@ def is_holder(pid, proc="/proc"):
         return False
 
 
-def take(request, output, path):
+def take(request: dict[str, Any], output: Output, path: str) -> int | None:
     """A handle that holds the lock, when nothing of the run before is at work any more.
 
     None where another run has it, or this one has ended meanwhile.
@@ -290,13 +297,13 @@ def take(request, output, path):
             return None
 
 
-def names(processes):
+def names(processes: list[tuple[int, str]]) -> str:
     """ "dpkg (pid 12)", or all of them where dpkg is not among them."""
     waited_for = [one for one in processes if one[1] in NOT_TO_BE_ENDED] or processes
     return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in waited_for[:3])
 
 
-def into_background():
+def into_background() -> None:
     """Lets go of the connection: the rest is nobody's to wait for."""
     if os.fork():
         os._exit(0)
@@ -306,7 +313,7 @@ def into_background():
         os.dup2(nothing, stream)
 
 
-def cut_off(handle, content, output):
+def cut_off(handle: int, content: dict[str, Any], output: Output) -> None:
     """The run has ended without saying so: end its last step, and hold the host until it has."""
     steps = Steps(content["run"])
     left = steps.end(0)
@@ -322,7 +329,12 @@ def cut_off(handle, content, output):
         left = steps.end(TICK)
 
 
-def hold(handle, request, output, watch=None):
+def hold(
+    handle: int,
+    request: dict[str, Any],
+    output: Output,
+    watch: Callable[[], dict[str, Any] | None] | None = None,
+) -> None:
     """Until the run ends. `watch()` gives what is to be told of the host now, or None."""
     content = {key: request.get(key) for key in ("run", "who", "host", "pid", "started")}
     content["holder"] = os.getpid()
@@ -355,7 +367,11 @@ def hold(handle, request, output, watch=None):
     os.ftruncate(handle, 0)
 
 
-def main(request, path=PATH, watch=None):
+def main(
+    request: dict[str, Any],
+    path: str = PATH,
+    watch: Callable[[], dict[str, Any] | None] | None = None,
+) -> None:
     """Takes the lock and holds it; the exit code says nothing, the lines do."""
     output = Output()
     try:

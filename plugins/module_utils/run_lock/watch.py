@@ -9,12 +9,19 @@ tests. A source answers `look()` with a dict of phase, text, and where known byt
 with None where nothing has moved since it was asked before.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fnmatch
 import os
 import re
 import subprocess
 import tempfile
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 
 ARCHIVES = "/var/cache/apt/archives"
 # As apt takes them from the command line; nothing else of another process's line is used.
@@ -29,7 +36,7 @@ BELIEVED = 0
 LARGE = 4 << 20
 
 
-def entries(path):
+def entries(path: str) -> list[tuple[str, int]]:
     """[(name, size)] of the plain files in a directory; [] where there is none."""
     found = []
     try:
@@ -43,7 +50,7 @@ def entries(path):
     return found
 
 
-def directories(path, pattern="*"):
+def directories(path: str, pattern: str = "*") -> list[str]:
     """Paths of the directories in `path` whose names match, sorted."""
     try:
         names = fnmatch.filter(os.listdir(path), pattern)
@@ -52,7 +59,7 @@ def directories(path, pattern="*"):
     return sorted(one for one in (os.path.join(path, n) for n in names) if os.path.isdir(one))
 
 
-def size_of(path):
+def size_of(path: str) -> int:
     """Bytes of the files in and below a directory of few files."""
     return sum(size for place, _, _ in os.walk(path) for _name, size in entries(place))
 
@@ -60,10 +67,10 @@ def size_of(path):
 class Moved(object):
     """Remembers a value, and tells whether it has moved since it was asked before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._before = None
 
-    def __call__(self, value):
+    def __call__(self, value: Any) -> bool:
         moved = value != self._before and not (self._before is None and not value)
         self._before = value
         return moved
@@ -72,7 +79,7 @@ class Moved(object):
 class Apt(object):
     """Packages that apt fetches: what is in its archive now and was not before."""
 
-    def __init__(self, root, run=subprocess.Popen):
+    def __init__(self, root: str, run: Any = subprocess.Popen) -> None:
         self._directory = os.path.join(root, ARCHIVES.lstrip("/"))
         self._proc = os.path.join(root, "proc")
         self._run = run
@@ -81,13 +88,13 @@ class Apt(object):
         self._answer = None
         self.begin()
 
-    def begin(self):
+    def begin(self) -> None:
         """From now on another lot is counted: apt fetches all of one before dpkg takes it."""
         self._old = {name for name, _size in entries(self._directory)}
         self._total = None
         self._stop()
 
-    def _stop(self):
+    def _stop(self) -> None:
         if self._asked is not None and self._asked.poll() is None:
             self._asked.kill()
             self._asked.wait()
@@ -95,17 +102,17 @@ class Apt(object):
         self._tried = False
 
     @property
-    def count(self):
+    def count(self) -> int:
         """How many packages of this lot are there."""
         return len(self._new())
 
-    def _new(self):
+    def _new(self) -> list[tuple[str, int]]:
         return [one for one in entries(self._directory) if self._is_new(one[0])]
 
-    def _is_new(self, name):
+    def _is_new(self, name: str) -> bool:
         return name.endswith(".deb") and name not in self._old
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         new = self._new()
         got = sum(size for _name, size in new)
         partial = entries(os.path.join(self._directory, "partial"))
@@ -116,7 +123,7 @@ class Apt(object):
         text = "downloading packages"
         return {"phase": "download", "text": text, "bytes": now, "total": self._total}
 
-    def _ask(self, got):
+    def _ask(self, got: int) -> None:
         """Learns from apt how much this lot is, beside its work: the same names, printed only."""
         if not self._tried:
             self._tried = True
@@ -140,7 +147,7 @@ class Apt(object):
                 self._total = self._there + sum(int(size) for _name, size in listed) or None
             self._answer.close()
 
-    def _argv(self):
+    def _argv(self) -> list[str] | None:
         """What prints the lot of the apt-get that root runs now; None where none does."""
         for pid in (name for name in os.listdir(self._proc) if name.isdigit()):
             place = os.path.join(self._proc, pid)
@@ -176,11 +183,11 @@ class Apt(object):
 class Lists(object):
     """Package lists that apt fetches."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "var/lib/apt/lists/partial")
         self._moved = Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         size = sum(size for _name, size in entries(self._directory))
         if not self._moved(size) or not size:
             return None
@@ -190,7 +197,7 @@ class Lists(object):
 class Dpkg(object):
     """What dpkg notes in its log of the lot that it unpacks and sets up."""
 
-    def __init__(self, root, apt):
+    def __init__(self, root: str, apt: Apt) -> None:
         self._path = os.path.join(root, "var/log/dpkg.log")
         self._apt = apt
         self._offset = self._size()
@@ -198,13 +205,13 @@ class Dpkg(object):
         self._total = 0
         self._done = {"install": set(), "configure": set()}
 
-    def _size(self):
+    def _size(self) -> int:
         try:
             return os.stat(self._path).st_size
         except OSError:
             return 0
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         size = self._size()
         if size < self._offset:  # another month, another file
             self._offset = 0
@@ -225,7 +232,7 @@ class Dpkg(object):
                 told = self._step(*found.groups()) or told
         return told
 
-    def _step(self, what, name):
+    def _step(self, what: str, name: str) -> dict[str, Any] | None:
         if what == "startup":
             if name == "archives" and self._apt.count:
                 self._total = self._apt.count
@@ -244,11 +251,11 @@ class Dpkg(object):
 class Dkms(object):
     """The compiler's log of a kernel module; one line per object."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "var/lib/dkms")
         self._moved = Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         for module in directories(self._directory, "nvidia*"):
             for version in directories(module):
                 path = os.path.join(version, "build/make.log")
@@ -270,7 +277,7 @@ class Dkms(object):
 class Archive(object):
     """A large file on its way to this host, and cuDNN's tree when it is unpacked from it."""
 
-    def __init__(self, root, cudnn_root, total):
+    def __init__(self, root: str, cudnn_root: str, total: int | None) -> None:
         # Where Ansible puts what it copies and fetches. Other homes are none of a run's business:
         # who looks into a user's directory waits as long as that user wants.
         user = os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or "root"
@@ -281,7 +288,7 @@ class Archive(object):
         self._total = total or None
         self._copied, self._unpacked = Moved(), Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         unpacked = sum(size_of(one) for one in directories(self._cudnn, ".staging-*"))
         if self._unpacked(unpacked) and unpacked:
             return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
@@ -301,11 +308,11 @@ class Archive(object):
 class Pip(object):
     """Wheels that pip fetches into a directory of the venv for the time, and those it installed."""
 
-    def __init__(self, root, tensorflow_root):
+    def __init__(self, root: str, tensorflow_root: str) -> None:
         self._directory = os.path.join(root, tensorflow_root.lstrip("/"))
         self._fetched, self._installed = 0, Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         for venv in directories(self._directory):
             temporary = directories(venv, "pip-*")
             if not temporary:  # pip is not at work in it
@@ -323,7 +330,7 @@ class Pip(object):
                 return {"phase": "install", "text": words}
         return None
 
-    def _present(self, venv):
+    def _present(self, venv: str) -> set[tuple[str, str]]:
         return {
             _wheel(*name[: -len(".dist-info")].rpartition("-")[::2])
             for library in directories(os.path.join(venv, "lib"), "python3*")
@@ -332,7 +339,7 @@ class Pip(object):
             if name.endswith(".dist-info")
         }
 
-    def _wheels(self, venv):
+    def _wheels(self, venv: str) -> set[tuple[str, str]]:
         try:
             with open(os.path.join(venv, "requirements.txt")) as stream:
                 found = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
@@ -341,7 +348,7 @@ class Pip(object):
             return set()
 
 
-def _wheel(name, version):
+def _wheel(name: str, version: str) -> tuple[str, str]:
     """A name as pip compares it: upper case and the kind of dash mean nothing."""
     return re.sub(r"[-_.]+", "-", name).lower(), version
 
@@ -349,7 +356,7 @@ def _wheel(name, version):
 class Watch(object):
     """Asks every source; the first that has moved is what the host does now."""
 
-    def __init__(self, root="/", places=None):
+    def __init__(self, root: str = "/", places: dict[str, Any] | None = None) -> None:
         places = places or {}
         apt = Apt(root)
         self._sources = [
@@ -361,7 +368,7 @@ class Watch(object):
             Pip(root, places.get("tensorflow_root") or "/opt/tensorflow"),
         ]
 
-    def __call__(self):
+    def __call__(self) -> bool:
         told = None
         for source in self._sources:
             found = source.look()

@@ -1,10 +1,17 @@
 """What keeps apt and dpkg from work: keys, entries that contradict each other, holds, leftovers."""
 
+from __future__ import annotations
+
 from .. import host_rules, transaction
 from ..components import cuda
 from ..components.nvidia_driver import driver_packages, method_rules
 from . import keys
 from .case import LINES, RUN, Case, clue, run_of
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 
 # More packages on hold than this, none of them of the stack, are a policy of nothing moving.
 MANY_HELD = 20
@@ -158,7 +165,7 @@ CASES = (
 )
 
 
-def keyring(platform):
+def keyring(platform: str | None) -> str:
     """The command that installs NVIDIA's keyring package, checked by its hash where it is known."""
     file = "cuda-keyring_1.1-1_all.deb"
     url = "https://developer.download.nvidia.com/compute/cuda/repos/{0}/x86_64/{1}".format(
@@ -169,7 +176,7 @@ def keyring(platform):
     )
 
 
-def _unknown_key(facts, rotated):
+def _unknown_key(facts: dict[str, Any], rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
     # An entry beside one with the key is a contradiction, which is a case of its own.
@@ -191,15 +198,15 @@ def _unknown_key(facts, rotated):
     return clues
 
 
-def key_missing(facts):
+def key_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _unknown_key(facts, False)
 
 
-def key_rotated(facts):
+def key_rotated(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _unknown_key(facts, True)
 
 
-def key_sha1(facts):
+def key_sha1(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if not facts["sqv"]:
         return []
     return [
@@ -214,7 +221,7 @@ def key_sha1(facts):
     ]
 
 
-def _refused(one):
+def _refused(one: dict[str, Any]) -> str | None:
     """The key of a repository whose own signatures are SHA-1, by its last 16 digits; else None.
 
     Where the signer is not known, as of a local repository, no other key may be there.
@@ -225,7 +232,7 @@ def _refused(one):
     return one["signer"][-16:] if found.get(one["signer"]) else None
 
 
-def apt_key_gone(facts):
+def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if facts["apt_key"]:
         return []
     return [
@@ -239,7 +246,7 @@ def apt_key_gone(facts):
     ]
 
 
-def signed_by_conflict(facts):
+def signed_by_conflict(facts: dict[str, Any]) -> list[dict[str, Any]]:
     found = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
     conflicts = found["preflight"].get("signed_by") or []
     reasons = host_rules.signed_by_conflict(found, [], {}, facts["row"])
@@ -249,7 +256,7 @@ def signed_by_conflict(facts):
     ]
 
 
-def held_broken(facts):
+def held_broken(facts: dict[str, Any]) -> list[dict[str, Any]]:
     # A driver of NVIDIA's .run file has no packages.
     if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
@@ -257,7 +264,7 @@ def held_broken(facts):
     return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
 
 
-def dpkg_interrupted(facts):
+def dpkg_interrupted(facts: dict[str, Any]) -> list[dict[str, Any]]:
     seen = facts["found"].get("preflight") or {}
     if seen.get("dpkg_at_work"):
         return []
@@ -266,7 +273,7 @@ def dpkg_interrupted(facts):
     ]
 
 
-def cuda_repo_pin(facts):
+def cuda_repo_pin(facts: dict[str, Any]) -> list[dict[str, Any]]:
     row = (facts["row"] or {}).get("nvidia_driver")
     state = facts["found"]["state"].get("nvidia_driver") or {}
     if not row or row.get("source", "distribution") != "distribution" or state.get("pins"):
@@ -280,14 +287,14 @@ def cuda_repo_pin(facts):
     ]
 
 
-def local_repo_gone(facts):
+def local_repo_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         clue("{file} names {path}, which is not there".format(**one), package=one["package"])
         for one in facts["gone_repositories"]
     ]
 
 
-def everything_held(facts):
+def everything_held(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ours = transaction.locked(facts["row"] or {})
     names = [name for name in facts["held"] if name not in ours]
     if len(names) < MANY_HELD:
@@ -296,14 +303,14 @@ def everything_held(facts):
     return [clue("{0} packages are held, {1} among them".format(len(names), some), package=some)]
 
 
-def _from_nvidia(facts, clues):
+def _from_nvidia(facts: dict[str, Any], clues: list[dict[str, Any]]) -> dict[str, Any]:
     """A run of what the lock takes from NVIDIA's repository, whose key stands in the lock."""
     row = facts["row"] or {}
     names = [n for n in ("nvidia_driver", "cuda") if (row.get(n) or {}).get("source") == "network"]
     return run_of(*names)(facts, clues)
 
 
-def _finish_dpkg(facts, _clues):
+def _finish_dpkg(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
     """dpkg can't finish a package that lacks what it depends on; a run brings that for ours."""
     row = facts["row"] or {}
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}

@@ -6,6 +6,8 @@ is judged by the same rows. What a component's look or the preflight knows alrea
 and not decided a second time.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..components.cuda import doctor as cuda
@@ -15,7 +17,13 @@ from ..components.tensorflow import doctor as tensorflow
 from ..components.tensorflow import rules as tensorflow_rules
 from ..host import running, surroundings
 from . import apt, look
-from .case import LINES, heard
+from .case import LINES, Case, heard
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..host.context import Context
 
 # In this order they are told.
 _MODULES = (driver, apt, cuda, tensorflow, toolkit)
@@ -38,11 +46,16 @@ REASONS = {
 class Words(dict):
     """What fills in a cure; what was not found stays as <word>."""
 
-    def __missing__(self, key):
+    def __missing__(self, key: str) -> str:
         return "<{0}>".format(key)
 
 
-def finding(case, clues, host=None, fix=None):
+def finding(
+    case: Case,
+    clues: list[dict[str, Any]],
+    host: str | None = None,
+    fix: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """What a person is told of a case, as data."""
     words = Words(host=host or "<host>", keyring=apt.keyring(None))
     for one in reversed(clues):
@@ -60,14 +73,14 @@ def finding(case, clues, host=None, fix=None):
     }
 
 
-def told(case_id, named, gpus=True):
+def told(case_id: str, named: set[str], gpus: list[dict[str, Any]] = True) -> bool:
     """False for a symptom whose reason is named already, or that is none without a GPU."""
     if case_id == "driver-silent":
         return gpus and not named & REASONS
     return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
 
 
-def diagnose(facts, host=None):
+def diagnose(facts: dict[str, Any], host: str | None = None) -> list[dict[str, Any]]:
     """The findings of a host, in the order of the cases. Pure: `facts` holds all that was read."""
     found = []
     gpus = bool(facts["found"]["gpus"])
@@ -83,7 +96,7 @@ def diagnose(facts, host=None):
     return found
 
 
-def read_log(text, who="the log"):
+def read_log(text: str, who: str = "the log") -> list[dict[str, Any]]:
     """The findings of a log alone. Pure."""
     found = []
     for case in CASES:
@@ -93,7 +106,7 @@ def read_log(text, who="the log"):
     return found
 
 
-def fixes(findings):
+def fixes(findings: list[dict[str, Any]]) -> dict[str, Any]:
     """What all findings' fixes come to: one value for each step of the tasks."""
     whole = {
         "components": [],
@@ -112,7 +125,7 @@ def fixes(findings):
     return whole
 
 
-def notes(found):
+def notes(found: dict[str, Any]) -> list[str]:
     """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
     rules = (
         *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
@@ -125,7 +138,12 @@ def notes(found):
     ]
 
 
-def answer(parameters, found, context, changes):
+def answer(
+    parameters: dict[str, Any],
+    found: dict[str, Any],
+    context: Context,
+    changes: list[dict[str, Any]],
+) -> dict[str, Any]:
     """What the task returns: the findings, what would fix them, and how far the plan is off."""
     facts = dict(
         look.look(context, found, parameters.get("logs")),

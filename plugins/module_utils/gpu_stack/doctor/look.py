@@ -4,6 +4,8 @@ Read only when somebody asks what is wrong: it runs programs (nvidia-smi, apt-ge
 itself), reads logs and lists directories, which would cost every converged host seconds.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -14,6 +16,12 @@ from ..components.nvidia_container_toolkit import cdi, containerd, crio, docker
 from ..components.nvidia_driver import kernel_rules
 from ..host import apt, platform
 from . import keys, libraries
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from ..host.context import Context
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -29,12 +37,12 @@ BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server
 TOOLKITS = ("nvidia-container-toolkit", "nvidia-container-runtime", "nvidia-docker2")
 
 
-def upstream(version):
+def upstream(version: str) -> str:
     """ "470.256.02" of the package version "1:470.256.02-2~deb11u1"."""
     return version.rpartition(":")[2].partition("-")[0]
 
 
-def _tail(context, path):
+def _tail(context: Context, path: str) -> str:
     file = context.open(path)
     if file is None:
         return ""
@@ -47,7 +55,7 @@ def _tail(context, path):
 # the driver
 
 
-def library(context):
+def library(context: Context) -> str | None:
     """The version of the driver's libraries, by the file that the loader opens; None if unknown."""
     for soname in ("libcuda.so.1", "libnvidia-ml.so.1"):
         path = context.loader.get(soname)
@@ -58,7 +66,7 @@ def library(context):
     return None
 
 
-def moved(context):
+def moved(context: Context) -> list[dict[str, Any]]:
     """[{when, package, old, new}] of driver packages that unattended-upgrades has moved."""
     found = []
     for stanza in _tail(context, "/var/log/apt/history.log").split("\n\n"):
@@ -81,7 +89,7 @@ def moved(context):
     return found
 
 
-def spared(context):
+def spared(context: Context) -> bool:
     """True where unattended-upgrades is told to leave the driver alone."""
     for path in context.glob("/etc/apt/apt.conf.d/*"):
         text = re.sub(r"^\s*(//|#).*$", "", context.read(path) or "", flags=re.M)
@@ -91,7 +99,7 @@ def spared(context):
     return False
 
 
-def blacklists(context):
+def blacklists(context: Context) -> list[str]:
     """The files that keep nouveau from being loaded."""
     found = []
     for directory in ("/etc/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"):
@@ -101,7 +109,7 @@ def blacklists(context):
     return found
 
 
-def older_initramfs(context, files):
+def older_initramfs(context: Context, files: list[str]) -> list[str]:
     """The initramfs images from before the first of these blacklists."""
     times = [info.st_mtime for info in map(context.stat, files) if info is not None]
     if not times or not context.exists("/usr/sbin/update-initramfs"):
@@ -115,7 +123,7 @@ def older_initramfs(context, files):
     return found
 
 
-def modules(context):
+def modules(context: Context) -> dict[str, bool]:
     """{kernel: True where it has an NVIDIA module} of every kernel with a directory of modules."""
     found = {}
     for directory in context.glob("/lib/modules/*"):
@@ -126,7 +134,7 @@ def modules(context):
     return found
 
 
-def builds(context):
+def builds(context: Context) -> list[dict[str, Any]]:
     """[{path, kernel, text}] of the logs of builds of NVIDIA's module."""
     found = []
     paths = context.glob("/var/lib/dkms/nvidia*/*/build/make.log")
@@ -139,13 +147,13 @@ def builds(context):
     return found
 
 
-def metapackages(context):
+def metapackages(context: Context) -> list[str]:
     """The kernel's metapackages whose headers' counterpart is not installed."""
     names = [re.sub(r"^linux-image-", "", n) for n in context.packages if _is_meta(n)]
     return [name for name in sorted(names) if "linux-headers-" + name not in context.packages]
 
 
-def _is_meta(name):
+def _is_meta(name: str) -> bool:
     return re.match(r"linux-image-(?!\d)(?!.*(unsigned|dbg))", name) is not None
 
 
@@ -155,7 +163,7 @@ def _is_meta(name):
 # apt
 
 
-def preferences(context):
+def preferences(context: Context) -> list[dict[str, Any]]:
     """[{file, pin, priority}] by which all of NVIDIA's repository is preferred."""
     found = []
     for path in context.glob("/etc/apt/preferences.d/*"):
@@ -167,7 +175,7 @@ def preferences(context):
     return found
 
 
-def gone_repositories(context):
+def gone_repositories(context: Context) -> list[dict[str, Any]]:
     """[{file, path, package}] of entries for a local CUDA repository that is not there."""
     found = []
     for entry in context.apt_entries:
@@ -179,7 +187,7 @@ def gone_repositories(context):
     return found
 
 
-def held(context):
+def held(context: Context) -> list[str]:
     """Packages on hold that belong to no GPU stack."""
     found = context.packages
     return sorted(n for n in found if found[n]["want"] == "hold" and not libraries.STACK.search(n))
@@ -188,7 +196,7 @@ def held(context):
 # containers
 
 
-def unlinked(context):
+def unlinked(context: Context) -> list[dict[str, str]]:
     """[{path, link}] of NVIDIA's devices that /dev/char does not know by their number."""
     found = []
     paths = context.glob("/dev/nvidia*") + context.glob("/dev/nvidia-caps/*")
@@ -202,13 +210,13 @@ def unlinked(context):
     return found
 
 
-def toolkit(context):
+def toolkit(context: Context) -> str | None:
     """The version of the container toolkit; None without one."""
     names = [name for name in TOOLKITS if name in context.packages]
     return upstream(context.packages[names[0]]["version"]) if names else None
 
 
-def specification(context):
+def specification(context: Context) -> dict[str, Any] | None:
     """What the look sees of the CDI specification; None without the container toolkit."""
     version = toolkit(context)
     if version is None:
@@ -216,7 +224,7 @@ def specification(context):
     return dict(cdi.look(context, version), path=cdi.place(version))
 
 
-def cri(context):
+def cri(context: Context) -> dict[str, Any]:
     """{unit: what the look sees of it} of those who make pods; {} without the container toolkit."""
     if toolkit(context) is None and not context.part(nvidia_container_toolkit.NAME):
         return {}
@@ -226,7 +234,7 @@ def cri(context):
 # what programs say
 
 
-def said(context, found, logs):
+def said(context: Context, found: dict[str, Any], logs: Sequence[str] | None) -> dict[str, str]:
     """{who said it: text} of the programs that know, and of the logs that the user names."""
     texts = {}
     # Without a GPU it has nothing to say but that.
@@ -255,7 +263,9 @@ def said(context, found, logs):
     return texts
 
 
-def look(context, found, logs=()):
+def look(
+    context: Context, found: dict[str, Any], logs: Sequence[str] | None = ()
+) -> dict[str, Any]:
     """Everything the cases ask for, in one pass; `found` is the ordinary look."""
     driver = found["state"].get("nvidia_driver") or {}
     lists = blacklists(context)

@@ -5,10 +5,18 @@ file lists are plain text with a stable format (deb-control(5)), so one process 
 few milliseconds.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..change import change
 from . import debian_versions
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from .context import Context
 
 STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"
@@ -27,7 +35,7 @@ _FIELD = {
 }
 
 
-def packages(text, machine="x86_64"):
+def packages(text: str, machine: str = "x86_64") -> dict[str, Any]:
     """{name: {version, want, status, architecture}} from dpkg's status file.
 
     A package of a foreign architecture is "name:arch"; one that is not known to dpkg, or has only
@@ -59,7 +67,7 @@ def packages(text, machine="x86_64"):
     return found
 
 
-def status(context):
+def status(context: Context) -> str:
     """dpkg's status file, with the steps behind it that a killed dpkg left in its journal."""
     texts = [context.read(STATUS) or ""]
     for name in context.listdir(UPDATES):
@@ -68,14 +76,14 @@ def status(context):
     return "\n\n".join(texts)
 
 
-def interrupted(context):
+def interrupted(context: Context) -> bool:
     """True when dpkg has work left: a journal, or packages half way."""
     if any(name.isdigit() for name in context.listdir(UPDATES)):
         return True
     return any(package["status"] != "installed" for package in context.packages.values())
 
 
-def needs(context, field=r"(?:Pre-)?Depends"):
+def needs(context: Context, field: str = r"(?:Pre-)?Depends") -> dict[str, set[str]]:
     """{package: names that its Depends and Pre-Depends (or another field) hold} of dpkg's."""
     found = {}
     for stanza in status(context).split("\n\n"):
@@ -93,7 +101,7 @@ def needs(context, field=r"(?:Pre-)?Depends"):
 # file lists
 
 
-def _info(context, name, kind):
+def _info(context: Context, name: str, kind: str) -> str:
     native = ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
     for candidate in (name, name + ":" + native):
         path = "{0}/{1}.{2}".format(INFO, candidate, kind)
@@ -103,12 +111,12 @@ def _info(context, name, kind):
     return ""
 
 
-def file_list(context, name):
+def file_list(context: Context, name: str) -> list[str]:
     """The paths that a package owns, as dpkg recorded them; [] when it is not installed."""
     return [line for line in _info(context, name, "list").splitlines() if line and line != "/."]
 
 
-def owner(context, path, names):
+def owner(context: Context, path: str, names: Iterable[str]) -> str | None:
     """Which of the packages `names` owns the file `path`; None if none does.
 
     Both sides are compared with their links followed, for on a merged /usr dpkg may know a file as
@@ -125,7 +133,7 @@ def owner(context, path, names):
     return None
 
 
-def md5sums(context, name):
+def md5sums(context: Context, name: str) -> dict[str, str]:
     """{path: md5} that a package shipped; {} when it shipped none."""
     sums = {}
     for line in _info(context, name, "md5sums").splitlines():
@@ -138,12 +146,14 @@ def md5sums(context, name):
 # packages as a component wishes them
 
 
-def select(context, names):
+def select(context: Context, names: Iterable[str]) -> dict[str, Any]:
     """The part of dpkg's status that concerns `names`."""
     return {name: context.packages[name] for name in names if name in context.packages}
 
 
-def package_changes(component, wanted, found, hold):
+def package_changes(
+    component: str, wanted: dict[str, str], found: dict[str, Any], hold: bool
+) -> list[dict[str, Any]]:
     """Changes for exact versions: missing, another version, half way, not held as wished."""
     changes = []
     for name in sorted(wanted):

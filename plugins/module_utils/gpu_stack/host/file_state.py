@@ -5,12 +5,20 @@ directory that a container's bind mount made in a file's place have the right na
 right text; programs that read them get nothing, or tomorrow something else.
 """
 
+from __future__ import annotations
+
 import stat
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Iterable
+
+    from .context import Context
 
 MODE = 0o644
 
 
-def fault(context, path, mode=MODE):
+def fault(context: Context, path: str, mode: int = MODE) -> str | None:
     """What keeps `path` from being an ordinary file of root's with this mode; None if it is one.
 
     A path where nothing is has no fault: that it is absent is told by its text.
@@ -30,7 +38,7 @@ def fault(context, path, mode=MODE):
     return None
 
 
-def faults(context, paths):
+def faults(context: Context, paths: Iterable[str]) -> dict[str, str]:
     """{path: fault} of the paths that have one."""
     found = {}
     for path in paths:
@@ -40,7 +48,7 @@ def faults(context, paths):
     return found
 
 
-def complaint(seen, wish, found):
+def complaint(seen: str | None, wish: str | None, found: str | None) -> str | None:
     """Why a written file is not as wished, as the text of a change's `from`; None where it is.
 
     `seen` and `wish` are texts, None where there is no file; `found` is its fault.

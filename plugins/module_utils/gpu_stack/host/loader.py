@@ -5,7 +5,15 @@ loader's own answer. `ldconfig -p` prints its cache in the order in which the lo
 of several lines for one soname the first of the host's architecture wins.
 """
 
+from __future__ import annotations
+
 import struct
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
 
 CACHE = "/etc/ld.so.cache"
 
@@ -13,7 +21,7 @@ CACHE = "/etc/ld.so.cache"
 FLAGS = {"x86_64": "x86-64", "aarch64": "AArch64", "ppc64le": "64bit"}
 
 
-def parse(text, architecture="x86_64"):
+def parse(text: str, architecture: str = "x86_64") -> dict[str, str]:
     """{soname: path} from the output of `ldconfig -p`."""
     flag = FLAGS.get(architecture, architecture)
     found = {}
@@ -28,12 +36,12 @@ def parse(text, architecture="x86_64"):
     return found
 
 
-def cache(context):
+def cache(context: Context) -> bool:
     """True where the loader has a cache; a tree that is not the running system is believed."""
     return bool(context.loader) or (context.root == "/" and context.exists(CACHE))
 
 
-def cut_short(head, size):
+def cut_short(head: bytes, size: int) -> bool:
     """True where an ELF file ends before its section headers, which linkers write last.
 
     `head` are its first 64 bytes (elf(5)): a little-endian 64-bit file has the offset of the
@@ -46,7 +54,7 @@ def cut_short(head, size):
     return size < offset + entry * number
 
 
-def inspect(context, path):
+def inspect(context: Context, path: str) -> dict[str, Any] | None:
     """{"path", "real", "size", "elf", "short"} of a library; None when `path` leads nowhere."""
     real = context.resolve(path)
     if real is None:
@@ -63,7 +71,7 @@ def inspect(context, path):
     }
 
 
-def complaint(seen):
+def complaint(seen: dict[str, Any] | None) -> str | None:
     """Why a library can't be loaded, as the text of a change's `from`; None if it looks whole."""
     if seen is None:
         return "missing"

@@ -4,6 +4,8 @@ dpkg's own records say what each package shipped; in the ordinary look a file is
 size, its times or its kind say that somebody touched it, in a deep one each.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import hashlib
 import re
@@ -12,6 +14,13 @@ import time
 
 from ..change import change
 from . import dpkg, modes
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Callable, Iterable, Iterator
+
+    from .context import Context
 
 DIVERSIONS = "/var/lib/dpkg/diversions"
 OVERRIDES = "/var/lib/dpkg/statoverride"
@@ -30,7 +39,7 @@ MOMENT = 2
 MANY = 5
 
 
-def _info_path(context, name, kind):
+def _info_path(context: Context, name: str, kind: str) -> str | None:
     native = dpkg.ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
     for candidate in (name + ":" + native, name):
         path = "{0}/{1}.{2}".format(dpkg.INFO, candidate, kind)
@@ -39,7 +48,7 @@ def _info_path(context, name, kind):
     return None
 
 
-def diversions(context):
+def diversions(context: Context) -> dict[str, tuple[str, str]]:
     """{path: (where it was moved to, the package that may keep the path)} (dpkg-divert(1))."""
     lines = (context.read(DIVERSIONS) or "").splitlines()
     return {
@@ -47,13 +56,13 @@ def diversions(context):
     }
 
 
-def overrides(context):
+def overrides(context: Context) -> set[str]:
     """Paths whose owner and mode the administrator has set (dpkg-statoverride(1))."""
     lines = (context.read(OVERRIDES) or "").splitlines()
     return {line.split(None, 3)[3] for line in lines if len(line.split(None, 3)) == 4}
 
 
-def conffiles(context, names):
+def conffiles(context: Context, names: Iterable[str]) -> dict[str, str]:
     """{path: md5} of the configuration files that dpkg tracks for these packages."""
     found = {}
     for stanza in (context.read(dpkg.STATUS) or "").split("\n\n"):
@@ -68,7 +77,7 @@ def conffiles(context, names):
     return found
 
 
-def _excluded(context):
+def _excluded(context: Context) -> Callable[[str], bool] | None:
     """A test for paths that dpkg was told not to unpack (path-exclude in dpkg.cfg(5))."""
     rules = []
     for file in ["/etc/dpkg/dpkg.cfg", *context.glob("/etc/dpkg/dpkg.cfg.d/*")]:
@@ -77,7 +86,7 @@ def _excluded(context):
             if word.strip() in ("path-exclude", "path-include"):
                 rules.append((word.strip() == "path-exclude", pattern.strip()))
 
-    def excluded(path):
+    def excluded(path: str) -> bool:
         result = False
         for exclude, pattern in rules:
             if fnmatch.fnmatch(path, pattern):
@@ -87,7 +96,7 @@ def _excluded(context):
     return excluded if rules else None
 
 
-def _leaves(paths):
+def _leaves(paths: list[str]) -> Iterator[str]:
     """The listed paths without the directories that lead to others, which come before them."""
     for index, path in enumerate(paths):
         after = paths[index + 1] if index + 1 < len(paths) else ""
@@ -95,7 +104,9 @@ def _leaves(paths):
             yield path
 
 
-def _state(context, path, info, sums, read):
+def _state(
+    context: Context, path: str, info: os.stat_result, sums: dict[str, str], read: bool
+) -> str | None:
     """What is wrong with one file of a package whose stat is known; None when nothing is.
 
     `sums`: {path: md5} of what was shipped as a file. dpkg keeps no sizes and no targets of links.
@@ -114,7 +125,7 @@ def _state(context, path, info, sums, read):
     return None
 
 
-def flaws(context, names):
+def flaws(context: Context, names: Iterable[str]) -> list[dict[str, Any]]:
     """[{package, path, fault, conffile}] of the files that these packages own.
 
     Cheap enough for every look: one lstat per file. dpkg gives what it unpacks the time that it
@@ -144,7 +155,7 @@ def flaws(context, names):
     return found
 
 
-def _way_flaws(context, ways, owner):
+def _way_flaws(context: Context, ways: dict[str, str], owner: int) -> Iterator[dict[str, Any]]:
     """Flaws of directories on the way to the packages' files; `ways`: {path: package}."""
     for path in sorted(ways):
         info = context.lstat(path)
@@ -153,7 +164,9 @@ def _way_flaws(context, ways, owner):
             yield _flaw(ways[path], path, fault, mode=modes.wish(context, info))
 
 
-def _flaw(name, path, fault, conffile=False, mode=None):
+def _flaw(
+    name: str, path: str, fault: str, conffile: bool = False, mode: str | None = None
+) -> dict[str, Any]:
     """`mode` is what cures it, where installing the package again does not.
 
     dpkg leaves the modes and owners of directories and configuration files that are there.
@@ -162,7 +175,7 @@ def _flaw(name, path, fault, conffile=False, mode=None):
     return found if mode is None else dict(found, mode=mode)
 
 
-def _shipped(context, name, diverted):
+def _shipped(context: Context, name: str, diverted: dict[str, tuple[str, str]]) -> dict[str, str]:
     """{path as it is on disk: md5} of a package's files, diversions followed."""
     sums = dpkg.md5sums(context, name)
     for path, (moved, keeper) in diverted.items():
@@ -174,7 +187,15 @@ def _shipped(context, name, diverted):
 class _Package:
     """One package as it was unpacked: judges the files that are not plainly as it left them."""
 
-    def __init__(self, context, name, diverted, configuration, owner, since):
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        diverted: dict[str, tuple[str, str]],
+        configuration: dict[str, str],
+        owner: int,
+        since: float,
+    ) -> None:
         self.context = context
         self.name = name
         self.diverted = diverted
@@ -184,7 +205,7 @@ class _Package:
         self.changed_since = since if since <= time.time() else 0
         self._sums = None
 
-    def content_fault(self, path, info):
+    def content_fault(self, path: str, info: os.stat_result) -> str | None:
         """What is wrong with the content of a file that somebody may have touched; else None."""
         touched = info.st_mtime > self.since
         if not (self.context.deep or touched or info.st_size == 0):
@@ -198,11 +219,11 @@ class _Package:
             return "relinked"
         return fault
 
-    def mode_fault(self, path, info):
+    def mode_fault(self, path: str, info: os.stat_result) -> str | None:
         """What is wrong with a file's mode and owner; None where nothing is."""
         return modes.of_file(self.context, path, info, self.owner, self.changed_since)
 
-    def flaws(self, path, info):
+    def flaws(self, path: str, info: os.stat_result) -> list[dict[str, Any]]:
         """The flaws of one file; a configuration file's content is asked in a deep look only."""
         if path not in self.configuration:
             fault = self.content_fault(path, info) or self.mode_fault(path, info)
@@ -218,7 +239,15 @@ class _Package:
         return found
 
 
-def _package_flaws(context, name, diverted, configuration, excluded, owner, ways):
+def _package_flaws(
+    context: Context,
+    name: str,
+    diverted: dict[str, tuple[str, str]],
+    configuration: dict[str, str],
+    excluded: Callable[[str], bool] | None,
+    owner: int,
+    ways: dict[str, str],
+) -> list[dict[str, Any]]:
     place, sums_place = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
     text = context.read(place) if place is not None else None
     listed = [line for line in (text or "").splitlines() if line]
@@ -260,7 +289,7 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner, ways
     return found
 
 
-def _repair(component, name, ours):
+def _repair(component: str, name: str, ours: list[dict[str, Any]]) -> dict[str, Any]:
     """Role variables that cure these flaws of one package."""
     repair = {}
     again = [one for one in ours if "mode" not in one]
@@ -275,7 +304,7 @@ def _repair(component, name, ours):
     return repair
 
 
-def flaw_changes(component, flawed):
+def flaw_changes(component: str, flawed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Changes for the flaws of packages, each repaired by installing the package again.
 
     Many flaws of one package are one item.
@@ -299,7 +328,7 @@ def flaw_changes(component, flawed):
     return changes
 
 
-def alternative(context, group):
+def alternative(context: Context, group: str) -> dict[str, Any] | None:
     """{"mode", "links": {link: (name, target)}} of update-alternatives' record; None without one.
 
     The record is lines: mode, the master link, then name and link of each slave up to an empty
@@ -327,7 +356,7 @@ def alternative(context, group):
     return {"mode": lines[0], "choices": [one[0] for one in choices], "links": links}
 
 
-def broken_links(context, record):
+def broken_links(context: Context, record: dict[str, Any]) -> list[str]:
     """Links of an alternative that don't lead where its record says, sorted."""
     found = []
     for link, (name, target) in record["links"].items():
@@ -339,7 +368,7 @@ def broken_links(context, record):
     return sorted(found)
 
 
-def digest(context, path, algorithm):
+def digest(context: Context, path: str, algorithm: str) -> str | None:
     """Hex digest of a file; None when it can't be read."""
     file = context.open(path)
     if file is None:

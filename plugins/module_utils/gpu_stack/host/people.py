@@ -7,10 +7,18 @@ maintenance window is asked. Nobody's session is ever ended from here.
 The generator reads windows by this file too, alone: it imports nothing of ours.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import struct
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .context import Context
 
 # utmp(5) as glibc has it on every 64-bit machine: type, pid, line, id, user, host, ...
 RECORD = struct.Struct("<hxxi32s4s32s256shhiii16s20x")
@@ -30,7 +38,7 @@ _WINDOW = re.compile(r"(?:(\S+)\s+)?(\d\d):(\d\d)-(\d\d):(\d\d)")
 # who is logged in
 
 
-def ancestors(context, pid):
+def ancestors(context: Context, pid: int) -> list[int]:
     """The process and those above it up to init: what this very look is a part of."""
     found = []
     while pid and pid not in found:
@@ -43,7 +51,9 @@ def ancestors(context, pid):
     return found
 
 
-def users(context, pid=None, now=None):
+def users(
+    context: Context, pid: int | None = None, now: float | None = None
+) -> list[dict[str, Any]]:
     """People at a terminal or a screen: [{user, at, from, idle}], without who asks.
 
     Of logind, and of utmp for what it does not know (tmux, an older system). A session without a
@@ -64,7 +74,7 @@ def users(context, pid=None, now=None):
     return [found[at] for at in sorted(found)]
 
 
-def _sessions(context):
+def _sessions(context: Context) -> list[dict[str, Any]]:
     """logind's sessions of people, those that are being closed left out."""
     listed = context.run(["loginctl", "list-sessions", "--no-legend", "--no-pager"])
     names = [line.split()[0] for line in listed.out.splitlines() if line.split()]
@@ -75,7 +85,7 @@ def _sessions(context):
     return [one for one in map(_session, told.out.split("\n\n")) if one is not None]
 
 
-def _session(text):
+def _session(text: str) -> dict[str, Any] | None:
     """One session of `loginctl show-session`; None where nobody sits at it."""
     told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     at = told.get("TTY") or told.get("Display")
@@ -89,7 +99,7 @@ def _session(text):
     }
 
 
-def _utmp(context):
+def _utmp(context: Context) -> list[dict[str, Any]]:
     """The living logins of utmp."""
     data = context.read_bytes(UTMP) or b""
     found = []
@@ -102,11 +112,11 @@ def _utmp(context):
     return found
 
 
-def _text(field):
+def _text(field: bytes) -> str:
     return field.split(b"\0")[0].decode("utf-8", "replace")
 
 
-def words(person):
+def words(person: dict[str, Any]) -> str:
     """ "ada on pts/3 from 192.0.2.7, idle for 2 h"."""
     text = "{0} on {1}".format(person["user"], person["at"])
     if person["from"]:
@@ -122,7 +132,7 @@ def words(person):
 # the maintenance window: local times of a week, so no change of the clocks is in the way
 
 
-def windows(value):
+def windows(value: Any) -> list[tuple[list[int], int, int]]:
     """[(days, first minute, last minute + 1)] of an option's value. ValueError says what is wrong.
 
     A window whose end is not after its beginning goes on into the next day; a day is that of the
@@ -136,7 +146,7 @@ def windows(value):
     return found
 
 
-def _window(text):
+def _window(text: Any) -> tuple[list[int], int, int]:
     match = _WINDOW.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError("{0!r} is no maintenance window: expected {1}".format(text, FORM))
@@ -152,7 +162,7 @@ def _window(text):
     return days, begin, end
 
 
-def _days(text, whole):
+def _days(text: str | None, whole: str) -> list[int]:
     """Numbers of the days, Monday 0, of "Sat", "Mon-Fri", "Sat,Sun"; all of them without a text."""
     if text is None:
         return list(range(7))
@@ -170,7 +180,7 @@ def _days(text, whole):
     return sorted(found)
 
 
-def is_open(value, clock):
+def is_open(value: Any, clock: Sequence[int]) -> bool:
     """True where no window is given, or the clock is in one. `clock`: [day, minute of the day]."""
     day, minute = clock
     given = windows(value)
@@ -183,17 +193,17 @@ def is_open(value, clock):
     return not given
 
 
-def clock(now=None):
+def clock(now: float | None = None) -> list[int]:
     """[day of the week, minute of the day] by this host's own local time."""
     local = time.localtime(now)
     return [local.tm_wday, local.tm_hour * 60 + local.tm_min]
 
 
-def clock_words(clock):
+def clock_words(clock: Sequence[int]) -> str:
     """ "Sat 22:05"."""
     return "{0} {1:02}:{2:02}".format(DAYS[clock[0]].capitalize(), clock[1] // 60, clock[1] % 60)
 
 
-def window_words(value):
+def window_words(value: Any) -> str:
     """ "Sat 22:00-04:00; Sun 00:00-24:00"."""
     return "; ".join(value) if isinstance(value, (list, tuple)) else value

@@ -4,9 +4,17 @@ No facts are gathered anywhere else in a run, so this reads what `setup` would, 
 files that matter.
 """
 
+from __future__ import annotations
+
 import os
 
 from ..change import blocker
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
 
 SIMULATED = "/etc/gpu-simulated"
 SIMULATED_OS = "/etc/os-simulated"
@@ -17,7 +25,7 @@ NVIDIA = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
-def os_release(text):
+def os_release(text: str) -> dict[str, str]:
     """os-release(5) as a dict."""
     found = {}
     for line in text.splitlines():
@@ -31,7 +39,7 @@ def os_release(text):
     return found
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{distribution, release, architecture, kernel, pretty}, as the lock's rows name them.
 
     And `userland`, on a host that only says that it is this distribution: what it is. A label for
@@ -59,7 +67,7 @@ def look(context):
     return found
 
 
-def container(context):
+def container(context: Context) -> bool:
     """True in a container, where no kernel module can be loaded.
 
     systemd writes /run/systemd/container in containers it runs in; podman and docker leave a file
@@ -73,12 +81,12 @@ def container(context):
     return any(part.startswith(b"container=") for part in environment.split(b"\0"))
 
 
-def simulated_gpu(context):
+def simulated_gpu(context: Context) -> bool:
     """True on a host whose GPU is simulated: a label for reports, never a reason to do less."""
     return context.exists(SIMULATED)
 
 
-def gpus(context):
+def gpus(context: Context) -> list[dict[str, Any]]:
     """NVIDIA's GPUs on the PCI bus: [{index, name, pci, device, class, usable}].
 
     The bus knows no names, and cannot say that a GPU is lost: `name` is None and `usable` True
@@ -105,20 +113,22 @@ def gpus(context):
     return found
 
 
-def words(row):
+def words(row: dict[str, Any]) -> str:
     """ "debian 12 x86_64", of a platform as found or as in the lock's rows."""
     return " ".join(
         str(row.get(key, "")) for key in ("distribution", "release", "architecture")
     ).strip()
 
 
-def identity(row):
+def identity(row: dict[str, Any]) -> str:
     """The platform's id as the catalog builds it: "debian12", "ubuntu2004"."""
     name = row["distribution"] + row["release"].replace(".", "")
     return name if row["architecture"] == "x86_64" else name + "-" + row["architecture"]
 
 
-def not_as_declared(lock, options, found):
+def not_as_declared(
+    lock: dict[str, Any] | None, options: dict[str, Any], found: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
 
     The lock was made for what was said: another driver than the GPUs need may be in it.
@@ -137,7 +147,9 @@ def not_as_declared(lock, options, found):
     return wrong
 
 
-def _other_models(lock, said, gpus_found, hint):
+def _other_models(
+    lock: dict[str, Any] | None, said: list[str], gpus_found: list[dict[str, Any]], hint: str
+) -> list[dict[str, Any]]:
     """Each device must be one that the words can mean, and each word must be there."""
     known = {}
     for row in (lock or {}).get("rows") or []:

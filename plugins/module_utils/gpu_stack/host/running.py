@@ -6,10 +6,18 @@ free proves that nobody is there, whatever the file says. Root alone can open it
 can open, as an earlier version made it, means something only where a holder of a run has it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    from .context import Context
 
 PATH = "/var/lib/provision/run.lock"
 # In the holder's argument list: run_lock/hold.py.
@@ -22,7 +30,9 @@ PATIENCE = 3.0
 DOUBT = 20.0
 
 
-def look(context, run=None, patience=None, doubt=DOUBT):
+def look(
+    context: Context, run: str | None = None, patience: float | None = None, doubt: float = DOUBT
+) -> dict[str, Any] | None:
     """What the lock says of another run that holds this host; None where none does.
 
     `run`: this run's own id; it does not stand in its own way.
@@ -48,7 +58,7 @@ def look(context, run=None, patience=None, doubt=DOUBT):
     return None
 
 
-def _free(stream):
+def _free(stream: BinaryIO) -> bool:
     """True when nobody holds the lock; it is not kept. Where it can't be told, nobody does."""
     try:
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -60,14 +70,14 @@ def _free(stream):
     return True
 
 
-def _is_holder(context, found):
+def _is_holder(context: Context, found: dict[str, Any]) -> bool:
     """Whether a process of root's that holds hosts is the one that the file names."""
     pid = found.get("holder")
     said = "/proc/{0}/cmdline".format(pid)
     return context.is_roots(pid) and HOLDER in (context.read(said) or "")
 
 
-def _content(text):
+def _content(text: str | None) -> dict[str, Any]:
     try:
         found = json.loads(text or "")
     except ValueError:
@@ -75,7 +85,7 @@ def _content(text):
     return found if isinstance(found, dict) else {}
 
 
-def who(found):
+def who(found: dict[str, Any]) -> str:
     """ "alice on ctrl1 (pid 1234) since 2026-11-21 14:03 UTC"."""
     if not found.get("who"):
         return "somebody"

@@ -5,9 +5,17 @@ every repository, and a conda in front of somebody's PATH. All of it is somebody
 damage. But who types `python` there gets another one, so it is said before a run and by the doctor.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from .context import Context
 
 SSHD = "/etc/ssh/sshd_config"
 TRUSTED = "/etc/apt/trusted.gpg"
@@ -22,7 +30,7 @@ LOGIN_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc")
 PEOPLE = 100
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{sshd_without_pam, trusted_gpg, system_tensorflow} as the rules below judge them."""
     info = context.stat(TRUSTED)
     return {
@@ -32,7 +40,7 @@ def look(context):
     }
 
 
-def login_files(users):
+def login_files(users: Iterable[list[str]]) -> list[str]:
     """Files that the shells of people with a login read; `users` are passwd(5)'s seven fields."""
     homes = [
         fields[5]
@@ -47,7 +55,7 @@ def login_files(users):
     return [home + "/" + name for home in unique for name in LOGIN_FILES]
 
 
-def sshd_without_pam(context):
+def sshd_without_pam(context: Context) -> str | None:
     """The file that says `UsePAM no`; SSHD where none says yes, for that is sshd's default.
 
     None where PAM is used, or there is no sshd. sshd_config(5): the first value counts, UsePAM is
@@ -61,7 +69,7 @@ def sshd_without_pam(context):
     return None if told[0] == "yes" else told[1]
 
 
-def _first(context, path, included):
+def _first(context: Context, path: str, included: list[str]) -> tuple[str, str] | None:
     """(value, file) of the first UsePAM; None where there is none before the first Match block."""
     included.append(path)
     text = context.read(path) if len(included) <= INCLUDES else None
@@ -87,7 +95,7 @@ def _first(context, path, included):
     return None
 
 
-def system_tensorflow(context):
+def system_tensorflow(context: Context) -> list[str]:
     """["2.9.1 in /usr/local/lib/python3.9/dist-packages"] of what pip put there as root."""
     found = []
     for pattern in SYSTEM_PYTHON:
@@ -102,7 +110,12 @@ def system_tensorflow(context):
 # the rules: (found, changes, options, row) -> [(message, hint)]
 
 
-def no_pam(found, _changes, _options, _row):
+def no_pam(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     path = found["preflight"].get("sshd_without_pam")
     if not path:
         return []
@@ -118,7 +131,12 @@ def no_pam(found, _changes, _options, _row):
     ]
 
 
-def trusted_for_all(found, _changes, _options, _row):
+def trusted_for_all(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     if not found["preflight"].get("trusted_gpg"):
         return []
     return [
@@ -131,7 +149,12 @@ def trusted_for_all(found, _changes, _options, _row):
     ]
 
 
-def hidden_tensorflow(found, _changes, _options, _row):
+def hidden_tensorflow(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     places = found["preflight"].get("system_tensorflow")
     if not places:
         return []
