@@ -24,17 +24,17 @@ def signed_by_conflicts(context: Context) -> list[list[Any]]:
     As apt sees it: an entry must agree with every earlier one that named a key; naming a key after
     an entry without one is fine.
     """
-    seen = {}
+    sources: dict[tuple[str, str], list[tuple[str | None, str]]] = {}
     for entry in context.apt_entries:
         options = {name.lower(): value for name, value in entry["options"].items()}
         for uri in entry["uris"]:
             for suite in entry["suites"]:
                 key = (uri.rstrip("/"), suite)
-                seen.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
+                sources.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
     return [
-        [uri, suite, sorted({file for _key, file in found})]
-        for (uri, suite), found in sorted(seen.items())
-        if _contradicts([key for key, _file in found])
+        [uri, suite, sorted({file for _key, file in named})]
+        for (uri, suite), named in sorted(sources.items())
+        if _contradicts([key for key, _file in named])
     ]
 
 
@@ -72,18 +72,18 @@ def dpkg_at_work(context: Context) -> bool:
 
 
 def dpkg_broken(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
     # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
     # puts right by itself before it installs anything.
-    if found.get("unfinished") or found["preflight"].get("dpkg_at_work"):
+    if facts.get("unfinished") or facts["preflight"].get("dpkg_at_work"):
         return []
     ours = transaction.locked(row)
     reasons = []
-    for name, status in found["preflight"].get("unfinished") or []:
+    for name, status in facts["preflight"].get("unfinished") or []:
         if name not in ours and status == "half-installed":
             reasons.append(
                 (
@@ -96,15 +96,15 @@ def dpkg_broken(
 
 
 def dpkg_interrupted(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    names = [name for name, _status in found["preflight"].get("unfinished") or []]
+    names = [name for name, _status in facts["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
     finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
-    if not names or not {one["component"] for one in changes} & finishing:
+    if not names or not {entry["component"] for entry in changes} & finishing:
         return []
     return [
         (
@@ -117,13 +117,13 @@ def dpkg_interrupted(
 
 
 def signed_by_conflict(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
     # What is put aside first is in nobody's way then.
-    aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
+    aside = [entry["item"] for entry in changes if entry["to"] == nvidia_cuda.ASIDE]
 
     def settled(files: list[str]) -> bool:
         left = [file for file in files if file not in aside]
@@ -136,18 +136,18 @@ def signed_by_conflict(
             ),
             "keep one of the entries, with the key it needs",
         )
-        for uri, suite, files in found["preflight"].get("signed_by") or []
+        for uri, suite, files in facts["preflight"].get("signed_by") or []
         if not settled(files)
     ]
 
 
 def driver_hangs(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    why = found["preflight"].get("driver_hangs")
+    why = facts["preflight"].get("driver_hangs")
     if not why:
         return []
     return [
@@ -160,12 +160,12 @@ def driver_hangs(
 
 
 def run_in_progress(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    other = found["preflight"].get("running")
+    other = facts["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
         return []
     holder = other.get("holder")
@@ -179,12 +179,12 @@ def run_in_progress(
 
 
 def run_cut_off(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    other = found["preflight"].get("running")
+    other = facts["preflight"].get("running")
     if other is None or not (other.get("ended") or other.get("silent")):
         return []
     what = other.get("finishing")

@@ -26,14 +26,14 @@ NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
 
 def typed(options: dict[str, Any] | None) -> dict[str, Any]:
     """The options with switches as bool and numbers as int."""
-    found = dict(options or {})
+    values = dict(options or {})
     for name in SWITCHES:
-        if isinstance(found.get(name), str):
-            found[name] = found[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
+        if isinstance(values.get(name), str):
+            values[name] = values[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
     for name in NUMBERS:
-        if isinstance(found.get(name), str):
-            found[name] = int(found[name])
-    return found
+        if isinstance(values.get(name), str):
+            values[name] = int(values[name])
+    return values
 
 
 def look(
@@ -57,12 +57,12 @@ def _look(
     gpus = platform.gpus(context)
     _stack, context.row = choose(lock, wish, context.platform, gpus)
     states = {component.NAME: component.look(context) for component in COMPONENTS}
-    gone = wished_away(context.row, context.options)
-    if gone:
+    removed = wished_away(context.row, context.options)
+    if removed:
         from . import removal
 
         ledger = removal.ledger(context, context.row, removal.noted(context))
-        for name in gone:
+        for name in removed:
             states[name]["remains"] = removal.look(context, name, ledger.get(name))
     return {
         "platform": context.platform,
@@ -93,13 +93,13 @@ def examine(
     `run`: the id of the run that looks, whose own lock on the host is none in its way.
     """
     context = Context(root=root, options=options, deep=deep, runner=runner)
-    found = _look(context, lock, wish)
-    result = plan(lock, wish, options, found, only, skip)
+    facts = _look(context, lock, wish)
+    result = plan(lock, wish, options, facts, only, skip)
     if result["components"]:
         from . import preflight
 
-        preflight.survey(context, found, result, run)
-        result = plan(lock, wish, options, found, only, skip)
+        preflight.survey(context, facts, result, run)
+        result = plan(lock, wish, options, facts, only, skip)
     return result
 
 
@@ -117,13 +117,13 @@ def ask_doctor(
 
     options = typed(parameters.get("options"))
     context = Context(root=root, options=options, runner=runner)
-    found = _look(context, parameters.get("lock"), parameters.get("wish"))
-    found["preflight"] = preflight.look(context)
+    facts = _look(context, parameters.get("lock"), parameters.get("wish"))
+    facts["preflight"] = preflight.look(context)
     changes = []
     if context.row is not None:
-        changes = differences(context.row, found, options)
-        changes += receipt_changes(parameters.get("lock"), context.row, options, found)
-    return findings.answer(parameters, found, context, changes)
+        changes = differences(context.row, facts, options)
+        changes += receipt_changes(parameters.get("lock"), context.row, options, facts)
+    return findings.answer(parameters, facts, context, changes)
 
 
 def answer(parameters: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:

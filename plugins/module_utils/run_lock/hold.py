@@ -81,10 +81,10 @@ def read(path: str) -> dict[str, Any]:
             if data == before:
                 break
             before = data
-        found = json.loads(data.decode("utf-8", "replace"))
+        content = json.loads(data.decode("utf-8", "replace"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def write(handle: int, content: dict[str, Any]) -> None:
@@ -151,24 +151,28 @@ class Steps(object):
     def __init__(self, run: str, proc: str = "/proc", word: str = "PROVISION_RUN") -> None:
         self._mark = "{0}={1}".format(word, run).encode("utf-8")
         self._proc = proc
-        self._known = set()
-        self._asked = set()
+        self._known: set[tuple[str, str]] = set()
+        self._asked: set[int] = set()
 
     def left(self) -> list[tuple[int, str]]:
         """[(pid, name)] of those that are there now, this process not among them."""
-        found = {}
+        processes = {}
         for name in os.listdir(self._proc):
             if name.isdigit() and int(name) != os.getpid():
                 process = self._read(name)
                 if process is not None:
-                    found[int(name)] = process
-        known = {pid for pid, one in found.items() if one["marked"] or one["id"] in self._known}
+                    processes[int(name)] = process
+        known = {
+            pid
+            for pid, process in processes.items()
+            if process["marked"] or process["id"] in self._known
+        }
         more = known
         while more:
-            more = {pid for pid, one in found.items() if one["parent"] in more} - known
+            more = {pid for pid, process in processes.items() if process["parent"] in more} - known
             known = known | more
-        self._known = {found[pid]["id"] for pid in known}
-        return [(pid, found[pid]["name"]) for pid in sorted(known)]
+        self._known = {processes[pid]["id"] for pid in known}
+        return [(pid, processes[pid]["name"]) for pid in sorted(known)]
 
     def _read(self, pid: str) -> dict[str, Any] | None:
         place = os.path.join(self._proc, pid)
@@ -232,9 +236,9 @@ def _is_program(place: str, name: str) -> bool:
         program = os.readlink(os.path.join(place, "exe"))
     except OSError:
         return True
-    directory, _slash, found = program.rpartition("/")
+    directory, _slash, file = program.rpartition("/")
     # While it replaces itself: "dpkg.dpkg-tmp", "dpkg (deleted)".
-    return directory in PLACES and re.split(r"[. ]", found)[0] == name
+    return directory in PLACES and re.split(r"[. ]", file)[0] == name
 
 
 class Output(object):
@@ -267,8 +271,8 @@ def take(request: dict[str, Any], output: Output, path: str) -> int | None:
 
     None where another run has it, or this one has ended meanwhile.
     """
-    begun = time.monotonic()
-    told = None
+    start = time.monotonic()
+    reported = None
     handle = None
     steps = None
     while True:
@@ -286,12 +290,12 @@ def take(request: dict[str, Any], output: Output, path: str) -> int | None:
             before = dict(before, ended=True, finishing=names(left))
         elif before.get("silent") and is_holder(before.get("holder")):
             os.kill(before["holder"], signal.SIGTERM)
-        waited = time.monotonic() - begun
+        waited = time.monotonic() - start
         if waited > (PATIENCE if before.get("ended") else INSTANT):
             output.say(busy=before)
             return None
-        if before.get("ended") and told != before:
-            told = before
+        if before.get("ended") and reported != before:
+            reported = before
             output.say(waiting=before)
         if ended(0.05 if waited < INSTANT else 0.5) == b"":
             return None
@@ -299,7 +303,7 @@ def take(request: dict[str, Any], output: Output, path: str) -> int | None:
 
 def names(processes: list[tuple[int, str]]) -> str:
     """ "dpkg (pid 12)", or all of them where dpkg is not among them."""
-    waited_for = [one for one in processes if one[1] in NOT_TO_BE_ENDED] or processes
+    waited_for = [process for process in processes if process[1] in NOT_TO_BE_ENDED] or processes
     return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in waited_for[:3])
 
 
@@ -336,33 +340,35 @@ def hold(
     watch: Callable[[], dict[str, Any] | None] | None = None,
 ) -> None:
     """Until the run ends. `watch()` gives what is to be told of the host now, or None."""
-    content = {key: request.get(key) for key in ("run", "who", "host", "pid", "started")}
+    content: dict[str, Any] = {
+        key: request.get(key) for key in ("run", "who", "host", "pid", "started")
+    }
     content["holder"] = os.getpid()
     write(handle, content)
     output.say(held=os.getpid())
     heard = time.monotonic()
-    doubt = {}
+    doubt: dict[str, Any] = {}
     while True:
-        said = ended(TICK)
-        if said == b"":
+        words = ended(TICK)
+        if words == b"":
             cut_off(handle, content, output)
             break
-        if said is not None:
-            if b"done" in said:
+        if words is not None:
+            if b"done" in words:
                 Steps(content["run"], word="PROVISION_JOB").end(GOODBYE)
                 break
             heard = time.monotonic()
         since = time.monotonic() - heard
-        seen = {"silent": True} if since > SILENCE else {"quiet": True} if since > QUIET else {}
-        if doubt != seen:
-            doubt = seen
+        state = {"silent": True} if since > SILENCE else {"quiet": True} if since > QUIET else {}
+        if doubt != state:
+            doubt = state
             write(handle, dict(content, **doubt))
         try:
-            told = watch() if watch is not None else None
+            progress = watch() if watch is not None else None
         except Exception:  # what it sees is for the eye alone, and no reason to let go
-            watch = told = None
-        if told is not None:
-            output.say(progress=told)
+            watch = progress = None
+        if progress is not None:
+            output.say(progress=progress)
     # Nothing of this run is at work any more, and who comes next need not look for it.
     os.ftruncate(handle, 0)
 

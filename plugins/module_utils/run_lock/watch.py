@@ -38,16 +38,16 @@ LARGE = 4 << 20
 
 def entries(path: str) -> list[tuple[str, int]]:
     """[(name, size)] of the plain files in a directory; [] where there is none."""
-    found = []
+    files = []
     try:
         with os.scandir(path) as directory:
             for entry in directory:
                 with contextlib.suppress(OSError):  # it has gone meanwhile
                     if entry.is_file(follow_symlinks=False):
-                        found.append((entry.name, entry.stat(follow_symlinks=False).st_size))
+                        files.append((entry.name, entry.stat(follow_symlinks=False).st_size))
     except OSError:
         return []
-    return found
+    return files
 
 
 def directories(path: str, pattern: str = "*") -> list[str]:
@@ -56,7 +56,11 @@ def directories(path: str, pattern: str = "*") -> list[str]:
         names = fnmatch.filter(os.listdir(path), pattern)
     except OSError:
         return []
-    return sorted(one for one in (os.path.join(path, n) for n in names) if os.path.isdir(one))
+    return sorted(
+        directory
+        for directory in (os.path.join(path, n) for n in names)
+        if os.path.isdir(directory)
+    )
 
 
 def size_of(path: str) -> int:
@@ -85,7 +89,7 @@ class Apt(object):
         self._run = run
         self._moved = Moved()
         self._asked = None
-        self._answer = None
+        self._answer: Any = None
         self.begin()
 
     def begin(self) -> None:
@@ -107,7 +111,7 @@ class Apt(object):
         return len(self._new())
 
     def _new(self) -> list[tuple[str, int]]:
-        return [one for one in entries(self._directory) if self._is_new(one[0])]
+        return [entry for entry in entries(self._directory) if self._is_new(entry[0])]
 
     def _is_new(self, name: str) -> bool:
         return name.endswith(".deb") and name not in self._old
@@ -163,9 +167,9 @@ class Apt(object):
                 continue
             if "install" not in words:
                 continue
-            names = [one for one in words[words.index("install") + 1 :] if PACKAGE.match(one)]
+            names = [word for word in words[words.index("install") + 1 :] if PACKAGE.match(word)]
             if names:
-                without = any("Install-Recommends=no" in one for one in words)
+                without = any("Install-Recommends=no" in word for word in words)
                 return [
                     "apt-get",
                     "--print-uris",
@@ -203,7 +207,7 @@ class Dpkg(object):
         self._offset = self._size()
         self._rest = ""
         self._total = 0
-        self._done = {"install": set(), "configure": set()}
+        self._done: dict[str, set[str]] = {"install": set(), "configure": set()}
 
     def _size(self) -> int:
         try:
@@ -225,12 +229,12 @@ class Dpkg(object):
             return None
         self._offset += len(data)
         *lines, self._rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
-        told = None
+        progress = None
         for line in lines:
-            found = DPKG_STEP.match(line)
-            if found is not None:
-                told = self._step(*found.groups()) or told
-        return told
+            match = DPKG_STEP.match(line)
+            if match is not None:
+                progress = self._step(*match.groups()) or progress
+        return progress
 
     def _step(self, what: str, name: str) -> dict[str, Any] | None:
         if what == "startup":
@@ -289,7 +293,7 @@ class Archive(object):
         self._copied, self._unpacked = Moved(), Moved()
 
     def look(self) -> dict[str, Any] | None:
-        unpacked = sum(size_of(one) for one in directories(self._cudnn, ".staging-*"))
+        unpacked = sum(size_of(directory) for directory in directories(self._cudnn, ".staging-*"))
         if self._unpacked(unpacked) and unpacked:
             return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
         places = [
@@ -319,7 +323,7 @@ class Pip(object):
                 continue
             wheels = self._wheels(venv)
             done = len(wheels & self._present(venv))
-            fetched = sum(size_of(one) for one in temporary)
+            fetched = sum(size_of(directory) for directory in temporary)
             # All are fetched before the first is installed; then the temporary files go.
             got, self._fetched = fetched > self._fetched, fetched
             put = self._installed(done)
@@ -342,8 +346,8 @@ class Pip(object):
     def _wheels(self, venv: str) -> set[tuple[str, str]]:
         try:
             with open(os.path.join(venv, "requirements.txt")) as stream:
-                found = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
-                return {_wheel(*one.groups()) for one in found if one is not None}
+                matches = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
+                return {_wheel(*match.groups()) for match in matches if match is not None}
         except OSError:
             return set()
 
@@ -359,7 +363,7 @@ class Watch(object):
     def __init__(self, root: str = "/", places: dict[str, Any] | None = None) -> None:
         places = places or {}
         apt = Apt(root)
-        self._sources = [
+        self._sources: list[Any] = [
             Dkms(root),
             Dpkg(root, apt),
             apt,
@@ -368,9 +372,13 @@ class Watch(object):
             Pip(root, places.get("tensorflow_root") or "/opt/tensorflow"),
         ]
 
-    def __call__(self) -> bool:
-        told = None
+    def __call__(self) -> dict[str, Any] | None:
+        progress = None
         for source in self._sources:
-            found = source.look()
-            told = told or found
-        return {key: value for key, value in told.items() if value is not None} if told else None
+            step = source.look()
+            progress = progress or step
+        return (
+            {key: value for key, value in progress.items() if value is not None}
+            if progress
+            else None
+        )

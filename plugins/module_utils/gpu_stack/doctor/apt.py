@@ -172,7 +172,7 @@ def keyring(platform: str | None) -> str:
         platform or "<platform>", file
     )
     return "curl -fLO {0} && echo '{1}  {2}' | sha256sum -c && sudo dpkg -i {2}".format(
-        url, KEYRINGS.get(platform, "<sha256>"), file
+        url, KEYRINGS.get(platform or "", "<sha256>"), file
     )
 
 
@@ -181,20 +181,33 @@ def _unknown_key(facts: dict[str, Any], rotated: bool) -> list[dict[str, Any]]:
     clues = []
     # An entry beside one with the key is a contradiction, which is a case of its own.
     known = {
-        (one["uri"], one["suite"]) for one in facts["keys"] if one["signer"] in (one["keys"] or {})
+        (repository["uri"], repository["suite"])
+        for repository in facts["keys"]
+        if repository["signer"] in (repository["keys"] or {})
     }
-    for one in facts["keys"]:
-        if one["signer"] is None or one["keys"] is None or (one["uri"], one["suite"]) in known:
+    for repository in facts["keys"]:
+        if (
+            repository["signer"] is None
+            or repository["keys"] is None
+            or (repository["uri"], repository["suite"]) in known
+        ):
             continue
-        old = one["signer"] == keys.CUDA and keys.CUDA_OLD in one["keys"]
+        old = repository["signer"] == keys.CUDA and keys.CUDA_OLD in repository["keys"]
         if old is rotated:
-            where = one["missing"] if one["named"] and one["missing"] else one["files"]
-            there = "is not there" if one["named"] and one["missing"] else "has it not"
+            where = (
+                repository["missing"]
+                if repository["named"] and repository["missing"]
+                else repository["files"]
+            )
+            lack = "is not there" if repository["named"] and repository["missing"] else "has it not"
             evidence = "{0} is signed by {1}; {2} ({3}) {4}".format(
-                one["uri"], one["signer"][-16:], " ".join(where[:3]) or "no keyring",
-                "named by " + one["file"] if one["named"] else "named by no entry", there,
+                repository["uri"], repository["signer"][-16:], " ".join(where[:3]) or "no keyring",
+                "named by " + repository["file"] if repository["named"] else "named by no entry",
+                lack,
             )  # fmt: skip
-            clues.append(clue(evidence, keyring=keyring(facts["distribution"]), file=one["file"]))
+            clues.append(
+                clue(evidence, keyring=keyring(facts["distribution"]), file=repository["file"])
+            )
     return clues
 
 
@@ -212,24 +225,24 @@ def key_sha1(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         clue(
             "{0} is signed by {1}, whose own signature is SHA-1, and apt asks sqv here".format(
-                one["uri"], _refused(one)
+                repository["uri"], _refused(repository)
             ),
-            file=one["file"],
+            file=repository["file"],
         )
-        for one in facts["keys"]
-        if _refused(one) is not None
+        for repository in facts["keys"]
+        if _refused(repository) is not None
     ]
 
 
-def _refused(one: dict[str, Any]) -> str | None:
+def _refused(repository: dict[str, Any]) -> str | None:
     """The key of a repository whose own signatures are SHA-1, by its last 16 digits; else None.
 
     Where the signer is not known, as of a local repository, no other key may be there.
     """
-    found = one["keys"] or {}
-    if one["signer"] is None and found and all(found.values()):
-        return sorted(found)[0][-16:]
-    return one["signer"][-16:] if found.get(one["signer"]) else None
+    fingerprints = repository["keys"] or {}
+    if repository["signer"] is None and fingerprints and all(fingerprints.values()):
+        return str(sorted(fingerprints)[0][-16:])
+    return str(repository["signer"][-16:]) if fingerprints.get(repository["signer"]) else None
 
 
 def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -238,18 +251,18 @@ def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         clue(
             "{0} names no key, and its key is in /etc/apt/trusted.gpg, which only apt-key "
-            "writes".format(one["file"]),
-            file=one["file"],
+            "writes".format(repository["file"]),
+            file=repository["file"],
         )
-        for one in facts["keys"]
-        if not one["named"] and "/etc/apt/trusted.gpg" not in one["missing"]
+        for repository in facts["keys"]
+        if not repository["named"] and "/etc/apt/trusted.gpg" not in repository["missing"]
     ]
 
 
 def signed_by_conflict(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    found = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
-    conflicts = found["preflight"].get("signed_by") or []
-    reasons = host_rules.signed_by_conflict(found, [], {}, facts["row"])
+    look = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
+    conflicts = look["preflight"].get("signed_by") or []
+    reasons = host_rules.signed_by_conflict(look, [], {}, facts["row"])
     return [
         clue(message, file=conflicts[index][2][-1])
         for index, (message, _hint) in enumerate(reasons)
@@ -265,11 +278,12 @@ def held_broken(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def dpkg_interrupted(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    seen = facts["found"].get("preflight") or {}
-    if seen.get("dpkg_at_work"):
+    preflight = facts["found"].get("preflight") or {}
+    if preflight.get("dpkg_at_work"):
         return []
     return [
-        clue("{0} is {1}".format(name, status)) for name, status in seen.get("unfinished") or []
+        clue("{0} is {1}".format(name, status))
+        for name, status in preflight.get("unfinished") or []
     ]
 
 
@@ -278,19 +292,19 @@ def cuda_repo_pin(facts: dict[str, Any]) -> list[dict[str, Any]]:
     state = facts["found"]["state"].get("nvidia_driver") or {}
     if not row or row.get("source", "distribution") != "distribution" or state.get("pins"):
         return []
-    if not any(one["signer"] == keys.CUDA for one in facts["keys"]):
+    if not any(entry["signer"] == keys.CUDA for entry in facts["keys"]):
         return []
     return [
-        clue("{file} gives `{pin}` priority {priority}".format(**one))
-        for one in facts["preferences"]
-        if one["priority"] > 500
+        clue("{file} gives `{pin}` priority {priority}".format(**entry))
+        for entry in facts["preferences"]
+        if entry["priority"] > 500
     ]
 
 
 def local_repo_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        clue("{file} names {path}, which is not there".format(**one), package=one["package"])
-        for one in facts["gone_repositories"]
+        clue("{file} names {path}, which is not there".format(**entry), package=entry["package"])
+        for entry in facts["gone_repositories"]
     ]
 
 

@@ -49,15 +49,15 @@ def binary(data: bytes) -> bytes:
     """The packets of a keyring, whether it is armored or not; b"" of what is neither."""
     if not data.lstrip().startswith(b"-----BEGIN"):
         return data
-    found = b""
+    decoded = b""
     for block in re.findall(rb"-----BEGIN[^\n]*\n(.*?)-----END", data, re.S):
         head, blank, body = block.replace(b"\r", b"").partition(b"\n\n")
         lines = (body if blank else head).split(b"\n")
         try:
-            found += base64.b64decode(b"".join(line for line in lines if line[:1] != b"="))
+            decoded += base64.b64decode(b"".join(line for line in lines if line[:1] != b"="))
         except binascii.Error:
             continue
-    return found
+    return decoded
 
 
 def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -85,16 +85,16 @@ def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def keys(data: bytes) -> dict[str, bool]:
     """{fingerprint: True where all its own certifications are made with SHA-1} of a keyring."""
-    found = {}
+    certifications: dict[str, list[int]] = {}
     current = None
     for tag, body in packets(binary(data)):
         if tag == PUBLIC_KEY and body[:1] == b"\x04":
             framed = b"\x99" + len(body).to_bytes(2, "big") + body
             current = hashlib.sha1(framed).hexdigest().upper()  # noqa: S324  RFC 4880, 12.2
-            found[current] = []
+            certifications[current] = []
         elif tag == SIGNATURE and current is not None and _certifies(body):
-            found[current].append(body[3])
-    return {key: bool(hashes) and set(hashes) == {SHA1} for key, hashes in found.items()}
+            certifications[current].append(body[3])
+    return {key: bool(hashes) and set(hashes) == {SHA1} for key, hashes in certifications.items()}
 
 
 def _certifies(body: bytes) -> bool:
@@ -130,21 +130,21 @@ def trusted(context: Context, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _all(context: Context, files: list[str]) -> dict[str, bool]:
-    found = {}
+    fingerprints = {}
     for path in files:
-        found.update(keys(context.read_bytes(path) or b""))
-    return found
+        fingerprints.update(keys(context.read_bytes(path) or b""))
+    return fingerprints
 
 
 def look(context: Context) -> list[dict[str, Any]]:
     """[{uri, suite, file, signer, files, named, missing, keys}] of NVIDIA's entries."""
-    found = []
+    repositories = []
     for entry in context.apt_entries:
         for uri in entry["uris"]:
             if NVIDIA.search(uri) is None:
                 continue
             trust = trusted(context, entry)
-            found.append(
+            repositories.append(
                 dict(
                     trust,
                     uri=uri,
@@ -154,7 +154,7 @@ def look(context: Context) -> list[dict[str, Any]]:
                     missing=[path for path in trust["files"] if not context.exists(path)],
                 )
             )
-    return found
+    return repositories
 
 
 # the cure of a repository named twice
@@ -180,15 +180,17 @@ def _without(text: str, file: str, uri: str, suites: Iterable[str]) -> str:
 
 
 def _same(entry: dict[str, Any], uri: str, suites: Iterable[str]) -> bool:
-    uris = [one.rstrip("/") for one in entry["uris"]]
+    uris = [address.rstrip("/") for address in entry["uris"]]
     return uri in uris and bool(set(suites) & set(entry["suites"]))
 
 
 def _rank(context: Context, entry: dict[str, Any], uri: str) -> tuple[bool, bool]:
     """What an entry has to say for itself: its key is there, a package brought it, the order."""
     trust = trusted(context, entry)
-    wanted = signer(uri)
-    good = trust["named"] and bool(trust["keys"]) and (wanted is None or wanted in trust["keys"])
+    expected = signer(uri)
+    good = (
+        trust["named"] and bool(trust["keys"]) and (expected is None or expected in trust["keys"])
+    )
     names = [name for name in context.packages if re.search(r"keyring|cuda-repo", name)]
     owned = any(entry["file"] in dpkg.file_list(context, name) for name in names)
     return (good, owned)
@@ -200,7 +202,7 @@ def settled(context: Context, conflicts: list[list[Any]]) -> list[dict[str, Any]
     Only an entry whose key is there and is the right one can stay; an entry that names other
     repositories too is not touched, nor any file that holds the entry that stays.
     """
-    texts = {}
+    texts: dict[str, str] = {}
     for uri, suite, _files in conflicts:
         entries = [entry for entry in context.apt_entries if _same(entry, uri, [suite])]
         ranks = [_rank(context, entry, uri) for entry in entries]
@@ -221,7 +223,8 @@ def settled(context: Context, conflicts: list[list[Any]]) -> list[dict[str, Any]
         {
             "path": path,
             "content": texts[path],
-            "mode": "{0:04o}".format(stat.S_IMODE(context.stat(path).st_mode)),
+            "mode": "{0:04o}".format(stat.S_IMODE(info.st_mode)),
         }
-        for path in sorted(texts)
+        for path, info in ((path, context.stat(path)) for path in sorted(texts))
+        if info is not None
     ]

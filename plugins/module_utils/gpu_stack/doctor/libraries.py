@@ -84,7 +84,7 @@ def disguised(context: Context) -> list[dict[str, Any]]:
 
     What a package brought is as it should be: Debian has links of its own.
     """
-    found = []
+    libraries = []
     seen = set()
     for pattern in DIRECTORIES:
         for directory in context.glob(pattern):
@@ -96,8 +96,8 @@ def disguised(context: Context) -> list[dict[str, Any]]:
                 path = directory + "/" + name
                 other = LIBRARY.match(name) and _other(context, path)
                 if other and not _owned(context, path):
-                    found.append({"path": path, "real": other})
-    return found
+                    libraries.append({"path": path, "real": other})
+    return libraries
 
 
 def _other(context: Context, path: str) -> str | None:
@@ -106,8 +106,10 @@ def _other(context: Context, path: str) -> str | None:
     if target is None and _owned(context, path):
         return None
     name = target.rpartition("/")[2] if target is not None else soname(context, path)
-    said, is_ = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
-    return name if is_ is not None and is_.group(1, 2) != said.group(1, 2) else None
+    named, actual = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
+    if named is None or actual is None or actual.group(1, 2) == named.group(1, 2):
+        return None
+    return name
 
 
 def _owned(context: Context, path: str) -> bool:
@@ -128,12 +130,12 @@ def cudnn(context: Context) -> dict[str, str] | None:
 
 def pages(context: Context) -> list[str]:
     """Archives of NVIDIA's that begin like a web page."""
-    found = []
+    paths = []
     for pattern in DOWNLOADS:
         for directory in context.glob(pattern):
             for name in context.listdir(directory) if context.isdir(directory) else []:
                 if ARCHIVE.match(name):
                     head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
                     if b"<!doctype html" in head or b"<html" in head:
-                        found.append(directory + "/" + name)
-    return found
+                        paths.append(directory + "/" + name)
+    return paths

@@ -40,7 +40,7 @@ def _one_line(text: str, file: str) -> Iterator[dict[str, Any]]:
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
     """deb822: [{field (lower case): value}], continuation lines joined by newlines."""
-    stanza = {}
+    stanza: dict[str, str] = {}
     field = None
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
@@ -60,7 +60,7 @@ def stanzas(text: str) -> Iterator[dict[str, str]]:
 
 def pins(text: str) -> dict[str, str]:
     """{package: version} that an apt preferences file pins above 1000, which also downgrades."""
-    found = {}
+    versions: dict[str, str] = {}
     for stanza in stanzas(text):
         kind, _space, version = stanza.get("pin", "").partition(" ")
         try:
@@ -69,8 +69,8 @@ def pins(text: str) -> dict[str, str]:
             continue
         if kind == "version" and priority > 1000:
             for name in stanza.get("package", "").split():
-                found.setdefault(name, version.strip())
-    return found
+                versions.setdefault(name, version.strip())
+    return versions
 
 
 def enabled_uris(stanza: dict[str, str]) -> list[str]:

@@ -29,7 +29,7 @@ class EndedError(Exception):
 
 
 def begin(directory: str, work: Callable[[], Any]) -> None:
-    """Runs `work()` in a process of its own and returns at once.
+    """Starts `work()` in a process of its own and returns at once.
 
     What it returns must be JSON; `result` hands it out. Whatever `work` imports must be imported
     already: the module's archive is gone when the module has ended. Raises BusyError.

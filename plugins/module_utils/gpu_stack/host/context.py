@@ -1,4 +1,4 @@
-"""Where a look reads from.
+"""Read access to one host, and the programs that may be run on it.
 
 Every component reads the host through one `Context`, so that a recorded tree in a test, a chroot
 and a running host are looked at by the same code. Without it each component would open its own
@@ -19,7 +19,7 @@ from . import apt, dpkg, loader, regular
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable, Sequence
+    from typing import Any, BinaryIO, Callable
 
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -30,7 +30,7 @@ SILENT = 124
 
 
 def run_program(
-    argv: Sequence[str], patience: float = PATIENCE, environment: dict[str, str] | None = None
+    argv: list[str], patience: float = PATIENCE, environment: dict[str, str] | None = None
 ) -> Result:
     """Run one program for at most `patience` seconds, by default with a fixed environment.
 
@@ -95,7 +95,7 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _silence(argv: Sequence[str], patience: float) -> str:
+def _silence(argv: list[str], patience: float) -> str:
     return "{0} did not answer within {1:.0f} s".format(argv[0], patience)
 
 
@@ -112,7 +112,7 @@ def _whole(handle: int) -> str:
 
 
 def _run_with_pipes(
-    program: str, argv: Sequence[str], environment: dict[str, str], patience: float
+    program: str, argv: list[str], environment: dict[str, str], patience: float
 ) -> Result:
     import subprocess
 
@@ -133,7 +133,8 @@ def _run_with_pipes(
     except subprocess.TimeoutExpired as error:
         _kill(process.pid)
         for stream in (process.stdout, process.stderr):
-            stream.close()
+            if stream is not None:
+                stream.close()
         regular.end(process.pid)
         return Result(SILENT, (error.output or b"").decode("utf-8", "replace"),
                       _silence(argv, patience))  # fmt: skip
@@ -142,7 +143,7 @@ def _run_with_pipes(
     )
 
 
-def run_nothing(argv: Sequence[str]) -> Result:
+def run_nothing(argv: list[str]) -> Result:
     """The runner of a tree that is not the running system: its programs can't be asked."""
     return Result(127, "", "{0} was not run: not the running system".format(argv[0]))
 
@@ -156,20 +157,20 @@ class Context(object):
         options: dict[str, Any] | None = None,
         row: dict[str, Any] | None = None,
         deep: bool = False,
-        runner: Callable[[Sequence[str]], Result] | None = None,
+        runner: Callable[[list[str]], Result] | None = None,
     ) -> None:
         self.root = root
         self.options = options or {}
         self.row = row
         self.deep = deep
-        self.platform = {}
+        self.platform: dict[str, Any] = {}
         self.container = False
         if runner is None:
             runner = run_program if root == "/" else run_nothing
         self.run = runner
-        self._packages = None
-        self._loader = None
-        self._apt = None
+        self._packages: dict[str, Any] | None = None
+        self._loader: dict[str, str] | None = None
+        self._apt: list[dict[str, Any]] | None = None
 
     def part(self, component: str) -> dict[str, Any]:
         """The stack row's part for one component; {} where no row fits the host."""
@@ -193,7 +194,7 @@ class Context(object):
             real = os.path.realpath(path)
             return real if os.path.exists(real) else None
         todo = [name for name in path.split("/") if name]
-        done = []
+        done: list[str] = []
         links = 0
         while todo:
             name = todo.pop(0)
@@ -267,6 +268,7 @@ class Context(object):
             return None
 
     def stat(self, path: str) -> os.stat_result | None:
+        """What stat(2) says of the path, links followed; None when it is absent or unreadable."""
         real = self._real(path)
         try:
             return None if real is None else os.stat(real)
@@ -274,13 +276,14 @@ class Context(object):
             return None
 
     def lstat(self, path: str) -> os.stat_result | None:
+        """What lstat(2) says of the path itself; None when it is absent or unreadable."""
         entry = self._entry(path)
         try:
             return None if entry is None else os.lstat(entry)
         except OSError:
             return None
 
-    def is_roots(self, pid: int) -> bool:
+    def is_roots(self, pid: int | str | None) -> bool:
         """Whether root started this process; anybody may choose a name and arguments for one.
 
         By its real user: /proc/PID belongs to root too where a program may not be looked into.
@@ -311,18 +314,18 @@ class Context(object):
 
     def glob(self, pattern: str) -> list[str]:
         """Paths that match, sorted; wildcards in any part but the first."""
-        found = ["/"]
+        matches = ["/"]
         for part in pattern.split("/")[1:]:
-            after = []
-            for directory in found:
+            after: list[str] = []
+            for directory in matches:
                 if any(sign in part for sign in "*?["):
                     names = fnmatch.filter(self.listdir(directory), part)
                 else:
                     names = [part]
-                paths = [os.path.join(directory, name) for name in names]
-                after.extend(path for path in paths if self.lstat(path) is not None)
-            found = after
-        return sorted(found)
+                candidates = [os.path.join(directory, name) for name in names]
+                after.extend(path for path in candidates if self.lstat(path) is not None)
+            matches = after
+        return sorted(matches)
 
     def disk_free(self, path: str) -> int | None:
         """Bytes a normal user may still write where `path` is or would be; None if unknown."""
@@ -330,10 +333,10 @@ class Context(object):
             path = os.path.dirname(path)
         real = self._real(path)
         try:
-            info = os.statvfs(real)
-        except (OSError, TypeError):
+            info = None if real is None else os.statvfs(real)
+        except OSError:
             return None
-        return info.f_bavail * info.f_frsize
+        return None if info is None else info.f_bavail * info.f_frsize
 
     # what more than one component asks for, read once
 

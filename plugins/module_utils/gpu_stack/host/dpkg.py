@@ -42,7 +42,7 @@ def packages(text: str, machine: str = "x86_64") -> dict[str, Any]:
     its configuration left, is not listed.
     """
     native = ARCHITECTURES.get(machine, machine)
-    found = {}
+    packages = {}
     for stanza in text.split("\n\n"):
         start = stanza.find("Package: ")
         if start < 0:
@@ -58,13 +58,13 @@ def packages(text: str, machine: str = "x86_64") -> dict[str, Any]:
         name = stanza[start + 9 :].split("\n", 1)[0].strip()
         if kind not in ("all", native):
             name = name + ":" + kind
-        found[name] = {
+        packages[name] = {
             "version": version.group(1),
             "want": status.group(1),
             "status": status.group(3),
             "architecture": kind,
         }
-    return found
+    return packages
 
 
 def status(context: Context) -> str:
@@ -85,17 +85,14 @@ def interrupted(context: Context) -> bool:
 
 def needs(context: Context, field: str = r"(?:Pre-)?Depends") -> dict[str, set[str]]:
     """{package: names that its Depends and Pre-Depends (or another field) hold} of dpkg's."""
-    found = {}
+    needed = {}
     for stanza in status(context).split("\n\n"):
         name = re.search(r"^Package: (\S+)", stanza, re.M)
         if name is not None:
             lines = re.findall(r"^" + field + r": (.*)$", stanza, re.M)
             words = re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9.+-]+)", ",".join(lines))
-            found[name.group(1)] = set(words)
-    return found
-
-
-# versions
+            needed[name.group(1)] = set(words)
+    return needed
 
 
 # file lists
@@ -143,7 +140,7 @@ def md5sums(context: Context, name: str) -> dict[str, str]:
     return sums
 
 
-# packages as a component wishes them
+# packages in exact versions
 
 
 def select(context: Context, names: Iterable[str]) -> dict[str, Any]:
@@ -152,40 +149,34 @@ def select(context: Context, names: Iterable[str]) -> dict[str, Any]:
 
 
 def package_changes(
-    component: str, wanted: dict[str, str], found: dict[str, Any], hold: bool
+    component: str, versions: dict[str, str], installed: dict[str, Any], hold: bool
 ) -> list[dict[str, Any]]:
-    """Changes for exact versions: missing, another version, half way, not held as wished."""
+    """Changes for packages that are missing, of another version, half installed or wrongly held.
+
+    `versions`: {package: version}. `installed`: the part of dpkg's status that `select` returns.
+    """
     changes = []
-    for name in sorted(wanted):
-        version = wanted[name]
-        seen = found.get(name)
-        if seen is None:
+    for name in sorted(versions):
+        version = versions[name]
+        package = installed.get(name)
+        if package is None:
             changes.append(change(component, name, None, version, "the package is not installed"))
             continue
-        if seen["version"] != version:
-            word = "newer" if debian_versions.compare(seen["version"], version) > 0 else "older"
+        if package["version"] != version:
+            word = "newer" if debian_versions.compare(package["version"], version) > 0 else "older"
             reason = "{0} than the lock's version".format(word)
-            changes.append(change(component, name, seen["version"], version, reason))
-        if seen["status"] != "installed":
-            reason = "dpkg was interrupted: the package is {0}".format(seen["status"])
+            changes.append(change(component, name, package["version"], version, reason))
+        if package["status"] != "installed":
+            reason = "dpkg was interrupted: the package is {0}".format(package["status"])
             # What is unpacked is configured; half an unpacking has to be done again.
-            repair = {component + "_reinstall": [name]} if seen["status"] == HALF else None
+            repair = {component + "_reinstall": [name]} if package["status"] == HALF else None
             changes.append(
-                change(component, name, seen["status"], "installed", reason, repair=repair)
+                change(component, name, package["status"], "installed", reason, repair=repair)
             )
-        if hold and seen["want"] != "hold":
+        if hold and package["want"] != "hold":
             reason = "an upgrade could move it away from the lock"
             changes.append(change(component, name + " hold", "not held", "held", reason))
-        elif not hold and seen["want"] == "hold":
+        elif not hold and package["want"] == "hold":
             reason = "holding was switched off"
             changes.append(change(component, name + " hold", "held", "not held", reason))
     return changes
-
-
-# apt's sources
-
-
-# files of packages
-
-
-# alternatives

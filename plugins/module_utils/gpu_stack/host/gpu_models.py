@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
 
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
@@ -48,6 +48,7 @@ def generation(device: Any) -> str | None:
     return None
 
 
-def generations(gpus: list[dict[str, Any]]) -> list[str]:
+def generations(gpus: Sequence[dict[str, Any]]) -> list[str]:
     """The generations of these GPUs as far as the table knows them, sorted, without doubles."""
-    return sorted({generation(gpu.get("device")) for gpu in gpus} - {None})
+    devices = [gpu.get("device") for gpu in gpus]
+    return sorted({name for name in map(generation, devices) if name is not None})

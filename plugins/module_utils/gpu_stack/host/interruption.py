@@ -53,7 +53,7 @@ def disturbs(context: Context, before: str) -> bool:
 def ask(
     context: Context, before: str, window: Any, logged_in_users: str, wait: int, waited: bool
 ) -> tuple[dict[str, Any], str | None]:
-    """(what `look` and `disturbed` say, why it may not be done now or None).
+    """(the answer of `look` with `disturbed`, why not now or None).
 
     `before`: what is going to be done, as in "Not going to ...". `logged_in_users`: refuse, wait or
     ignore. `waited`: people have been waited for, so that they are in the way now, whatever the

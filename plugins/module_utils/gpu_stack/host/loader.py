@@ -24,7 +24,7 @@ FLAGS = {"x86_64": "x86-64", "aarch64": "AArch64", "ppc64le": "64bit"}
 def parse(text: str, architecture: str = "x86_64") -> dict[str, str]:
     """{soname: path} from the output of `ldconfig -p`."""
     flag = FLAGS.get(architecture, architecture)
-    found = {}
+    libraries: dict[str, str] = {}
     for line in text.splitlines():
         left, arrow, path = line.strip().partition(" => ")
         name, bracket, flags = left.partition(" (")
@@ -32,12 +32,12 @@ def parse(text: str, architecture: str = "x86_64") -> dict[str, str]:
             continue
         if flag not in [word.strip() for word in flags.rstrip(")").split(",")]:
             continue
-        found.setdefault(name, path)
-    return found
+        libraries.setdefault(name, path)
+    return libraries
 
 
 def cache(context: Context) -> bool:
-    """True where the loader has a cache; a tree that is not the running system is believed."""
+    """True where the loader has a cache: it lists libraries, or its file exists."""
     return bool(context.loader) or (context.root == "/" and context.exists(CACHE))
 
 
@@ -51,7 +51,7 @@ def cut_short(head: bytes, size: int) -> bool:
         return False
     (offset,) = struct.unpack_from("<Q", head, 0x28)
     entry, number = struct.unpack_from("<HH", head, 0x3A)
-    return size < offset + entry * number
+    return bool(size < offset + entry * number)
 
 
 def inspect(context: Context, path: str) -> dict[str, Any] | None:
@@ -71,14 +71,14 @@ def inspect(context: Context, path: str) -> dict[str, Any] | None:
     }
 
 
-def complaint(seen: dict[str, Any] | None) -> str | None:
+def complaint(library: dict[str, Any] | None) -> str | None:
     """Why a library can't be loaded, as the text of a change's `from`; None if it looks whole."""
-    if seen is None:
+    if library is None:
         return "missing"
-    if seen["size"] == 0:
+    if library["size"] == 0:
         return "empty"
-    if not seen["elf"]:
+    if not library["elf"]:
         return "damaged"
-    if seen.get("short"):
+    if library.get("short"):
         return "cut short"
     return None

@@ -2,7 +2,7 @@
 
 Without that file every update of apt's fails with 401, long after the run that needed it. The look
 knows the mirror's place and not the password: it compares who may read the file and for which place
-it is, so a password alone that was changed in the inventory is nothing that it could see.
+it is, so a password alone that was changed in the inventory is not seen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def machine(address: str) -> str | None:
 
 
 def look(context: Context, addresses: dict[str, Any]) -> dict[str, str]:
-    """{path: fault} of the files that are not as wished; `addresses` are {name: address}."""
+    """{path: fault} of the files that are missing or wrong; `addresses` are {name: address}."""
     faults = {}
     for name in sorted(addresses):
         path, place = DIRECTORY + name + ".conf", machine(addresses[name] or "")

@@ -71,17 +71,18 @@ def _of_file(
 
 
 def owner_of_all(context: Context) -> int:
-    """Whose the system is: root, or who recorded the tree that is looked at."""
+    """The user id that owns the system: root's, or that of who recorded the tree."""
     root = context.stat("/")
     return root.st_uid if root is not None else 0
 
 
 def ways(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """{path: (fault, the mode that cures it)} of directories and files that everybody must reach.
+    """{path: (fault, the mode that it should have)} of paths that everybody must reach.
 
     Each is followed to its end: what is in a linked directory's place is the administrator's.
     """
-    found, owner = {}, owner_of_all(context)
+    owner = owner_of_all(context)
+    faults: dict[str, tuple[str, str]] = {}
     for path in paths:
         info = context.stat(path)
         if info is None:
@@ -91,8 +92,8 @@ def ways(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         else:
             fault = _of_file(context, path, info, owner, 0)
         if fault is not None:
-            found[path] = (fault, wish(context, info, fault))
-    return found
+            faults[path] = (fault, wish(context, info, fault))
+    return faults
 
 
 def _group(context: Context) -> int:
@@ -120,7 +121,7 @@ def is_program(context: Context, path: str) -> bool:
         return False
     (kind,) = struct.unpack_from("<H", head, 0x10)
     if kind != ELF_SHARED:
-        return kind == ELF_EXECUTABLE
+        return bool(kind == ELF_EXECUTABLE)
     (offset,) = struct.unpack_from("<Q", head, 0x20)
     size, number = struct.unpack_from("<HH", head, 0x36)
     places = range(offset, offset + size * number, size) if size else ()
@@ -132,7 +133,7 @@ def is_program(context: Context, path: str) -> bool:
 
 
 def of_directory(context: Context, info: os.stat_result, owner: int) -> str | None:
-    """The same of a directory; a package does not say what mode it has once it is there."""
+    """The fault of a directory's mode or owner; None where there is none."""
     mode = info.st_mode
     if info.st_uid == owner and mode == 0o040755:
         return None

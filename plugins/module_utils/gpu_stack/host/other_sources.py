@@ -72,7 +72,7 @@ def signed_by(context: Context, name: str, url: str) -> str | None:
         options = {key.lower(): value for key, value in entry["options"].items()}
         other = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
         if other and options.get("signed-by") and any(_same(uri, url) for uri in entry["uris"]):
-            return options["signed-by"]
+            return str(options["signed-by"])
     return None
 
 

@@ -38,7 +38,7 @@ FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 
 def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
-    """Fetches the lists; what came of it, as the module `package_lists` returns it.
+    """Fetches the lists and returns the result of the module `package_lists`.
 
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
@@ -47,7 +47,7 @@ def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
 
 
 def patiently(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
-    """What `attempt` answers, tried again for `wait` seconds as long as another apt is at work."""
+    """The answer of `attempt`, repeated for `wait` seconds as long as another apt is at work."""
     answer = attempt()
     for _pause in range(wait // PAUSE):
         if not answer["locked"]:
@@ -58,7 +58,7 @@ def patiently(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any
 
 
 def nothing() -> dict[str, Any]:
-    """The answer where no list was to be fetched."""
+    """The answer of a run that fetched no lists."""
     return _answer()
 
 
@@ -93,7 +93,7 @@ def run(argv: Sequence[str]) -> tuple[int, str, str]:
     """(exit code, standard output, standard error); what takes too long is ended, 124."""
     environment = dict(os.environ, LC_ALL="C")
     environment.setdefault("PATH", ":".join(PATH))
-    rc, out, err = run_program(argv, LONGEST, environment)
+    rc, out, err = run_program(list(argv), LONGEST, environment)
     if rc == SILENT:
         return rc, "", "E: {0} took more than {1} s\n".format(" ".join(argv), LONGEST)
     return rc, out, err
@@ -111,7 +111,7 @@ def errors_of(stderr: str) -> list[str]:
 
 def entries(out: str) -> list[tuple[str, ...]]:
     """[(file:line, repository, suite, component)] of what apt has in its sources."""
-    listed = []
+    listed: list[tuple[str, ...]] = []
     for line in out.splitlines():
         parts = tuple(part.rstrip("/") for part in apt.bare(line).split("|"))
         if len(parts) == 4 and parts[1] and parts not in listed:

@@ -27,7 +27,7 @@ GPU_CLASSES = ("0x0300", "0x0302")
 
 def os_release(text: str) -> dict[str, str]:
     """os-release(5) as a dict."""
-    found = {}
+    values = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if not equals or name.startswith("#"):
@@ -35,8 +35,8 @@ def os_release(text: str) -> dict[str, str]:
         value = value.strip()
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def look(context: Context) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def look(context: Context) -> dict[str, Any]:
     else:
         kernel = (context.read("/proc/sys/kernel/osrelease") or machine[2]).strip()
         architecture = (context.read("/proc/sys/kernel/arch") or machine[4]).strip()
-    found = {
+    platform = {
         "distribution": release.get("ID", "unknown"),
         "release": release.get("VERSION_ID", ""),
         "architecture": architecture,
@@ -63,8 +63,8 @@ def look(context: Context) -> dict[str, Any]:
     }
     simulated = os_release(context.read(SIMULATED_OS) or "")
     if simulated.get("userland"):
-        found["userland"] = simulated["userland"]
-    return found
+        platform["userland"] = simulated["userland"]
+    return platform
 
 
 def container(context: Context) -> bool:
@@ -92,7 +92,7 @@ def gpus(context: Context) -> list[dict[str, Any]]:
     The bus knows no names, and cannot say that a GPU is lost: `name` is None and `usable` True
     until NVML is asked, which the proof does.
     """
-    found = []
+    devices: list[dict[str, Any]] = []
     for address in context.listdir(PCI):
         base = "{0}/{1}/".format(PCI, address)
         if (context.read(base + "vendor") or "").strip().lower() != NVIDIA:
@@ -100,9 +100,9 @@ def gpus(context: Context) -> list[dict[str, Any]]:
         kind = (context.read(base + "class") or "").strip().lower()
         if kind[:6] not in GPU_CLASSES:
             continue
-        found.append(
+        devices.append(
             {
-                "index": len(found),
+                "index": len(devices),
                 "name": None,
                 "pci": address,
                 "device": (context.read(base + "device") or "").strip().lower(),
@@ -110,7 +110,7 @@ def gpus(context: Context) -> list[dict[str, Any]]:
                 "usable": True,
             }
         )
-    return found
+    return devices
 
 
 def words(row: dict[str, Any]) -> str:
@@ -122,49 +122,49 @@ def words(row: dict[str, Any]) -> str:
 
 def identity(row: dict[str, Any]) -> str:
     """The platform's id as the catalog builds it: "debian12", "ubuntu2004"."""
-    name = row["distribution"] + row["release"].replace(".", "")
+    name: str = row["distribution"] + row["release"].replace(".", "")
     return name if row["architecture"] == "x86_64" else name + "-" + row["architecture"]
 
 
 def not_as_declared(
-    lock: dict[str, Any] | None, options: dict[str, Any], found: dict[str, Any]
+    lock: dict[str, Any] | None, options: dict[str, Any], facts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
 
     The lock was made for what was said: another driver than the GPUs need may be in it.
     """
-    wrong = []
+    blockers = []
     hint = "correct the inventory, or the address of the host; then run `provision lock`"
     platform_said = options.get("gpu_platform") or ""
-    if platform_said and platform_said != identity(found["platform"]):
+    if platform_said and platform_said != identity(facts["platform"]):
         message = "gpu_platform says {0}, and this host is {1}".format(
-            platform_said, words(found["platform"])
+            platform_said, words(facts["platform"])
         )
-        wrong.append(blocker("another-platform", None, message, hint))
+        blockers.append(blocker("another-platform", None, message, hint))
     models_said = options.get("gpu_models") or []
     if models_said:
-        wrong += _other_models(lock, models_said, found["gpus"], hint)
-    return wrong
+        blockers += _other_models(lock, models_said, facts["gpus"], hint)
+    return blockers
 
 
 def _other_models(
-    lock: dict[str, Any] | None, said: list[str], gpus_found: list[dict[str, Any]], hint: str
+    lock: dict[str, Any] | None, models: list[str], gpus_found: list[dict[str, Any]], hint: str
 ) -> list[dict[str, Any]]:
-    """Each device must be one that the words can mean, and each word must be there."""
-    known = {}
+    """Blockers of GPUs that gpu_models does not name, and of models that are not on the bus."""
+    known: dict[str, Any] = {}
     for row in (lock or {}).get("rows") or []:
         known.update(row.get("models") or {})
-    lacking = [word for word in said if word not in known]
+    lacking = [word for word in models if word not in known]
     if lacking:
         message = "gpu_models says {0}, which the lock knows nothing of".format(", ".join(lacking))
         return [blocker("other-gpus", None, message, "run `provision lock`, then render")]
     devices = [gpu["device"].replace("0x", "") for gpu in gpus_found]
-    meant = [one for word in said for one in known[word]]
-    absent = [word for word in said if not any(one in devices for one in known[word])]
+    meant = [device for word in models for device in known[word]]
+    absent = [word for word in models if not any(device in devices for device in known[word])]
     if not absent and all(device in meant for device in devices):
         return []
     seen = ", ".join("10de:" + device for device in sorted(set(devices)))
     message = "gpu_models says {0}, and on this host's PCI bus there is {1}".format(
-        ", ".join(said), seen or "no NVIDIA GPU"
+        ", ".join(models), seen or "no NVIDIA GPU"
     )
     return [blocker("other-gpus", None, message, hint)]

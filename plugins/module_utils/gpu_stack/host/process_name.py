@@ -1,4 +1,4 @@
-"""What a long step of a module is called while it works.
+"""The name of this process in `ps` while a module does a long step.
 
 A module comes through a pipe and runs as `python3` without arguments: `ps`, `top` and whoever
 looks for it on the host can't tell one from another.

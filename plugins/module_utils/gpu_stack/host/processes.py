@@ -29,12 +29,12 @@ def accounts(context: Context) -> list[list[str]]:
     return [fields for fields in lines if len(fields) == 7]
 
 
-def processes(context: Context, asked: Result | None = None) -> list[dict[str, Any]]:
+def processes(context: Context, compute_apps: Result | None = None) -> list[dict[str, Any]]:
     """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file.
 
-    `asked`: the answer of COMPUTE_APPS.
+    `compute_apps`: the answer of COMPUTE_APPS.
     """
-    found = {}
+    users = {}
     for directory in context.glob("/proc/[0-9]*/fd"):
         pid = directory.split("/")[2]
         comm = text_of(context, "/proc/{0}/comm".format(pid)).strip()
@@ -42,16 +42,16 @@ def processes(context: Context, asked: Result | None = None) -> list[dict[str, A
             continue
         opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
         if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
-            found[pid] = process(context, pid, comm)
+            users[pid] = process(context, pid, comm)
     # A process of another container shows here though its files can't be read from this one.
-    answer = context.run(COMPUTE_APPS) if asked is None else asked
+    answer = context.run(COMPUTE_APPS) if compute_apps is None else compute_apps
     if answer.rc == 0:
         for line in answer.out.splitlines():
             pid, _comma, name = line.partition(",")
             pid = pid.strip()
-            if pid.isdigit() and pid not in found:
-                found[pid] = process(context, pid, name.strip())
-    return [found[pid] for pid in sorted(found, key=int)]
+            if pid.isdigit() and pid not in users:
+                users[pid] = process(context, pid, name.strip())
+    return [users[pid] for pid in sorted(users, key=int)]
 
 
 def process(context: Context, pid: str, comm: str) -> dict[str, Any]:

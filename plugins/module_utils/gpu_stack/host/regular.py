@@ -67,10 +67,10 @@ def open_regular(path: str) -> int:
                 if target.startswith("/"):
                     os.close(place)
                     place = os.open("/", _PLACE)
-            elif todo:
+            elif handle is not None and todo:
                 os.close(place)
                 place = handle
-            else:
+            elif handle is not None:
                 return _checked(handle, path)
     finally:
         os.close(place)
@@ -170,7 +170,7 @@ def _as_user(user: tuple[str, int, int], path: str, limit: int) -> bytes:
 
 
 def _answer(path: str, limit: int) -> bytes:
-    """What the child says: a line with the fault or nothing, and "=" and the content if any."""
+    """What the child sends: a line with the fault or nothing, and "=" and the content if any."""
     fault, data = _closed(path), None
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -182,7 +182,7 @@ def _answer(path: str, limit: int) -> bytes:
             fault = "it is not a regular file"
     except OSError as error:
         if error.errno != errno.ENOENT:
-            fault = "it can't be read ({0})".format(os.strerror(error.errno))
+            fault = "it can't be read ({0})".format(os.strerror(error.errno or 0))
     line = (fault or "").replace("\n", "?").encode("utf-8", "replace") + b"\n"
     return line if data is None else line + b"=" + data
 

@@ -41,7 +41,7 @@ def fetch(
     ca_bundle: str = "",
     wait: int = 0,
 ) -> dict[str, Any]:
-    """What came of it, as the module `repository_trial` returns it.
+    """Fetches the lists and returns the result of the module `repository_trial`.
 
     `uri` is without a password, which stands in `login`: "USER:PASSWORD". `key`: its armored text.
     `wait`: seconds for which another apt may be at work; afterwards the answer is `locked`.
@@ -75,7 +75,7 @@ def _try(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def judge(rc: int, stderr: str) -> dict[str, Any]:
-    """What an exit code and apt's words come to."""
+    """The result of the trial, by apt's exit code and messages."""
     plain = apt.bare(stderr)
     failed = rc != 0 or FAILED.search(plain) is not None
     ended = ["apt-get ended with {0}".format(rc)] if rc else []

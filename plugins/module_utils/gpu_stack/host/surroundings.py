@@ -63,10 +63,10 @@ def sshd_without_pam(context: Context) -> str | None:
     """
     if not context.exists(SSHD):
         return None
-    told = _first(context, SSHD, [])
-    if told is None:
+    setting = _first(context, SSHD, [])
+    if setting is None:
         return SSHD
-    return None if told[0] == "yes" else told[1]
+    return None if setting[0] == "yes" else setting[1]
 
 
 def _first(context: Context, path: str, included: list[str]) -> tuple[str, str] | None:
@@ -88,35 +88,35 @@ def _first(context: Context, path: str, included: list[str]) -> tuple[str, str] 
             for pattern in words[1:]:
                 pattern = pattern.strip('"')
                 whole = pattern if pattern.startswith("/") else "/etc/ssh/" + pattern
-                for one in context.glob(whole):
-                    told = _first(context, one, included)
-                    if told is not None:
-                        return told
+                for file in context.glob(whole):
+                    setting = _first(context, file, included)
+                    if setting is not None:
+                        return setting
     return None
 
 
 def system_tensorflow(context: Context) -> list[str]:
     """["2.9.1 in /usr/local/lib/python3.9/dist-packages"] of what pip put there as root."""
-    found = []
+    installed = []
     for pattern in SYSTEM_PYTHON:
         for path in context.glob(pattern):
             directory, _slash, name = path.rpartition("/")
             match = TENSORFLOW.match(name)
             if match is not None:
-                found.append("{0} in {1}".format(match.group("version"), directory))
-    return found
+                installed.append("{0} in {1}".format(match.group("version"), directory))
+    return installed
 
 
-# the rules: (found, changes, options, row) -> [(message, hint)]
+# the rules: (facts, changes, options, row) -> [(message, hint)]
 
 
 def no_pam(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    path = found["preflight"].get("sshd_without_pam")
+    path = facts["preflight"].get("sshd_without_pam")
     if not path:
         return []
     return [
@@ -132,12 +132,12 @@ def no_pam(
 
 
 def trusted_for_all(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    if not found["preflight"].get("trusted_gpg"):
+    if not facts["preflight"].get("trusted_gpg"):
         return []
     return [
         (
@@ -150,12 +150,12 @@ def trusted_for_all(
 
 
 def hidden_tensorflow(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any] | None,
 ) -> list[tuple[str, str]]:
-    places = found["preflight"].get("system_tensorflow")
+    places = facts["preflight"].get("system_tensorflow")
     if not places:
         return []
     return [
