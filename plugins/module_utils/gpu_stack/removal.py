@@ -172,7 +172,8 @@ def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list
     }
     if name == TOOLKIT:
         remains += cdi.remains(context, [package for package, _ in remains])
-    return remains + more[name](context)
+    remains += more[name](context)
+    return remains
 
 
 def _runfile(context: Context) -> list[list[Any]]:
@@ -192,9 +193,9 @@ def _tools(context: Context) -> list[list[Any]]:
     return remains
 
 
-def _marked(context: Context, root: str, mark: str) -> list[str]:
+def _marked(context: Context, root: str, mark: str) -> list[list[Any]]:
     """Directories below `root` that hold our mark, and `current` where it leads to one."""
-    found = [
+    paths = [
         "{0}/{1}".format(root, name)
         for name in context.listdir(root)
         if name != "current" and context.exists("{0}/{1}/{2}".format(root, name, mark))
@@ -202,9 +203,9 @@ def _marked(context: Context, root: str, mark: str) -> list[str]:
     target = context.readlink(root + "/current")
     if target is not None and "/" not in target.rstrip("/"):
         place = "{0}/{1}".format(root, target)
-        if place in found or not context.exists(place):
-            found.append(root + "/current")
-    return [[path, "present"] for path in found]
+        if place in paths or not context.exists(place):
+            paths.append(root + "/current")
+    return [[path, "present"] for path in paths]
 
 
 def _trees(context: Context) -> list[list[Any]]:
@@ -216,15 +217,15 @@ def _environments(context: Context) -> list[list[Any]]:
 
 
 def _blocks(context: Context) -> list[list[Any]]:
-    """Files of others in which our lines stand."""
-    found = []
+    """Files of others that hold our lines."""
+    remains = []
     if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
-        found.append([gpu_env.PAM, "our lines"])
+        remains.append([gpu_env.PAM, "our lines"])
     for user in context.options.get("gpu_env_bashrc_users") or []:
         text, fault = gpu_env.shell_startup.bashrc(context, user)
         if text is not None and fault is None:
-            found.append(["~{0}/.bashrc".format(user), "our lines"])
-    return found
+            remains.append(["~{0}/.bashrc".format(user), "our lines"])
+    return remains
 
 
 def differ(name: str, remains: list[list[Any]]) -> list[dict[str, Any]]:
