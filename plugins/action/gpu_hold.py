@@ -57,7 +57,10 @@ WAIT_SECONDS = 930.0
 
 def program(request: dict[str, Any], places: dict[str, Any]) -> bytes:
     """The one line that BOOTSTRAP waits for: the program with its request."""
-    text = "".join((FILES / name).read_text(encoding="utf-8") for name in ("watch.py", "hold.py"))
+    future = "from __future__ import annotations\n"
+    texts = [(FILES / name).read_text(encoding="utf-8") for name in ("watch.py", "hold.py")]
+    # Python takes it at the top of a program alone.
+    text = future + "".join(text.replace(future, "") for text in texts)
     text += f"\nmain({request!r}, watch=Watch(places={places!r}))\n"
     return MARK.encode() + base64.b64encode(zlib.compress(text.encode("utf-8"), 6)) + b"\n"
 

@@ -4,8 +4,22 @@ They are plain dicts because they travel as JSON from the host to the callback, 
 the live view; these two functions are the only place that spells their keys.
 """
 
+from __future__ import annotations
 
-def change(component, item, old, new, reason, reboot=False, repair=None):
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def change(
+    component: str | None,
+    item: str,
+    old: Any,
+    new: Any,
+    reason: str,
+    reboot: bool = False,
+    repair: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """One thing that is not as wished.
 
     `item` is what a person would call it (a package, a soname, a file), `old` and `new` are short
@@ -24,6 +38,6 @@ def change(component, item, old, new, reason, reboot=False, repair=None):
     }
 
 
-def blocker(id, component, message, hint):  # noqa: A002  the key's own name
+def blocker(id: str, component: str | None, message: str, hint: str) -> dict[str, Any]:  # noqa: A002  the key's own name
     """One reason not to begin: `message` says what is so, `hint` the way out."""
     return {"id": id, "component": component, "message": message, "hint": hint}

@@ -1,5 +1,7 @@
 """What forbids any run on a host: another run, apt and dpkg in disorder, a driver that hangs."""
 
+from __future__ import annotations
+
 import re
 
 from . import transaction
@@ -9,34 +11,40 @@ from .host import running
 from .host.processes import text_of
 from .rules import WORK, Rule
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def signed_by_conflicts(context):
+    from .host.context import Context
+
+
+def signed_by_conflicts(context: Context) -> list[list[Any]]:
     """[[uri, suite, [files]]] of one repository named twice with different keys.
 
     As apt sees it: an entry must agree with every earlier one that named a key; naming a key after
     an entry without one is fine.
     """
-    seen = {}
+    sources: dict[tuple[str, str], list[tuple[str | None, str]]] = {}
     for entry in context.apt_entries:
         options = {name.lower(): value for name, value in entry["options"].items()}
         for uri in entry["uris"]:
             for suite in entry["suites"]:
                 key = (uri.rstrip("/"), suite)
-                seen.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
+                sources.setdefault(key, []).append((options.get("signed-by"), entry["file"]))
     return [
-        [uri, suite, sorted({file for _key, file in found})]
-        for (uri, suite), found in sorted(seen.items())
-        if _contradicts([key for key, _file in found])
+        [uri, suite, sorted({file for _key, file in named})]
+        for (uri, suite), named in sorted(sources.items())
+        if _contradicts([key for key, _file in named])
     ]
 
 
-def _contradicts(keys):
+def _contradicts(keys: list[str | None]) -> bool:
     """True when, in apt's reading order, a key is followed by another one or by none."""
     first = next((index for index, key in enumerate(keys) if key), len(keys))
     return any(key != keys[first] for key in keys[first:])
 
 
-def unfinished(context):
+def unfinished(context: Context) -> list[list[Any]]:
     """[[package, status]] of packages that dpkg has not finished.
 
     A dpkg that was killed leaves its last steps in a journal, not yet in its status file.
@@ -52,7 +60,7 @@ def unfinished(context):
     return [[name, states[name]] for name in sorted(states) if states[name] not in done]
 
 
-def dpkg_at_work(context):
+def dpkg_at_work(context: Context) -> bool:
     """True while a dpkg of root's runs: what is half-installed now is whole in a moment.
 
     Anybody may call a process dpkg.
@@ -63,14 +71,19 @@ def dpkg_at_work(context):
     return False
 
 
-def dpkg_broken(found, _changes, _options, row):
+def dpkg_broken(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
     # puts right by itself before it installs anything.
-    if found.get("unfinished") or found["preflight"].get("dpkg_at_work"):
+    if facts.get("unfinished") or facts["preflight"].get("dpkg_at_work"):
         return []
     ours = transaction.locked(row)
     reasons = []
-    for name, status in found["preflight"].get("unfinished") or []:
+    for name, status in facts["preflight"].get("unfinished") or []:
         if name not in ours and status == "half-installed":
             reasons.append(
                 (
@@ -82,11 +95,16 @@ def dpkg_broken(found, _changes, _options, row):
     return reasons
 
 
-def dpkg_interrupted(found, changes, _options, _row):
-    names = [name for name, _status in found["preflight"].get("unfinished") or []]
+def dpkg_interrupted(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    names = [name for name, _status in facts["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
     finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
-    if not names or not {one["component"] for one in changes} & finishing:
+    if not names or not {entry["component"] for entry in changes} & finishing:
         return []
     return [
         (
@@ -98,11 +116,16 @@ def dpkg_interrupted(found, changes, _options, _row):
     ]
 
 
-def signed_by_conflict(found, changes, _options, _row):
+def signed_by_conflict(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     # What is put aside first is in nobody's way then.
-    aside = [one["item"] for one in changes if one["to"] == nvidia_cuda.ASIDE]
+    aside = [entry["item"] for entry in changes if entry["to"] == nvidia_cuda.ASIDE]
 
-    def settled(files):
+    def settled(files: list[str]) -> bool:
         left = [file for file in files if file not in aside]
         return left != files and len(left) < 2  # one file may contradict itself
 
@@ -113,13 +136,18 @@ def signed_by_conflict(found, changes, _options, _row):
             ),
             "keep one of the entries, with the key it needs",
         )
-        for uri, suite, files in found["preflight"].get("signed_by") or []
+        for uri, suite, files in facts["preflight"].get("signed_by") or []
         if not settled(files)
     ]
 
 
-def driver_hangs(found, _changes, _options, _row):
-    why = found["preflight"].get("driver_hangs")
+def driver_hangs(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    why = facts["preflight"].get("driver_hangs")
     if not why:
         return []
     return [
@@ -131,8 +159,13 @@ def driver_hangs(found, _changes, _options, _row):
     ]
 
 
-def run_in_progress(found, _changes, _options, _row):
-    other = found["preflight"].get("running")
+def run_in_progress(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    other = facts["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
         return []
     holder = other.get("holder")
@@ -145,8 +178,13 @@ def run_in_progress(found, _changes, _options, _row):
     ]
 
 
-def run_cut_off(found, _changes, _options, _row):
-    other = found["preflight"].get("running")
+def run_cut_off(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    other = facts["preflight"].get("running")
     if other is None or not (other.get("ended") or other.get("silent")):
         return []
     what = other.get("finishing")

@@ -1,9 +1,17 @@
 """One look at a host in one round trip, and the answer to it: a plan, or the doctor's findings."""
 
+from __future__ import annotations
+
 from . import receipt
 from .host import platform
 from .host.context import Context
 from .plan import COMPONENTS, choose, differences, finish, plan, receipt_changes, wished_away
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
+
+    from .host.context import Result
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
 SWITCHES = (
@@ -16,36 +24,45 @@ SWITCHES = (
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
 
 
-def typed(options):
+def typed(options: dict[str, Any] | None) -> dict[str, Any]:
     """The options with switches as bool and numbers as int."""
-    found = dict(options or {})
+    values = dict(options or {})
     for name in SWITCHES:
-        if isinstance(found.get(name), str):
-            found[name] = found[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
+        if isinstance(values.get(name), str):
+            values[name] = values[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
     for name in NUMBERS:
-        if isinstance(found.get(name), str):
-            found[name] = int(found[name])
-    return found
+        if isinstance(values.get(name), str):
+            values[name] = int(values[name])
+    return values
 
 
-def look(lock=None, wish=None, options=None, deep=False, root="/", runner=None):
+def look(
+    lock: dict[str, Any] | None = None,
+    wish: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
+    deep: bool = False,
+    root: str = "/",
+    runner: Callable[[Sequence[str]], Result] | None = None,
+) -> dict[str, Any]:
     """Everything the plan needs to know about the host; reads, and changes nothing."""
     context = Context(root=root, options=options, deep=deep, runner=runner)
     return _look(context, lock, wish)
 
 
-def _look(context, lock, wish):
+def _look(
+    context: Context, lock: dict[str, Any] | None, wish: dict[str, Any] | None
+) -> dict[str, Any]:
     context.platform = platform.look(context)
     context.container = platform.container(context)
     gpus = platform.gpus(context)
     _stack, context.row = choose(lock, wish, context.platform, gpus)
     states = {component.NAME: component.look(context) for component in COMPONENTS}
-    gone = wished_away(context.row, context.options)
-    if gone:
+    removed = wished_away(context.row, context.options)
+    if removed:
         from . import removal
 
         ledger = removal.ledger(context, context.row, removal.noted(context))
-        for name in gone:
+        for name in removed:
             states[name]["remains"] = removal.look(context, name, ledger.get(name))
     return {
         "platform": context.platform,
@@ -60,23 +77,37 @@ def _look(context, lock, wish):
     }
 
 
-def examine(lock, wish, options, only, skip, deep=False, root="/", runner=None, run=None):
+def examine(
+    lock: dict[str, Any] | None,
+    wish: dict[str, Any] | None,
+    options: dict[str, Any] | None,
+    only: Sequence[str] | None,
+    skip: Sequence[str] | None,
+    deep: bool = False,
+    root: str = "/",
+    runner: Callable[[Sequence[str]], Result] | None = None,
+    run: str | None = None,
+) -> dict[str, Any]:
     """Look and plan; where something is to be done, look at what could forbid it as well.
 
     `run`: the id of the run that looks, whose own lock on the host is none in its way.
     """
     context = Context(root=root, options=options, deep=deep, runner=runner)
-    found = _look(context, lock, wish)
-    result = plan(lock, wish, options, found, only, skip)
+    facts = _look(context, lock, wish)
+    result = plan(lock, wish, options, facts, only, skip)
     if result["components"]:
         from . import preflight
 
-        preflight.survey(context, found, result, run)
-        result = plan(lock, wish, options, found, only, skip)
+        preflight.survey(context, facts, result, run)
+        result = plan(lock, wish, options, facts, only, skip)
     return result
 
 
-def ask_doctor(parameters, root="/", runner=None):
+def ask_doctor(
+    parameters: dict[str, Any],
+    root: str = "/",
+    runner: Callable[[Sequence[str]], Result] | None = None,
+) -> dict[str, Any]:
     """What is wrong with the host, by the cases that are known; changes nothing.
 
     The doctor's files come with such a question alone: the ordinary look doesn't pay for them.
@@ -86,16 +117,16 @@ def ask_doctor(parameters, root="/", runner=None):
 
     options = typed(parameters.get("options"))
     context = Context(root=root, options=options, runner=runner)
-    found = _look(context, parameters.get("lock"), parameters.get("wish"))
-    found["preflight"] = preflight.look(context)
+    facts = _look(context, parameters.get("lock"), parameters.get("wish"))
+    facts["preflight"] = preflight.look(context)
     changes = []
     if context.row is not None:
-        changes = differences(context.row, found, options)
-        changes += receipt_changes(parameters.get("lock"), context.row, options, found)
-    return findings.answer(parameters, found, context, changes)
+        changes = differences(context.row, facts, options)
+        changes += receipt_changes(parameters.get("lock"), context.row, options, facts)
+    return findings.answer(parameters, facts, context, changes)
 
 
-def answer(parameters, check_mode=False):
+def answer(parameters: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:
     """What the task returns for its parameters, on the host that this runs on."""
     if parameters.get("doctor"):
         return ask_doctor(parameters)

@@ -4,6 +4,8 @@ Pure functions of the lock, the wish and what the look found. Most hosts are con
 the others need is imported where it is needed.
 """
 
+from __future__ import annotations
+
 from . import receipt
 from .change import blocker
 from .components import (
@@ -23,6 +25,11 @@ from .components import (
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [
     *(nvidia_driver, cuda, cudnn, gpu_env),
@@ -30,25 +37,35 @@ COMPONENTS = [
 ]
 
 
-def _row(lock, wish, platform_found, gpus):
+def _row(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    platform_found: dict[str, Any],
+    gpus: Sequence[dict[str, Any]],
+) -> dict[str, Any] | None:
     """The row of the lock for this platform, wish and GPUs; None without one.
 
     A row that names GPU generations is for hosts with just these, and comes before one for all.
     """
-    found = None
+    default: dict[str, Any] | None = None
     for row in (lock or {}).get("rows") or []:
         if row["wish"] != (wish or {}):
             continue
         if not all(platform_found.get(key) == value for key, value in row["platform"].items()):
             continue
         if "generations" not in row:
-            found = found or row
+            default = default or row
         elif row["generations"] == gpu_models.generations(gpus):
-            return row
-    return found
+            return dict(row)
+    return default
 
 
-def choose(lock, wish, platform_found, gpus=()):
+def choose(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    platform_found: dict[str, Any],
+    gpus: Sequence[dict[str, Any]] = (),
+) -> tuple[str | None, dict[str, Any] | None]:
     """(stack id, the stack's parts) of the lock for such a host; (None, None) without.
 
     Under `beside` the part tensorflow of each stack whose environment is wished for too.
@@ -64,16 +81,16 @@ def choose(lock, wish, platform_found, gpus=()):
     return row["stack"], stack
 
 
-def _beside(lock, wish, found):
+def _beside(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """[{stack, directory}] of the environments beside the current one."""
-    row = _row(lock, wish, found["platform"], found["gpus"]) or {}
+    row = _row(lock, wish, facts["platform"], facts["gpus"]) or {}
     return [
         {"stack": name, "directory": tensorflow.directory(lock["stacks"][name][tensorflow.NAME])}
         for name in row.get("beside") or []
     ]
 
 
-def wished_away(row, options):
+def wished_away(row: Any, options: dict[str, Any] | None) -> list[str]:
     """The components of the stack that are not to be on the host (`cuda_state: absent`)."""
     return [
         component.NAME
@@ -83,7 +100,7 @@ def wished_away(row, options):
     ]
 
 
-def tagged(name, only, skip):
+def tagged(name: str, only: Sequence[str] | None, skip: Sequence[str] | None) -> bool:
     """True when Ansible would run a task whose one tag is `name` under these tag lists."""
     only = list(only or []) or ["all"]
     skip = list(skip or [])
@@ -92,51 +109,53 @@ def tagged(name, only, skip):
     return not any(tag in skip for tag in ("all", "tagged", name))
 
 
-def differences(row, found, options):
+def differences(row: Any, facts: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """All changes of all components of the stack, in the order of application."""
     changes = []
-    gone = wished_away(row, options)
-    if gone:
+    removed = wished_away(row, options)
+    if removed:
         from . import removal
     for component in COMPONENTS:
         part = row.get(component.NAME)
-        if component.NAME in gone:
-            remains = found["state"][component.NAME]["remains"]
+        if component.NAME in removed:
+            remains = facts["state"][component.NAME]["remains"]
             changes.extend(removal.differ(component.NAME, remains))
         elif component is gpu_workspace:
             # The inventory's alone: no lock has a part for it, but an image is built of the stack.
-            here = component.told(options, row)
-            changes.extend(component.differ(found["state"][component.NAME], here))
+            workspace = component.told(options, row)
+            changes.extend(component.differ(facts["state"][component.NAME], workspace))
         elif component is gpu_front_door:
-            changes.extend(component.differ(found["state"][component.NAME], options))
+            changes.extend(component.differ(facts["state"][component.NAME], options))
         elif part is not None:
-            changes.extend(component.differ(part, found["state"][component.NAME], options))
-            if component is nvidia_driver and found["preflight"].get("transaction"):
+            changes.extend(component.differ(part, facts["state"][component.NAME], options))
+            if component is nvidia_driver and facts["preflight"].get("transaction"):
                 from . import transaction
 
-                changes.extend(transaction.differ(found, options))
-    for part in () if tensorflow.NAME in gone else row.get("beside") or []:
-        seen = found["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
+                changes.extend(transaction.differ(facts, options))
+    for part in () if tensorflow.NAME in removed else row.get("beside") or []:
+        seen = facts["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
         changes.extend(tensorflow.differ_beside(part, seen, options))
     return changes
 
 
-def receipt_changes(lock, row, options, found):
+def receipt_changes(
+    lock: Any, row: Any, options: dict[str, Any], facts: dict[str, Any]
+) -> list[dict[str, Any]]:
     return receipt.differ(
         lock.get("digest"),
-        found["receipt"],
-        found.get("unfinished"),
+        facts["receipt"],
+        bool(facts.get("unfinished")),
         wished_away(row, options),
-        found.get("receipt_fault"),
+        facts.get("receipt_fault"),
     )
 
 
-def merge_repairs(changes):
+def merge_repairs(changes: list[dict[str, Any]]) -> dict[str, Any]:
     """{component: role variables} of the selected changes; lists are joined, without doubles."""
-    repairs = {}
-    for one in changes:
-        for name, value in (one["repair"] or {}).items():
-            variables = repairs.setdefault(one["component"], {})
+    repairs: dict[str, dict[str, Any]] = {}
+    for entry in changes:
+        for name, value in (entry["repair"] or {}).items():
+            variables = repairs.setdefault(entry["component"], {})
             if isinstance(value, list):
                 variables[name] = sorted(set(variables.get(name, []) + value))
             else:
@@ -144,7 +163,7 @@ def merge_repairs(changes):
     return repairs
 
 
-def _words(mapping):
+def _words(mapping: dict[str, Any]) -> str:
     words = []
     for key in sorted(mapping):
         value = mapping[key]
@@ -156,7 +175,7 @@ def _words(mapping):
     return ", ".join(words) or "nothing"
 
 
-def no_row(lock, wish, found):
+def no_row(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> dict[str, Any]:
     """The blocker of a host that the lock says nothing about."""
     rows = (lock or {}).get("rows") or []
     by_gpus = any("generations" in row for row in rows)
@@ -168,83 +187,91 @@ def no_row(lock, wish, found):
         )
         for row in rows
     )
-    here = "{0} with {1}".format(platform.words(found["platform"]), _words(wish or {}))
+    here = "{0} with {1}".format(platform.words(facts["platform"]), _words(wish or {}))
     if by_gpus:
-        names = " and ".join(gpu_models.generations(found["gpus"]))
+        names = " and ".join(gpu_models.generations(facts["gpus"]))
         here += " on {0} GPUs".format(names) if names else " on no GPU that is known"
     message = "the lock has no row for {0}; it has: {1}".format(here, "; ".join(known) or "none")
     hint = "run `provision lock` with this host's platform and wish in the inventory"
     return blocker("no-row", None, message, hint)
 
 
-def contradictions(row, options):
+def contradictions(row: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
-    found = []
-    gone = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
+    blockers = []
+    removed = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
     for name in NAMES:
-        if name in gone or name not in row:
+        if name in removed or name not in row:
             continue
-        lacking = [one for one in NEEDS.get(name, ()) if one in gone]
+        lacking = [needed for needed in NEEDS.get(name, ()) if needed in removed]
         if lacking:
             message = "{0} is wished for, and does not work without {1}, wished away".format(
-                SPOKEN[name], " and ".join(SPOKEN[one] for one in lacking)
+                SPOKEN[name], " and ".join(SPOKEN[needed] for needed in lacking)
             )
             hint = "set {0}_state to absent as well, or {1} to present".format(
-                name, " and ".join(one + "_state" for one in lacking)
+                name, " and ".join(needed + "_state" for needed in lacking)
             )
-            found.append(blocker("needed-by-another", name, message, hint))
-    return found
+            blockers.append(blocker("needed-by-another", name, message, hint))
+    return blockers
 
 
-def plan(lock, wish, options, found, only=None, skip=None):
+def plan(
+    lock: Any,
+    wish: dict[str, Any] | None,
+    options: dict[str, Any] | None,
+    facts: dict[str, Any],
+    only: Sequence[str] | None = None,
+    skip: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """The only plan there is: what to change on this host, in order, and what forbids it.
 
     Pure: the same arguments give the same plan, whatever the order of their keys. Changes left
     out by tags stay in `changes` with `selected: False`, so that a report can name them.
     """
     options = options or {}
-    stack, row = choose(lock, wish, found["platform"], found["gpus"])
-    changes = differences(row, found, options) if row is not None else []
-    gone = wished_away(row, options)
+    stack, row = choose(lock, wish, facts["platform"], facts["gpus"])
+    changes = differences(row, facts, options) if row is not None else []
+    removed = wished_away(row, options)
     if row is not None:
-        changes += receipt_changes(lock, row, options, found)
-    for one in changes:
-        one["selected"] = tagged(one["component"], only, skip)
+        changes += receipt_changes(lock, row, options, facts)
+    for entry in changes:
+        entry["selected"] = tagged(entry["component"], only, skip)
     changes = cdi.following(changes)
-    selected = [one for one in changes if one["selected"]]
-    # A proof that is owed is work for the run, though nothing is installed for it.
+    selected = [entry for entry in changes if entry["selected"]]
+    # A pending verification is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]
-    blockers, notices = platform.not_as_declared(lock, options, found), []
+    blockers = platform.not_as_declared(lock, options, facts)
+    notices: list[dict[str, Any]] = []
     if row is None:
-        blockers.append(no_row(lock, wish, found))
-    elif gone:
+        blockers.append(no_row(lock, wish, facts))
+    elif removed:
         blockers += contradictions(row, options)
     if row is not None and selected:
         from . import preflight
 
-        forbidden, notices = preflight.judge(found, selected, options, row, gone)
+        forbidden, notices = preflight.judge(facts, selected, options, row, removed)
         blockers += forbidden
-    reboots = [one for one in selected if one["reboot"]]
+    reboots = [entry for entry in selected if entry["reboot"]]
     touched = [n for n in names if _touched(selected, n)]
     return {
         "stack": stack,
-        "beside": _beside(lock, wish, found),
-        "platform": found["platform"],
-        "container": found["container"],
-        "simulated_gpu": found["simulated_gpu"],
-        "gpus": found["gpus"],
-        "state": found["state"],
-        "receipt": found["receipt"],
-        "absent": gone,
-        "steps": planned_steps(touched, gone, options),
+        "beside": _beside(lock, wish, facts),
+        "platform": facts["platform"],
+        "container": facts["container"],
+        "simulated_gpu": facts["simulated_gpu"],
+        "gpus": facts["gpus"],
+        "state": facts["state"],
+        "receipt": facts["receipt"],
+        "absent": removed,
+        "steps": planned_steps(touched, removed, options),
         # Whose the packages are: for the mark of the run and the receipt.
-        "packages": found.get("ledger") or {},
+        "packages": facts.get("ledger") or {},
         "changes": changes,
         "components": touched,
         "not_selected": [
             n
             for n in names
-            if any(one["component"] == n and not one["selected"] for one in changes)
+            if any(entry["component"] == n and not entry["selected"] for entry in changes)
             and n != receipt.NAME
         ],
         "repairs": merge_repairs(selected),
@@ -252,28 +279,28 @@ def plan(lock, wish, options, found, only=None, skip=None):
         "notices": notices,
         "reboot": {
             "needed": bool(reboots),
-            "reason": "; ".join(one["item"] + ": " + one["reason"] for one in reboots),
+            "reason": "; ".join(entry["item"] + ": " + entry["reason"] for entry in reboots),
         },
     }
 
 
-def _touched(changes, name):
-    return any(one["component"] == name for one in changes)
+def _touched(changes: list[dict[str, Any]], name: str) -> bool:
+    return any(entry["component"] == name for entry in changes)
 
 
-def describe(changes):
+def describe(changes: list[dict[str, Any]]) -> list[str]:
     """The plan as a diff shows it: one line per selected change, [before, after]."""
     before, after = [], []
-    for one in changes:
-        if not one["selected"]:
+    for entry in changes:
+        if not entry["selected"]:
             continue
-        name = "{0} {1}: ".format(one["component"], one["item"])
-        before.append(name + str(one["from"] if one["from"] is not None else "absent"))
-        after.append(name + "{0} ({1})".format(one["to"], one["reason"]))
+        name = "{0} {1}: ".format(entry["component"], entry["item"])
+        before.append(name + str(entry["from"] if entry["from"] is not None else "absent"))
+        after.append(name + "{0} ({1})".format(entry["to"], entry["reason"]))
     return ["\n".join(before) + "\n" if before else "", "\n".join(after) + "\n" if after else ""]
 
 
-def finish(result, check_mode):
+def finish(result: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The plan as a task's result: `changed` where check mode found work, and the diff.
 
     Where nothing will be touched, somebody else at work is good to know and in nobody's way. Of
@@ -281,12 +308,14 @@ def finish(result, check_mode):
     handles every value of every host's answer several times.
     """
     before, after = describe(result["changes"])
-    others = [one for one in result["blockers"] if check_mode and one["id"] == "run-in-progress"]
+    others = [
+        entry for entry in result["blockers"] if check_mode and entry["id"] == "run-in-progress"
+    ]
     return dict(
         result,
-        state={name: {"version": one["version"]} for name, one in result["state"].items()},
-        receipt=receipt.told(result["receipt"]),
-        blockers=[one for one in result["blockers"] if one not in others],
+        state={name: {"version": entry["version"]} for name, entry in result["state"].items()},
+        receipt=receipt.summary(result["receipt"]),
+        blockers=[entry for entry in result["blockers"] if entry not in others],
         notices=others + result["notices"],
         changed=bool(check_mode and result["components"]),
         diff={"before": before, "after": after},

@@ -1,9 +1,11 @@
-"""Everything that would make a run fail or hurt somebody, said before anything is touched.
+"""Finds what would make a run fail or hurt somebody, before anything is changed.
 
 A host gets all its reasons in one message, so that nobody repairs one and meets the next an hour
-later. Each rule stands beside what it is about, with its words; here they are put in their order,
-and told what they judge. The cases come from public threads of people with GPU machines.
+later. Each rule stands beside what it is about, with its words; here they are put in their order
+and given what they judge. The cases come from public threads of people with GPU machines.
 """
+
+from __future__ import annotations
 
 import re
 
@@ -30,7 +32,13 @@ from .components.tensorflow import rules as tensorflow_rules
 from .components.tensorflow import venv_use
 from .host import people, processes, running, surroundings
 from .host.context import SILENT
-from .rules import WORK
+from .rules import WORK, Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
 
 # In this order a person reads them; a rule that is not named here comes last.
 ORDER = (
@@ -102,26 +110,26 @@ _MODULES = (
 )
 
 
-def _place(rule):
+def _place(rule: Rule) -> int:
     return ORDER.index(rule.id) if rule.id in ORDER else len(ORDER)
 
 
 RULES = tuple(sorted((rule for module in _MODULES for rule in module.RULES), key=_place))
 
 
-def look(context, run=None):
+def look(context: Context, run: str | None = None) -> dict[str, Any]:
     """Everything the rules need beside the components' own looks, in one pass.
 
     `run`: the id of the run that looks.
     """
     flags = re.findall(r"^flags\s*:(.*)$", processes.text_of(context, "/proc/cpuinfo"), re.M)
-    asked = context.run(processes.COMPUTE_APPS)
-    found = {
-        "driver_hangs": asked.err if asked.rc == SILENT else None,
+    compute_apps = context.run(processes.COMPUTE_APPS)
+    result = {
+        "driver_hangs": compute_apps.err if compute_apps.rc == SILENT else None,
         "avx": "avx" in flags[0].split() if flags else None,
         "disk": room.disk(context),
         "boot": kernel_rules.boot(context),
-        "processes": processes.processes(context, asked),
+        "processes": processes.processes(context, compute_apps),
         "secure_boot": kernel_rules.secure_boot(context),
         "module_key": kernel_rules.module_key(context),
         "headers": {
@@ -144,32 +152,40 @@ def look(context, run=None):
         "users": people.users(context),
         "clock": people.clock(),
     }
-    found.update(surroundings.look(context))
+    result.update(surroundings.look(context))
     if context.part(nvidia_container_toolkit.NAME) and docker.running(context):
-        found["docker"] = docker.containers(context)
-    return found
+        result["docker"] = docker.containers(context)
+    return result
 
 
-def survey(context, found, result, run=None):
+def survey(
+    context: Context, facts: dict[str, Any], result: dict[str, Any], run: str | None = None
+) -> None:
     """Looks at what could forbid a plan's changes: into `found` under preflight and ledger."""
     changes, options = result["changes"], context.options
-    gone = result["absent"]
-    seen = found["preflight"] = look(context, run)
-    seen["transaction"] = transaction.look(context, changes, gone)
-    seen["removal"] = removal.preflight_look(context, changes, gone)
+    removed = result["absent"]
+    preflight = facts["preflight"] = look(context, run)
+    preflight["transaction"] = transaction.look(context, changes, removed)
+    preflight["removal"] = removal.preflight_look(context, changes, removed)
     if tensorflow.NAME in result["components"]:
-        seen["venvs"] = venv_use.look(context, found["state"][tensorflow.NAME])
+        preflight["venvs"] = venv_use.look(context, facts["state"][tensorflow.NAME])
     if gpu_workspace.NAME in result["components"]:
-        seen["workspaces"] = obstacles.stands_in_the_way(context, changes)
+        preflight["workspaces"] = obstacles.stands_in_the_way(context, changes)
     if gpu_front_door.NAME in result["components"] and options.get("gpu_front_door_name"):
-        seen["front_door"] = gpu_front_door.stands_in_the_way(context)
-    found["ledger"] = removal.ledger(context, context.row, removal.noted(context))
+        preflight["front_door"] = gpu_front_door.stands_in_the_way(context)
+    facts["ledger"] = removal.ledger(context, context.row, removal.noted(context))
 
 
-def _reasons(found, changes, options, row, stops):
-    # Nothing is installed for a proof that is owed.
-    touching = [one for one in changes if one["component"] != receipt.NAME]
-    components = {one["component"] for one in touching}
+def _reasons(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any] | None,
+    row: Any,
+    stops: bool,
+) -> list[dict[str, Any]]:
+    # Nothing is installed for a pending verification.
+    touching = [entry for entry in changes if entry["component"] != receipt.NAME]
+    components = {entry["component"] for entry in touching}
     reasons = []
     for rule in RULES:
         if rule.stops is not stops:
@@ -182,26 +198,36 @@ def _reasons(found, changes, options, row, stops):
             continue
         if not relevant:
             continue
-        for message, hint in rule.check(found, relevant, options or {}, row):
+        for message, hint in rule.check(facts, relevant, options or {}, row):
             reasons.append(blocker(rule.id, named, message, hint))
     return reasons
 
 
-def blockers(found, changes, options, row):
+def blockers(
+    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+) -> list[dict[str, Any]]:
     """Reasons not to begin with these (selected) changes, all of them at once. Pure."""
-    return _reasons(found, changes, options, row, True)
+    return _reasons(facts, changes, options, row, True)
 
 
-def warnings(found, changes, options, row):
+def warnings(
+    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+) -> list[dict[str, Any]]:
     """What a person should know beforehand, and what does not stop the run. Pure."""
-    return _reasons(found, changes, options, row, False)
+    return _reasons(facts, changes, options, row, False)
 
 
-def judge(found, selected, options, row, gone):
-    """(blockers, notices) of selected changes; `gone` are the components wished away. Pure."""
+def judge(
+    facts: dict[str, Any],
+    selected: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: Any,
+    removed: Sequence[str],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(blockers, notices) of selected changes; `removed` are the components to be removed. Pure."""
     # What is taken away needs no room, no headers and no key.
-    building = removal.without(selected, gone)
-    forbidden = blockers(found, building, options, row)
-    forbidden += removal.blockers(found, selected, options, row, gone)
-    notices = warnings(found, building, options, row)
-    return forbidden, notices + removal.notices(found, found.get("ledger") or {}, gone)
+    building = removal.without(selected, removed)
+    forbidden = blockers(facts, building, options, row)
+    forbidden += removal.blockers(facts, selected, options, row, removed)
+    notices = warnings(facts, building, options, row)
+    return forbidden, notices + removal.notices(facts, facts.get("ledger") or {}, removed)

@@ -5,63 +5,83 @@ But a host whose run died, or whose proof failed, may look right and was never p
 the mark of an unfinished run, and the digest in the receipt, the next run would pass it by.
 """
 
+from __future__ import annotations
+
 import json
 import os
 
 from .change import change
 from .host import modes
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
+
 NAME = "receipt"
 PATH = "/var/lib/provision/receipt.json"
 UNFINISHED = "/var/lib/provision/unfinished.json"
 
 
-def unfinished(context):
+def unfinished(context: Context) -> bool:
     """True when a run has begun on this host and did not get to its end."""
     return context.exists(UNFINISHED)
 
 
-def fault(context):
+def fault(context: Context) -> str | None:
     """What keeps the receipt from being root's and readable for all; None where nothing does."""
-    found = modes.ways(context, [os.path.dirname(PATH), PATH])
-    return min(found.items())[1][0] if found else None
+    faults = modes.ways(context, [os.path.dirname(PATH), PATH])
+    return min(faults.items())[1][0] if faults else None
 
 
-def differ(digest, found, begun, gone=(), closed=None):
-    """Why this host owes a proof: the last run did not finish, or it was for another lock, or for
-    other components than those without the ones that are wished away. `closed` is its `fault`.
+def differ(
+    digest: str | None,
+    receipt: dict[str, Any] | None,
+    unfinished: bool,
+    absent: Sequence[str] = (),
+    fault: str | None = None,
+) -> list[dict[str, Any]]:
+    """The changes for a pending verification, [] without one.
+
+    It is pending where the last run did not finish, was for another lock, or removed other
+    components than `absent`. `fault`: what `fault` returns of the receipt.
     """
-    if begun:
+    if unfinished:
         return [change(NAME, "proof", "unfinished", "proven", "the last run did not finish")]
-    told = (found or {}).get("lock_digest")
-    if told == digest:
-        before = sorted((found or {}).get("absent") or [])
-        if before == sorted(gone):
-            if closed is None:
+    digest_before = (receipt or {}).get("lock_digest")
+    if digest_before == digest:
+        before = sorted((receipt or {}).get("absent") or [])
+        if before == sorted(absent):
+            if fault is None:
                 return []
             reason = "rollback believes it, and verify reads it as an ordinary user"
-            return [change(NAME, PATH, closed, "root's, readable by all", reason)]
+            return [change(NAME, PATH, fault, "root's, readable by all", reason)]
         reason = "other components are wished away than in the last run"
-        old, new = (", ".join(names) or "none" for names in (before, sorted(gone)))
+        old, new = (", ".join(names) or "none" for names in (before, sorted(absent)))
         return [change(NAME, "absent components", old, new, reason)]
-    reason = "the last run was for another lock" if told else "no run has finished here yet"
-    return [change(NAME, "proof", told, digest, reason)]
+    reason = (
+        "the last run was for another lock" if digest_before else "no run has finished here yet"
+    )
+    return [change(NAME, "proof", digest_before, digest, reason)]
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any] | None:
     """The receipt as it was written; None when there is none or it can't be read."""
     text = context.read(PATH)
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        receipt = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return receipt if isinstance(receipt, dict) else None
 
 
-def told(found):
+def summary(receipt: dict[str, Any] | None) -> dict[str, Any] | None:
     """The receipt without its list of changes, which is as long as that run's work was."""
-    if found is None:
+    if receipt is None:
         return None
-    return {key: found.get(key) for key in ("format", "lock_digest", "stack", "written", "absent")}
+    return {
+        key: receipt.get(key) for key in ("format", "lock_digest", "stack", "written", "absent")
+    }

@@ -6,6 +6,8 @@ installed, and those that were there before the first one, which are its owner's
 trees are known by their names and marks.
 """
 
+from __future__ import annotations
+
 import json
 import re
 
@@ -27,6 +29,12 @@ from .components.nvidia_driver import driver_method, driver_packages
 from .components.nvidia_driver import rules as driver_rules
 from .components.tensorflow import venv_use
 from .host import dpkg, processes
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Sequence
+
+    from .host.context import Context
 
 TOOLKIT = nvidia_container_toolkit.NAME
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
@@ -70,7 +78,7 @@ FILES = {
 }
 
 
-def patterns(context, name):
+def patterns(context: Context, name: str) -> Sequence[str]:
     """FILES, and of what two components share what no other one needs."""
     if name == "cuda":
         pins = context.read(nvidia_driver.PINS)
@@ -81,17 +89,18 @@ def patterns(context, name):
     return FILES[name]
 
 
-def without(changes, gone):
+def without(changes: list[dict[str, Any]], removed: Sequence[str]) -> list[dict[str, Any]]:
     """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
     return [
-        dict(one, component=receipt.NAME) if one["component"] in gone else one for one in changes
+        dict(entry, component=receipt.NAME) if entry["component"] in removed else entry
+        for entry in changes
     ]
 
 
 # packages: whose they are
 
 
-def _locked(name, row, options, container):
+def _locked(name: str, row: Any, options: dict[str, Any], container: bool) -> list[str]:
     """Names that a run with this row and these options installs."""
     if name not in row:
         return []
@@ -103,14 +112,14 @@ def _locked(name, row, options, container):
     return list(driver_packages.wanted_packages(row[name], scope, options))
 
 
-def ledger(context, row, told):
+def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[str, Any]:
     """{component: {"ours": [names], "theirs": {name: version}}} of the components with packages.
 
-    `told`: the receipt, or what an unfinished run noted. Whose a package is, is decided before the
-    first run touches the component, and kept until it is taken away.
+    `record`: the receipt, or the mark of an unfinished run. Whose a package is, is decided before
+    the first run touches the component, and kept until it is taken away.
     """
-    known = (told or {}).get("packages") or {}
-    found = {}
+    known = (record or {}).get("packages") or {}
+    result = {}
     for name in ("nvidia_driver", "cuda", TOOLKIT):
         names = _locked(name, row or {}, context.options, context.container)
         entry = known.get(name)
@@ -118,41 +127,41 @@ def ledger(context, row, told):
             continue
         if entry is None:
             # A receipt without a ledger is from before there was one: the run was ours.
-            worked = ((told or {}).get("after") or {}).get(name) is not None
-            there = {one: context.packages[one]["version"] for one in names
-                     if one in context.packages and not worked}  # fmt: skip
-            entry = {"ours": [], "theirs": there}
+            touched = ((record or {}).get("after") or {}).get(name) is not None
+            installed = {package: context.packages[package]["version"] for package in names
+                     if package in context.packages and not touched}  # fmt: skip
+            entry = {"ours": [], "theirs": installed}
         theirs = dict(entry.get("theirs") or {})
         ours = (set(entry.get("ours") or ()) | set(names)) - set(theirs)
-        found[name] = {"ours": sorted(ours), "theirs": theirs}
-    return found
+        result[name] = {"ours": sorted(ours), "theirs": theirs}
+    return result
 
 
-def noted(context):
+def noted(context: Context) -> dict[str, Any] | None:
     """What tells whose packages are: the mark of a run that did not end, else the receipt."""
     try:
-        found = json.loads(context.read(receipt.UNFINISHED) or "")
+        record = json.loads(context.read(receipt.UNFINISHED) or "")
     except ValueError:
-        found = None
-    if isinstance(found, dict) and found.get("packages"):
-        return found
+        record = None
+    if isinstance(record, dict) and record.get("packages"):
+        return record
     return receipt.look(context)
 
 
 # the look
 
 
-def look(context, name, owned):
+def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list[Any]]:
     """[[item, what is there]] of what is left of a component and is this program's own.
 
     `owned`: the component's part of the ledger.
     """
-    found = []
-    for one in (owned or {}).get("ours") or []:
-        if one in context.packages:
-            found.append([one, context.packages[one]["version"]])
+    remains = []
+    for package in (owned or {}).get("ours") or []:
+        if package in context.packages:
+            remains.append([package, context.packages[package]["version"]])
     for pattern in patterns(context, name):
-        found += [[path, "present"] for path in context.glob(pattern)]
+        remains += [[path, "present"] for path in context.glob(pattern)]
     more = {
         "nvidia_driver": _runfile,
         "cuda": _tools,
@@ -162,30 +171,31 @@ def look(context, name, owned):
         "tensorflow": _environments,
     }
     if name == TOOLKIT:
-        found += cdi.remains(context, [one for one, _ in found])
-    return found + more[name](context)
+        remains += cdi.remains(context, [package for package, _ in remains])
+    remains += more[name](context)
+    return remains
 
 
-def _runfile(context):
+def _runfile(context: Context) -> list[list[Any]]:
     """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
-    seen = driver_method.runfile(context)
+    driver = driver_method.runfile(context)
     pins = context.read(nvidia_driver.PINS)
-    if seen is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
+    if driver is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
         return []
-    return [[nvidia_driver.RUNFILE_ITEM, seen["version"]]]
+    return [[nvidia_driver.RUNFILE_ITEM, driver["version"]]]
 
 
-def _tools(context):
+def _tools(context: Context) -> list[list[Any]]:
     """What profile runtime took out of the toolkit's package, and our marks in NVIDIA's trees."""
-    found = [[path, "present"] for path in context.glob("/usr/local/cuda-*/" + nvidia_cuda.MARK)]
+    remains = [[path, "present"] for path in context.glob("/usr/local/cuda-*/" + nvidia_cuda.MARK)]
     if context.exists(cuda.TOOLS_MARKER) and cuda.TOOLS_PACKAGE not in context.packages:
-        found.append([cuda.TOOLS_MARKER, "present"])
-    return found
+        remains.append([cuda.TOOLS_MARKER, "present"])
+    return remains
 
 
-def _marked(context, root, mark):
+def _marked(context: Context, root: str, mark: str) -> list[list[Any]]:
     """Directories below `root` that hold our mark, and `current` where it leads to one."""
-    found = [
+    paths = [
         "{0}/{1}".format(root, name)
         for name in context.listdir(root)
         if name != "current" and context.exists("{0}/{1}/{2}".format(root, name, mark))
@@ -193,32 +203,32 @@ def _marked(context, root, mark):
     target = context.readlink(root + "/current")
     if target is not None and "/" not in target.rstrip("/"):
         place = "{0}/{1}".format(root, target)
-        if place in found or not context.exists(place):
-            found.append(root + "/current")
-    return [[path, "present"] for path in found]
+        if place in paths or not context.exists(place):
+            paths.append(root + "/current")
+    return [[path, "present"] for path in paths]
 
 
-def _trees(context):
+def _trees(context: Context) -> list[list[Any]]:
     return _marked(context, cudnn.root_of(context.options), cudnn.MANIFEST)
 
 
-def _environments(context):
+def _environments(context: Context) -> list[list[Any]]:
     return _marked(context, tensorflow.root_of(context.options), tensorflow.MARKER)
 
 
-def _blocks(context):
-    """Files of others in which our lines stand."""
-    found = []
+def _blocks(context: Context) -> list[list[Any]]:
+    """Files of others that hold our lines."""
+    remains = []
     if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
-        found.append([gpu_env.PAM, "our lines"])
+        remains.append([gpu_env.PAM, "our lines"])
     for user in context.options.get("gpu_env_bashrc_users") or []:
         text, fault = gpu_env.shell_startup.bashrc(context, user)
         if text is not None and fault is None:
-            found.append(["~{0}/.bashrc".format(user), "our lines"])
-    return found
+            remains.append(["~{0}/.bashrc".format(user), "our lines"])
+    return remains
 
 
-def differ(name, remains):
+def differ(name: str, remains: list[list[Any]]) -> list[dict[str, Any]]:
     """One change for everything that is left of it."""
     reason = "{0}_state is absent".format(name)
     return [change(name, item, seen, "absent", reason) for item, seen in remains]
@@ -227,23 +237,25 @@ def differ(name, remains):
 # what forbids it
 
 
-def preflight_look(context, changes, gone):
+def preflight_look(
+    context: Context, changes: list[dict[str, Any]], removed: Sequence[str]
+) -> dict[str, Any]:
     """What is to be known before something is taken: who needs the packages, who uses the files."""
-    ours = [one for one in changes if one["component"] in gone and one["selected"]]
-    packages = [one["item"] for one in ours if one["item"] in context.packages]
+    ours = [entry for entry in changes if entry["component"] in removed and entry["selected"]]
+    packages = [entry["item"] for entry in ours if entry["item"] in context.packages]
     return {
         "dependents": dependents(context, packages) if packages else [],
-        "using": _using(context, {one["component"] for one in ours}),
+        "using": _using(context, {entry["component"] for entry in ours}),
         "docker": docker.parting(context)
-        if any(one["component"] == TOOLKIT for one in ours)
+        if any(entry["component"] == TOOLKIT for entry in ours)
         else None,
         "pods": containerd.parting(context) + crio.parting(context)
-        if any(one["component"] == TOOLKIT for one in ours)
+        if any(entry["component"] == TOOLKIT for entry in ours)
         else [],
     }
 
 
-def dependents(context, names):
+def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
     """[[package, [what it needs of them]]] of what apt would take along, or "apt" with its words.
 
     apt is asked, for it alone knows what may stand in for what.
@@ -257,15 +269,15 @@ def dependents(context, names):
         lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
         return [["apt", lines[-3:]]]
     needs = dpkg.needs(context)
-    found = []
+    packages = []
     for word in re.findall(r"^(?:Remv|Inst) (\S+)", answer.out, re.M):
         name = word.split(":")[0]
         if name not in names:
-            found.append([name, sorted(needs.get(name, set()) & set(names))])
-    return found
+            packages.append([name, sorted(needs.get(name, set()) & set(names))])
+    return packages
 
 
-def _using(context, components):
+def _using(context: Context, components: set[str]) -> list[dict[str, Any]]:
     """[{pid, user, command, component}] of processes that have files of these open as code."""
     places = {
         "tensorflow": tensorflow.root_of(context.options),
@@ -279,7 +291,7 @@ def _using(context, components):
     }
     sonames = context.part("cuda").get("sonames") or {}
     bases = [name.split(".so")[0] + ".so" for name in sonames] if "cuda" in components else []
-    found = []
+    users = []
     for path in context.glob("/proc/[0-9]*/maps") if places or bases else []:
         text = context.read(path)
         if text is None:  # root of a container may not be allowed to ask
@@ -289,15 +301,21 @@ def _using(context, components):
         if used:
             pid = path.split("/")[2]
             comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
-            found.append(dict(processes.process(context, pid, comm), component=used[0]))
-    return found
+            users.append(dict(processes.process(context, pid, comm), component=used[0]))
+    return users
 
 
-def blockers(found, changes, options, row, gone):
+def blockers(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: Any,
+    removed: Sequence[str],
+) -> list[dict[str, Any]]:
     """Reasons not to take away what these (selected) changes name. Pure."""
-    seen = found["preflight"].get("removal") or {}
+    survey = facts["preflight"].get("removal") or {}
     reasons = []
-    for name, needs in seen.get("dependents") or []:
+    for name, needs in survey.get("dependents") or []:
         if name == "apt":
             message = "apt can't take the packages away: {0}".format(" ".join(needs))
             hint = "`apt-get check` shows what is broken; repair that first"
@@ -308,40 +326,42 @@ def blockers(found, changes, options, row, gone):
             message = "apt would change {0} with it, which is not this program's".format(name)
             hint = "`apt-get remove --simulate` with the packages of the plan shows why"
         reasons.append(blocker("needed-package", None, message, hint))
-    driver = [one for one in changes if one["component"] == "nvidia_driver"]
-    if "nvidia_driver" in gone and driver:
+    driver = [entry for entry in changes if entry["component"] == "nvidia_driver"]
+    if "nvidia_driver" in removed and driver:
         for identifier, rule in DISTURBANCES:
-            for message, hint in rule(found, driver, options, row):
+            for message, hint in rule(facts, driver, options, row):
                 message = message.replace("would be changed", "would be taken away")
                 reasons.append(blocker(identifier, "nvidia_driver", message, hint))
-    reasons += toolkit_departure.reasons(seen.get("docker"))
-    for rule, message, hint in seen.get("pods") or []:
+    reasons += toolkit_departure.reasons(survey.get("docker"))
+    for rule, message, hint in survey.get("pods") or []:
         reasons.append(blocker(rule, TOOLKIT, message, hint))
-    for one in seen.get("using") or []:
+    for entry in survey.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
-            one["pid"], one["user"], SPOKEN[one["component"]], one["command"]
+            entry["pid"], entry["user"], SPOKEN[entry["component"]], entry["command"]
         )
         hint = "run again when it has ended; none is ever ended for you"
-        reasons.append(blocker("in-use", one["component"], message, hint))
+        reasons.append(blocker("in-use", entry["component"], message, hint))
     return reasons
 
 
-def notices(found, ledgers, gone):
+def notices(
+    facts: dict[str, Any], ledgers: dict[str, Any], removed: Sequence[str]
+) -> list[dict[str, Any]]:
     """What a person should know of what stays. Pure."""
-    told = []
-    for name in gone:
+    result = []
+    for name in removed:
         theirs = (ledgers.get(name) or {}).get("theirs") or {}
         if theirs:
             message = "{0} stay on the host: they were there before this program came".format(
-                ", ".join("{0} {1}".format(one, theirs[one]) for one in sorted(theirs))
+                ", ".join("{0} {1}".format(package, theirs[package]) for package in sorted(theirs))
             )
-            told.append(blocker("there-before", name, message, ""))
-    if tensorflow.NAME in gone:
-        told += [
+            result.append(blocker("there-before", name, message, ""))
+    if tensorflow.NAME in removed:
+        result += [
             blocker("venv-kept", tensorflow.NAME, message, hint)
-            for message, hint in venv_use.kept(found, [], {}, {})
+            for message, hint in venv_use.kept(facts, [], {}, {})
         ]
-    if "nvidia_driver" in gone and found["state"]["nvidia_driver"].get("loaded"):
+    if "nvidia_driver" in removed and facts["state"]["nvidia_driver"].get("loaded"):
         message = "the loaded kernel module stays until the host is rebooted"
-        told.append(blocker("module-stays", "nvidia_driver", message, ""))
-    return told
+        result.append(blocker("module-stays", "nvidia_driver", message, ""))
+    return result

@@ -1,10 +1,18 @@
 """Room on the disks for what a run installs."""
 
+from __future__ import annotations
+
 import os
 
 from .components import tensorflow
 from .components.nvidia_driver import driver_method
 from .rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .host.context import Context
 
 GIB = 1 << 30
 
@@ -59,24 +67,26 @@ ROOTS = {
 }
 
 
-def disk(context):
+def disk(context: Context) -> dict[str, Any]:
     """{path: {"free": bytes, "device": number}} for every place something is installed to."""
-    found = {}
+    spaces = {}
     local = context.part("cuda").get("source") == "local"
     for needs in [*NEEDS.values(), CUDA_INSTALLER if local else {}]:
         for place in needs:
             path = context.options.get(place) or ROOTS.get(place) or place
-            here = path
-            while here != "/" and not context.exists(here):
-                here = os.path.dirname(here)
-            info = context.stat(here)
+            existing = path
+            while existing != "/" and not context.exists(existing):
+                existing = os.path.dirname(existing)
+            info = context.stat(existing)
             free = context.disk_free(path)
             if info is not None and free is not None:
-                found[path] = {"free": free, "device": info.st_dev}
-    return found
+                spaces[path] = {"free": free, "device": info.st_dev}
+    return spaces
 
 
-def cuda_needs(platform, profile, source=None):
+def cuda_needs(
+    platform: dict[str, Any], profile: str | None, source: str | None = None
+) -> dict[str, int]:
     """{path: bytes} of CUDA in one profile; on a platform without figures those of the largest."""
     profile = "runtime" if profile == "runtime" else "toolkit"
     if source == "network":
@@ -84,40 +94,44 @@ def cuda_needs(platform, profile, source=None):
     if source == "local":
         return dict(CUDA_INSTALLER, **{"/usr": CUDA_NVIDIA[profile]["/usr"]})
     largest = CUDA_RUNTIME if profile == "runtime" else NEEDS["cuda"]
-    sizes = CUDA_NEEDS.get((platform.get("distribution"), platform.get("release")))
+    sizes = CUDA_NEEDS.get((platform.get("distribution", ""), platform.get("release", "")))
     return largest if sizes is None else sizes[profile]
 
 
-def _needs(found, changes, options, row):
+def _needs(
+    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
+) -> list[tuple[str, dict[str, int]]]:
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
-    venvs = found["preflight"].get("venvs") or {}
-    for component in sorted({one["component"] for one in changes}):
+    venvs = facts["preflight"].get("venvs") or {}
+    for component in sorted({entry["component"] for entry in changes}):
         # A component that is there and only changed needs little; one that is absent all of it, and
         # so does an environment that is built beside the one in use.
-        absent = found["state"].get(component, {}).get("version") is None
+        absent = facts["state"].get(component, {}).get("version") is None
         part = row.get(component) or {}
         if absent or (component == tensorflow.NAME and _built(part, venvs)):
-            needs.append((component, _size(found, component, options, row.get(component) or {})))
+            needs.append((component, _size(facts, component, options, row.get(component) or {})))
         if component != tensorflow.NAME:
             continue
         for part in row.get("beside") or []:
-            seen = found["state"][component]["beside"][tensorflow.directory(part)]
+            seen = facts["state"][component]["beside"][tensorflow.directory(part)]
             if not tensorflow.finished(part, seen) or _built(part, venvs):
                 name = "{0} {1}".format(component, part["version"])
-                needs.append((name, _size(found, component, options, part)))
+                needs.append((name, _size(facts, component, options, part)))
     return needs
 
 
-def _built(part, venvs):
+def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
     """True of an environment that this run makes."""
     name = tensorflow.directory(part) if part else None
-    return (venvs.get(name) or {}).get("kind") in ("new", "anew")
+    return name is not None and (venvs.get(name) or {}).get("kind") in ("new", "anew")
 
 
-def _size(found, component, options, part):
+def _size(
+    facts: dict[str, Any], component: str, options: dict[str, Any], part: dict[str, Any]
+) -> dict[str, int]:
     if component == "cuda":
-        return cuda_needs(found["platform"], options.get("cuda_profile"), part.get("source"))
+        return cuda_needs(facts["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
         return CUDA_WHEELS
     if driver_method.source(part) == driver_method.RUNFILE:
@@ -125,10 +139,12 @@ def _size(found, component, options, part):
     return NEEDS.get(component, {})
 
 
-def disk_full(found, changes, options, row):
-    spaces = found["preflight"].get("disk") or {}
-    needed = {}
-    for name, needs in _needs(found, changes, options, row):
+def disk_full(
+    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
+) -> list[tuple[str, str]]:
+    spaces = facts["preflight"].get("disk") or {}
+    needed: dict[int, dict[str, Any]] = {}
+    for name, needs in _needs(facts, changes, options, row):
         for place, size in needs.items():
             path = options.get(place) or ROOTS.get(place) or place
             if path in spaces:

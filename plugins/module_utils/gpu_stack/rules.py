@@ -1,11 +1,18 @@
-"""What a preflight rule is: a small pure function that says why a run must not begin, or is told.
+"""What a preflight rule is: a small pure function that returns reasons against a run, or warnings.
 
-A rule gets (found, changes, options, row): what the look and the preflight's found, the selected
+A rule gets (facts, changes, options, row): what the look and the preflight's read, the selected
 changes, the host's options, the stack's parts. It returns [(message, hint)]. The rules of a
 component stand in its `rules.py`, those of the host in host/rules.py; preflight.py has their order.
 """
 
+from __future__ import annotations
+
 import collections
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    pass
+
 
 Rule = collections.namedtuple("Rule", "id component stops check")
 WORK = "work"
@@ -15,6 +22,6 @@ WORK = "work"
 # counts too), whether it stops the run, and the function that judges.
 
 
-def some(names):
+def some(names: list[str]) -> str:
     more = " and {0} more".format(len(names) - 4) if len(names) > 4 else ""
     return ", ".join(names[:4]) + more

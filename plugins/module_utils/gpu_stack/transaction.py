@@ -6,6 +6,8 @@ so. Only apt can tell, so it is asked before anything is touched; where its list
 versions yet (a bare host), the roles ask again before they install.
 """
 
+from __future__ import annotations
+
 import re
 
 from .change import change
@@ -13,6 +15,12 @@ from .components import cuda, nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_driver import driver_method, driver_packages
 from .host import dpkg
 from .rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .host.context import Context
 
 TOOLKIT = nvidia_container_toolkit.NAME
 SIMULATE = (
@@ -28,21 +36,21 @@ SIMULATE = (
 MANY = 4
 
 
-def _wanted(context, component):
+def _versions(context: Context, component: str) -> dict[str, str]:
     """{package: version} that the role of one component installs."""
     part = context.part(component)
     if not part:
         return {}
     if component == cuda.NAME:
-        return cuda.wanted(part, context.options)
+        return dict(cuda.wanted(part, context.options))
     if component == TOOLKIT:
-        return nvidia_container_toolkit.wanted(part)
+        return dict(nvidia_container_toolkit.wanted(part))
     scope = driver_packages.resolve_scope(context.options, context.container)
-    wanted = driver_packages.wanted_packages(part, scope, context.options)
-    return {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}
+    versions = driver_packages.wanted_packages(part, scope, context.options)
+    return {name: versions[name] for name in versions if not driver_method.OF_KERNEL.match(name)}
 
 
-def locked(row):
+def locked(row: Any) -> set[str]:
     """The names of all packages that the lock has for a host."""
     driver = row.get(nvidia_driver.NAME)
     names = set(driver_packages.all_packages(driver) if driver else ())
@@ -52,62 +60,62 @@ def locked(row):
     return names
 
 
-def look(context, changes, gone):
+def look(context: Context, changes: list[dict[str, Any]], removed: Sequence[str]) -> dict[str, Any]:
     """{"removed": [[package, version, [why]]], "held": [[package, version, new]]}.
 
-    Of the selected changes' components, those in `gone` left out. Packages that the changes
+    Of the selected changes' components, those in `removed` left out. Packages that the changes
     remove anyway are named to apt as such and are not in the answer.
     """
-    names = sorted({one["component"] for one in changes if one["selected"]} - set(gone))
-    wanted = {name: _wanted(context, name) for name in (nvidia_driver.NAME, cuda.NAME, TOOLKIT)
+    names = sorted({entry["component"] for entry in changes if entry["selected"]} - set(removed))
+    versions = {name: _versions(context, name) for name in (nvidia_driver.NAME, cuda.NAME, TOOLKIT)
               if name in names}  # fmt: skip
-    wanted = {name: wanted[name] for name in wanted if _differs(context, wanted[name])}
-    if not wanted:
+    versions = {name: versions[name] for name in versions if _differs(context, versions[name])}
+    if not versions:
         return {"removed": [], "held": []}
     leaving = sorted(
-        one["item"] for one in changes
-        if one["selected"] and one["to"] is None and one["component"] == nvidia_driver.NAME
-        and one["item"] in context.packages and nvidia_driver.NAME in wanted
+        entry["item"] for entry in changes
+        if entry["selected"] and entry["to"] is None and entry["component"] == nvidia_driver.NAME
+        and entry["item"] in context.packages and nvidia_driver.NAME in versions
     )  # fmt: skip
     together = {}
-    for name in sorted(wanted):
-        together.update(wanted[name])
+    for name in sorted(versions):
+        together.update(versions[name])
     answers = [_ask(context, together, leaving)]
-    if answers[0] is None and len(wanted) > 1:
+    if answers[0] is None and len(versions) > 1:
         answers = [
-            _ask(context, wanted[name], leaving if name == nvidia_driver.NAME else [])
-            for name in sorted(wanted)
+            _ask(context, versions[name], leaving if name == nvidia_driver.NAME else [])
+            for name in sorted(versions)
         ]
-    found = {"removed": [], "held": []}
+    result: dict[str, list[Any]] = {"removed": [], "held": []}
     for answer in answers:
-        for kind in answer or ():
-            found[kind] += [one for one in answer[kind] if one not in found[kind]]
-    return found
+        for kind, entries in (answer or {}).items():
+            result[kind] += [entry for entry in entries if entry not in result[kind]]
+    return result
 
 
-def _differs(context, wanted):
+def _differs(context: Context, versions: dict[str, str]) -> bool:
     """True where apt would have to install something."""
-    for name in wanted:
-        seen = context.packages.get(name)
-        if seen is None or seen["version"] != wanted[name]:
+    for name in versions:
+        package = context.packages.get(name)
+        if package is None or package["version"] != versions[name]:
             return True
     return False
 
 
-def _ask(context, wanted, leaving):
+def _ask(context: Context, versions: dict[str, str], leaving: list[str]) -> dict[str, Any] | None:
     """apt's answer for one transaction; None where it has none (a version it does not know)."""
-    specs = ["{0}={1}".format(name, wanted[name]) for name in sorted(wanted)]
+    specs = ["{0}={1}".format(name, versions[name]) for name in sorted(versions)]
     answer = context.run([*SIMULATE, *specs, *[name + "-" for name in leaving]])
     if answer.rc != 0:
         return None
     names = [word.split(":")[0] for word in re.findall(r"^Remv (\S+)", answer.out, re.M)]
     removed = sorted(set(names) - set(leaving))
     # What goes may need what goes with it.
-    why = _whys(context, set(wanted) | set(removed) | set(leaving)) if removed else {}
+    why = _whys(context, set(versions) | set(removed) | set(leaving)) if removed else {}
     held = [
         [name.split(":")[0], old, new]
         for name, old, new in re.findall(r"^Inst (\S+) \[(\S+)\] \((\S+)", answer.out, re.M)
-        if name.split(":")[0] not in wanted
+        if name.split(":")[0] not in versions
         and context.packages.get(name.split(":")[0], {}).get("want") == "hold"
     ]
     return {
@@ -119,9 +127,9 @@ def _ask(context, wanted, leaving):
     }
 
 
-def _whys(context, changing):
+def _whys(context: Context, changing: set[str]) -> dict[str, list[str]]:
     """{package: ["needs libcublas11", "conflicts with libcuda1"]} as far as dpkg knows."""
-    found = {}
+    reasons: dict[str, list[str]] = {}
     for word, field in (
         ("needs", r"(?:Pre-)?Depends"),
         ("conflicts with", r"(?:Conflicts|Breaks)"),
@@ -129,30 +137,30 @@ def _whys(context, changing):
         for name, others in dpkg.needs(context, field).items():
             if others & changing:
                 text = "{0} {1}".format(word, ", ".join(sorted(others & changing)))
-                found.setdefault(name, []).append(text)
-    return found
+                reasons.setdefault(name, []).append(text)
+    return reasons
 
 
-def parts(found):
+def parts(transaction: dict[str, Any]) -> dict[str, str]:
     """{package: version} of what would go and is a part of a driver."""
     return {
         name: version
-        for name, version, _why in found.get("removed") or []
+        for name, version, _why in transaction.get("removed") or []
         if driver_method.DRIVER.match(name)
     }
 
 
-def differ(found, options):
+def differ(facts: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """The changes for parts of another driver that go in the transaction. Pure.
 
     A driver that our own pins do not name is somebody else's: its parts go only where the wish
     says to switch.
     """
-    state = found["state"][nvidia_driver.NAME]
+    state = facts["state"][nvidia_driver.NAME]
     if state.get("method") is None and options.get("nvidia_driver_switch") != "switch":
         return []
     known = state.get("leftovers") or {}
-    seen = parts(found["preflight"]["transaction"])
+    seen = parts(facts["preflight"]["transaction"])
     reason = "it works with another version of the driver only"
     return [
         change(nvidia_driver.NAME, name, seen[name], None, reason)
@@ -161,7 +169,7 @@ def differ(found, options):
     ]
 
 
-def _some(rows):
+def _some(rows: list[Any]) -> str:
     words = [
         "{0} {1}{2}".format(name, version, " ({0})".format("; ".join(why)) if why else "")
         for name, version, why in rows[:MANY]
@@ -170,35 +178,40 @@ def _some(rows):
     return ", ".join(words) + (" and {0} more".format(more) if more > 0 else "")
 
 
-def unplanned_removals(found, changes, _options, _row):
+def unplanned_removals(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
     """[(message, hint)] for what would go, or change, that is not in the plan. Pure."""
-    seen = found["preflight"].get("transaction") or {}
-    planned = {one["item"] for one in changes if one["to"] is None}
-    removed = [one for one in seen.get("removed") or [] if one[0] not in planned]
-    drivers = [one for one in removed if driver_method.DRIVER.match(one[0])]
-    others = [one for one in removed if one not in drivers]
+    transaction = facts["preflight"].get("transaction") or {}
+    planned = {entry["item"] for entry in changes if entry["to"] is None}
+    removed = [entry for entry in transaction.get("removed") or [] if entry[0] not in planned]
+    drivers = [entry for entry in removed if driver_method.DRIVER.match(entry[0])]
+    others = [entry for entry in removed if entry not in drivers]
     # Another rule names those, with the same way out.
-    foreign = found["preflight"].get("foreign") or []
-    drivers = [one for one in drivers if one[0] not in foreign]
-    told = []
+    foreign = facts["preflight"].get("foreign") or []
+    drivers = [entry for entry in drivers if entry[0] not in foreign]
+    reasons = []
     if drivers:
         hint = "nvidia_driver_switch: switch lets the run remove them; or apt-get remove " + (
-            " ".join(one[0] for one in drivers)
+            " ".join(entry[0] for entry in drivers)
         )
         message = "parts of another NVIDIA driver cannot stay beside the lock's versions: "
-        told.append((message + _some(drivers), hint))
+        reasons.append((message + _some(drivers), hint))
     if others:
         message = "apt would remove packages for the lock's versions: " + _some(others)
         hint = "`apt-get remove {0}` if nobody needs them, or wish for a stack that they can live "
         hint += "with; nothing is removed for you"
-        told.append((message, hint.format(" ".join(one[0] for one in others))))
-    held = seen.get("held") or []
+        reasons.append((message, hint.format(" ".join(entry[0] for entry in others))))
+    held = transaction.get("held") or []
     if held:
-        words = ", ".join("{0} {1} to {2}".format(*one) for one in held[:MANY])
+        words = ", ".join("{0} {1} to {2}".format(*entry) for entry in held[:MANY])
         message = "apt would change packages that somebody holds: " + words
         hint = "apt-mark unhold {0}, if the hold is not wanted any more"
-        told.append((message, hint.format(" ".join(one[0] for one in held))))
-    return told
+        reasons.append((message, hint.format(" ".join(entry[0] for entry in held))))
+    return reasons
 
 
 RULES = (Rule("unplanned-removal", None, True, unplanned_removals),)

@@ -25,6 +25,8 @@ one of {"held": pid}, {"busy": content}, {"failed": why}; while it holds, {"prog
 sees}, and at the end {"finishing": what it stays for}.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -34,6 +36,11 @@ import re
 import select
 import signal
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
 
 PATH = "/var/lib/provision/run.lock"
 MARK = "PROVISION-HOLD "
@@ -60,7 +67,7 @@ NOT_TO_BE_ENDED = ("dpkg",)
 PLACES = ("/usr/bin", "/bin")
 
 
-def read(path):
+def read(path: str) -> dict[str, Any]:
     """What the lock file says of its holder; {} where it says nothing. The lock is the truth.
 
     A read that meets a write may have some of both: what is read twice is what was written.
@@ -74,20 +81,20 @@ def read(path):
             if data == before:
                 break
             before = data
-        found = json.loads(data.decode("utf-8", "replace"))
+        content = json.loads(data.decode("utf-8", "replace"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def write(handle, content):
+def write(handle: int, content: dict[str, Any]) -> None:
     """Puts the content into the locked file; it cannot be replaced, for the lock is on this one."""
     data = json.dumps(content, sort_keys=True).encode("utf-8")
     # In one piece over what was there: who reads in this moment must not find an empty file.
     os.pwrite(handle, data.ljust(SIZE - 1) + b"\n", 0)
 
 
-def open_lock(path):
+def open_lock(path: str) -> int:
     """A handle of the lock file, made where it is not; nobody but its owner can open it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
@@ -106,7 +113,7 @@ def open_lock(path):
     return handle
 
 
-def try_lock(path):
+def try_lock(path: str) -> int | None:
     """A handle that holds the lock, or None where somebody else does."""
     handle = open_lock(path)
     try:
@@ -122,7 +129,7 @@ def try_lock(path):
     return None
 
 
-def ended(seconds):
+def ended(seconds: float) -> bytes | None:
     """Waits at most so long for standard input: None (nothing), b"" (its end), or what came."""
     ready, _, _ = select.select([0], [], [], seconds)
     if not ready:
@@ -141,29 +148,33 @@ class Steps(object):
     was found once is known by its number and the time of its start, whoever adopts it.
     """
 
-    def __init__(self, run, proc="/proc", word="PROVISION_RUN"):
+    def __init__(self, run: str, proc: str = "/proc", word: str = "PROVISION_RUN") -> None:
         self._mark = "{0}={1}".format(word, run).encode("utf-8")
         self._proc = proc
-        self._known = set()
-        self._asked = set()
+        self._known: set[tuple[str, str]] = set()
+        self._asked: set[int] = set()
 
-    def left(self):
+    def left(self) -> list[tuple[int, str]]:
         """[(pid, name)] of those that are there now, this process not among them."""
-        found = {}
+        processes = {}
         for name in os.listdir(self._proc):
             if name.isdigit() and int(name) != os.getpid():
                 process = self._read(name)
                 if process is not None:
-                    found[int(name)] = process
-        known = {pid for pid, one in found.items() if one["marked"] or one["id"] in self._known}
+                    processes[int(name)] = process
+        known = {
+            pid
+            for pid, process in processes.items()
+            if process["marked"] or process["id"] in self._known
+        }
         more = known
         while more:
-            more = {pid for pid, one in found.items() if one["parent"] in more} - known
+            more = {pid for pid, process in processes.items() if process["parent"] in more} - known
             known = known | more
-        self._known = {found[pid]["id"] for pid in known}
-        return [(pid, found[pid]["name"]) for pid in sorted(known)]
+        self._known = {processes[pid]["id"] for pid in known}
+        return [(pid, processes[pid]["name"]) for pid in sorted(known)]
 
-    def _read(self, pid):
+    def _read(self, pid: str) -> dict[str, Any] | None:
         place = os.path.join(self._proc, pid)
         try:
             with open(os.path.join(place, "stat"), "rb") as stream:
@@ -188,7 +199,7 @@ class Steps(object):
             name += " by name only"
         return {"name": name, "parent": int(parent), "id": (pid, fields[17]), "marked": marked}
 
-    def end(self, seconds):
+    def end(self, seconds: float) -> list[tuple[int, str]]:
         """Asks them to end; what is still there after that time.
 
         While dpkg is among them nothing is asked: what stands around dpkg waits for it.
@@ -207,7 +218,7 @@ class Steps(object):
             time.sleep(0.1)
 
 
-def _uid(place):
+def _uid(place: str) -> int | None:
     """The real user of a process; None of one that has ended. /proc/PID itself may be root's."""
     try:
         with open(os.path.join(place, "status"), "rb") as stream:
@@ -219,31 +230,31 @@ def _uid(place):
     return None
 
 
-def _is_program(place, name):
+def _is_program(place: str, name: str) -> bool:
     """Is this process the system's program of that name? True where the kernel doesn't tell."""
     try:
         program = os.readlink(os.path.join(place, "exe"))
     except OSError:
         return True
-    directory, _slash, found = program.rpartition("/")
+    directory, _slash, file = program.rpartition("/")
     # While it replaces itself: "dpkg.dpkg-tmp", "dpkg (deleted)".
-    return directory in PLACES and re.split(r"[. ]", found)[0] == name
+    return directory in PLACES and re.split(r"[. ]", file)[0] == name
 
 
 class Output(object):
     """Lines to the controller. Never waits: where nobody reads, lines are dropped."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         os.set_blocking(1, False)
 
-    def say(self, **message):
+    def say(self, **message: Any) -> None:
         text = MARK + json.dumps(message, sort_keys=True) + "\n"
         # The end of standard input tells that the controller is gone.
         with contextlib.suppress(OSError):
             os.write(1, text.encode("utf-8"))
 
 
-def is_holder(pid, proc="/proc"):
+def is_holder(pid: Any, proc: str = "/proc") -> bool:
     """Is this process one of ours? A number in a file may be anybody's by now."""
     place = os.path.join(proc, str(pid))
     try:
@@ -255,13 +266,13 @@ def is_holder(pid, proc="/proc"):
         return False
 
 
-def take(request, output, path):
+def take(request: dict[str, Any], output: Output, path: str) -> int | None:
     """A handle that holds the lock, when nothing of the run before is at work any more.
 
     None where another run has it, or this one has ended meanwhile.
     """
-    begun = time.monotonic()
-    told = None
+    start = time.monotonic()
+    reported = None
     handle = None
     steps = None
     while True:
@@ -279,24 +290,24 @@ def take(request, output, path):
             before = dict(before, ended=True, finishing=names(left))
         elif before.get("silent") and is_holder(before.get("holder")):
             os.kill(before["holder"], signal.SIGTERM)
-        waited = time.monotonic() - begun
+        waited = time.monotonic() - start
         if waited > (PATIENCE if before.get("ended") else INSTANT):
             output.say(busy=before)
             return None
-        if before.get("ended") and told != before:
-            told = before
+        if before.get("ended") and reported != before:
+            reported = before
             output.say(waiting=before)
         if ended(0.05 if waited < INSTANT else 0.5) == b"":
             return None
 
 
-def names(processes):
+def names(processes: list[tuple[int, str]]) -> str:
     """ "dpkg (pid 12)", or all of them where dpkg is not among them."""
-    waited_for = [one for one in processes if one[1] in NOT_TO_BE_ENDED] or processes
+    waited_for = [process for process in processes if process[1] in NOT_TO_BE_ENDED] or processes
     return ", ".join("{0} (pid {1})".format(name, pid) for pid, name in waited_for[:3])
 
 
-def into_background():
+def into_background() -> None:
     """Lets go of the connection: the rest is nobody's to wait for."""
     if os.fork():
         os._exit(0)
@@ -306,7 +317,7 @@ def into_background():
         os.dup2(nothing, stream)
 
 
-def cut_off(handle, content, output):
+def cut_off(handle: int, content: dict[str, Any], output: Output) -> None:
     """The run has ended without saying so: end its last step, and hold the host until it has."""
     steps = Steps(content["run"])
     left = steps.end(0)
@@ -322,40 +333,51 @@ def cut_off(handle, content, output):
         left = steps.end(TICK)
 
 
-def hold(handle, request, output, watch=None):
+def hold(
+    handle: int,
+    request: dict[str, Any],
+    output: Output,
+    watch: Callable[[], dict[str, Any] | None] | None = None,
+) -> None:
     """Until the run ends. `watch()` gives what is to be told of the host now, or None."""
-    content = {key: request.get(key) for key in ("run", "who", "host", "pid", "started")}
+    content: dict[str, Any] = {
+        key: request.get(key) for key in ("run", "who", "host", "pid", "started")
+    }
     content["holder"] = os.getpid()
     write(handle, content)
     output.say(held=os.getpid())
     heard = time.monotonic()
-    doubt = {}
+    doubt: dict[str, Any] = {}
     while True:
-        said = ended(TICK)
-        if said == b"":
+        words = ended(TICK)
+        if words == b"":
             cut_off(handle, content, output)
             break
-        if said is not None:
-            if b"done" in said:
+        if words is not None:
+            if b"done" in words:
                 Steps(content["run"], word="PROVISION_JOB").end(GOODBYE)
                 break
             heard = time.monotonic()
         since = time.monotonic() - heard
-        seen = {"silent": True} if since > SILENCE else {"quiet": True} if since > QUIET else {}
-        if doubt != seen:
-            doubt = seen
+        state = {"silent": True} if since > SILENCE else {"quiet": True} if since > QUIET else {}
+        if doubt != state:
+            doubt = state
             write(handle, dict(content, **doubt))
         try:
-            told = watch() if watch is not None else None
+            progress = watch() if watch is not None else None
         except Exception:  # what it sees is for the eye alone, and no reason to let go
-            watch = told = None
-        if told is not None:
-            output.say(progress=told)
+            watch = progress = None
+        if progress is not None:
+            output.say(progress=progress)
     # Nothing of this run is at work any more, and who comes next need not look for it.
     os.ftruncate(handle, 0)
 
 
-def main(request, path=PATH, watch=None):
+def main(
+    request: dict[str, Any],
+    path: str = PATH,
+    watch: Callable[[], dict[str, Any] | None] | None = None,
+) -> None:
     """Takes the lock and holds it; the exit code says nothing, the lines do."""
     output = Output()
     try:

@@ -9,12 +9,19 @@ tests. A source answers `look()` with a dict of phase, text, and where known byt
 with None where nothing has moved since it was asked before.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fnmatch
 import os
 import re
 import subprocess
 import tempfile
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 
 ARCHIVES = "/var/cache/apt/archives"
 # As apt takes them from the command line; nothing else of another process's line is used.
@@ -29,30 +36,34 @@ BELIEVED = 0
 LARGE = 4 << 20
 
 
-def entries(path):
+def entries(path: str) -> list[tuple[str, int]]:
     """[(name, size)] of the plain files in a directory; [] where there is none."""
-    found = []
+    files = []
     try:
         with os.scandir(path) as directory:
             for entry in directory:
                 with contextlib.suppress(OSError):  # it has gone meanwhile
                     if entry.is_file(follow_symlinks=False):
-                        found.append((entry.name, entry.stat(follow_symlinks=False).st_size))
+                        files.append((entry.name, entry.stat(follow_symlinks=False).st_size))
     except OSError:
         return []
-    return found
+    return files
 
 
-def directories(path, pattern="*"):
+def directories(path: str, pattern: str = "*") -> list[str]:
     """Paths of the directories in `path` whose names match, sorted."""
     try:
         names = fnmatch.filter(os.listdir(path), pattern)
     except OSError:
         return []
-    return sorted(one for one in (os.path.join(path, n) for n in names) if os.path.isdir(one))
+    return sorted(
+        directory
+        for directory in (os.path.join(path, n) for n in names)
+        if os.path.isdir(directory)
+    )
 
 
-def size_of(path):
+def size_of(path: str) -> int:
     """Bytes of the files in and below a directory of few files."""
     return sum(size for place, _, _ in os.walk(path) for _name, size in entries(place))
 
@@ -60,10 +71,10 @@ def size_of(path):
 class Moved(object):
     """Remembers a value, and tells whether it has moved since it was asked before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._before = None
 
-    def __call__(self, value):
+    def __call__(self, value: Any) -> bool:
         moved = value != self._before and not (self._before is None and not value)
         self._before = value
         return moved
@@ -72,22 +83,22 @@ class Moved(object):
 class Apt(object):
     """Packages that apt fetches: what is in its archive now and was not before."""
 
-    def __init__(self, root, run=subprocess.Popen):
+    def __init__(self, root: str, run: Any = subprocess.Popen) -> None:
         self._directory = os.path.join(root, ARCHIVES.lstrip("/"))
         self._proc = os.path.join(root, "proc")
         self._run = run
         self._moved = Moved()
         self._asked = None
-        self._answer = None
+        self._answer: Any = None
         self.begin()
 
-    def begin(self):
+    def begin(self) -> None:
         """From now on another lot is counted: apt fetches all of one before dpkg takes it."""
         self._old = {name for name, _size in entries(self._directory)}
         self._total = None
         self._stop()
 
-    def _stop(self):
+    def _stop(self) -> None:
         if self._asked is not None and self._asked.poll() is None:
             self._asked.kill()
             self._asked.wait()
@@ -95,17 +106,17 @@ class Apt(object):
         self._tried = False
 
     @property
-    def count(self):
+    def count(self) -> int:
         """How many packages of this lot are there."""
         return len(self._new())
 
-    def _new(self):
-        return [one for one in entries(self._directory) if self._is_new(one[0])]
+    def _new(self) -> list[tuple[str, int]]:
+        return [entry for entry in entries(self._directory) if self._is_new(entry[0])]
 
-    def _is_new(self, name):
+    def _is_new(self, name: str) -> bool:
         return name.endswith(".deb") and name not in self._old
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         new = self._new()
         got = sum(size for _name, size in new)
         partial = entries(os.path.join(self._directory, "partial"))
@@ -116,7 +127,7 @@ class Apt(object):
         text = "downloading packages"
         return {"phase": "download", "text": text, "bytes": now, "total": self._total}
 
-    def _ask(self, got):
+    def _ask(self, got: int) -> None:
         """Learns from apt how much this lot is, beside its work: the same names, printed only."""
         if not self._tried:
             self._tried = True
@@ -140,7 +151,7 @@ class Apt(object):
                 self._total = self._there + sum(int(size) for _name, size in listed) or None
             self._answer.close()
 
-    def _argv(self):
+    def _argv(self) -> list[str] | None:
         """What prints the lot of the apt-get that root runs now; None where none does."""
         for pid in (name for name in os.listdir(self._proc) if name.isdigit()):
             place = os.path.join(self._proc, pid)
@@ -156,9 +167,9 @@ class Apt(object):
                 continue
             if "install" not in words:
                 continue
-            names = [one for one in words[words.index("install") + 1 :] if PACKAGE.match(one)]
+            names = [word for word in words[words.index("install") + 1 :] if PACKAGE.match(word)]
             if names:
-                without = any("Install-Recommends=no" in one for one in words)
+                without = any("Install-Recommends=no" in word for word in words)
                 return [
                     "apt-get",
                     "--print-uris",
@@ -176,11 +187,11 @@ class Apt(object):
 class Lists(object):
     """Package lists that apt fetches."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "var/lib/apt/lists/partial")
         self._moved = Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         size = sum(size for _name, size in entries(self._directory))
         if not self._moved(size) or not size:
             return None
@@ -190,21 +201,21 @@ class Lists(object):
 class Dpkg(object):
     """What dpkg notes in its log of the lot that it unpacks and sets up."""
 
-    def __init__(self, root, apt):
+    def __init__(self, root: str, apt: Apt) -> None:
         self._path = os.path.join(root, "var/log/dpkg.log")
         self._apt = apt
         self._offset = self._size()
         self._rest = ""
         self._total = 0
-        self._done = {"install": set(), "configure": set()}
+        self._done: dict[str, set[str]] = {"install": set(), "configure": set()}
 
-    def _size(self):
+    def _size(self) -> int:
         try:
             return os.stat(self._path).st_size
         except OSError:
             return 0
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         size = self._size()
         if size < self._offset:  # another month, another file
             self._offset = 0
@@ -218,14 +229,14 @@ class Dpkg(object):
             return None
         self._offset += len(data)
         *lines, self._rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
-        told = None
+        progress = None
         for line in lines:
-            found = DPKG_STEP.match(line)
-            if found is not None:
-                told = self._step(*found.groups()) or told
-        return told
+            match = DPKG_STEP.match(line)
+            if match is not None:
+                progress = self._step(*match.groups()) or progress
+        return progress
 
-    def _step(self, what, name):
+    def _step(self, what: str, name: str) -> dict[str, Any] | None:
         if what == "startup":
             if name == "archives" and self._apt.count:
                 self._total = self._apt.count
@@ -244,11 +255,11 @@ class Dpkg(object):
 class Dkms(object):
     """The compiler's log of a kernel module; one line per object."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "var/lib/dkms")
         self._moved = Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         for module in directories(self._directory, "nvidia*"):
             for version in directories(module):
                 path = os.path.join(version, "build/make.log")
@@ -270,7 +281,7 @@ class Dkms(object):
 class Archive(object):
     """A large file on its way to this host, and cuDNN's tree when it is unpacked from it."""
 
-    def __init__(self, root, cudnn_root, total):
+    def __init__(self, root: str, cudnn_root: str, total: int | None) -> None:
         # Where Ansible puts what it copies and fetches. Other homes are none of a run's business:
         # who looks into a user's directory waits as long as that user wants.
         user = os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or "root"
@@ -281,8 +292,8 @@ class Archive(object):
         self._total = total or None
         self._copied, self._unpacked = Moved(), Moved()
 
-    def look(self):
-        unpacked = sum(size_of(one) for one in directories(self._cudnn, ".staging-*"))
+    def look(self) -> dict[str, Any] | None:
+        unpacked = sum(size_of(directory) for directory in directories(self._cudnn, ".staging-*"))
         if self._unpacked(unpacked) and unpacked:
             return {"phase": "install", "text": "unpacking cuDNN", "bytes": unpacked}
         places = [
@@ -301,18 +312,18 @@ class Archive(object):
 class Pip(object):
     """Wheels that pip fetches into a directory of the venv for the time, and those it installed."""
 
-    def __init__(self, root, tensorflow_root):
+    def __init__(self, root: str, tensorflow_root: str) -> None:
         self._directory = os.path.join(root, tensorflow_root.lstrip("/"))
         self._fetched, self._installed = 0, Moved()
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         for venv in directories(self._directory):
             temporary = directories(venv, "pip-*")
             if not temporary:  # pip is not at work in it
                 continue
             wheels = self._wheels(venv)
             done = len(wheels & self._present(venv))
-            fetched = sum(size_of(one) for one in temporary)
+            fetched = sum(size_of(directory) for directory in temporary)
             # All are fetched before the first is installed; then the temporary files go.
             got, self._fetched = fetched > self._fetched, fetched
             put = self._installed(done)
@@ -323,7 +334,7 @@ class Pip(object):
                 return {"phase": "install", "text": words}
         return None
 
-    def _present(self, venv):
+    def _present(self, venv: str) -> set[tuple[str, str]]:
         return {
             _wheel(*name[: -len(".dist-info")].rpartition("-")[::2])
             for library in directories(os.path.join(venv, "lib"), "python3*")
@@ -332,16 +343,16 @@ class Pip(object):
             if name.endswith(".dist-info")
         }
 
-    def _wheels(self, venv):
+    def _wheels(self, venv: str) -> set[tuple[str, str]]:
         try:
             with open(os.path.join(venv, "requirements.txt")) as stream:
-                found = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
-                return {_wheel(*one.groups()) for one in found if one is not None}
+                matches = (re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in stream)
+                return {_wheel(*match.groups()) for match in matches if match is not None}
         except OSError:
             return set()
 
 
-def _wheel(name, version):
+def _wheel(name: str, version: str) -> tuple[str, str]:
     """A name as pip compares it: upper case and the kind of dash mean nothing."""
     return re.sub(r"[-_.]+", "-", name).lower(), version
 
@@ -349,10 +360,10 @@ def _wheel(name, version):
 class Watch(object):
     """Asks every source; the first that has moved is what the host does now."""
 
-    def __init__(self, root="/", places=None):
+    def __init__(self, root: str = "/", places: dict[str, Any] | None = None) -> None:
         places = places or {}
         apt = Apt(root)
-        self._sources = [
+        self._sources: list[Any] = [
             Dkms(root),
             Dpkg(root, apt),
             apt,
@@ -361,9 +372,13 @@ class Watch(object):
             Pip(root, places.get("tensorflow_root") or "/opt/tensorflow"),
         ]
 
-    def __call__(self):
-        told = None
+    def __call__(self) -> dict[str, Any] | None:
+        progress = None
         for source in self._sources:
-            found = source.look()
-            told = told or found
-        return {key: value for key, value in told.items() if value is not None} if told else None
+            step = source.look()
+            progress = progress or step
+        return (
+            {key: value for key, value in progress.items() if value is not None}
+            if progress
+            else None
+        )

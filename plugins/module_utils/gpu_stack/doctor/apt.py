@@ -1,10 +1,17 @@
 """What keeps apt and dpkg from work: keys, entries that contradict each other, holds, leftovers."""
 
+from __future__ import annotations
+
 from .. import host_rules, transaction
 from ..components import cuda
 from ..components.nvidia_driver import driver_packages, method_rules
 from . import keys
 from .case import LINES, RUN, Case, clue, run_of
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 
 # More packages on hold than this, none of them of the stack, are a policy of nothing moving.
 MANY_HELD = 20
@@ -158,98 +165,111 @@ CASES = (
 )
 
 
-def keyring(platform):
+def keyring(platform: str | None) -> str:
     """The command that installs NVIDIA's keyring package, checked by its hash where it is known."""
     file = "cuda-keyring_1.1-1_all.deb"
     url = "https://developer.download.nvidia.com/compute/cuda/repos/{0}/x86_64/{1}".format(
         platform or "<platform>", file
     )
     return "curl -fLO {0} && echo '{1}  {2}' | sha256sum -c && sudo dpkg -i {2}".format(
-        url, KEYRINGS.get(platform, "<sha256>"), file
+        url, KEYRINGS.get(platform or "", "<sha256>"), file
     )
 
 
-def _unknown_key(facts, rotated):
+def _unknown_key(facts: dict[str, Any], rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
     # An entry beside one with the key is a contradiction, which is a case of its own.
     known = {
-        (one["uri"], one["suite"]) for one in facts["keys"] if one["signer"] in (one["keys"] or {})
+        (repository["uri"], repository["suite"])
+        for repository in facts["keys"]
+        if repository["signer"] in (repository["keys"] or {})
     }
-    for one in facts["keys"]:
-        if one["signer"] is None or one["keys"] is None or (one["uri"], one["suite"]) in known:
+    for repository in facts["keys"]:
+        if (
+            repository["signer"] is None
+            or repository["keys"] is None
+            or (repository["uri"], repository["suite"]) in known
+        ):
             continue
-        old = one["signer"] == keys.CUDA and keys.CUDA_OLD in one["keys"]
+        old = repository["signer"] == keys.CUDA and keys.CUDA_OLD in repository["keys"]
         if old is rotated:
-            where = one["missing"] if one["named"] and one["missing"] else one["files"]
-            there = "is not there" if one["named"] and one["missing"] else "has it not"
+            where = (
+                repository["missing"]
+                if repository["named"] and repository["missing"]
+                else repository["files"]
+            )
+            lack = "is not there" if repository["named"] and repository["missing"] else "has it not"
             evidence = "{0} is signed by {1}; {2} ({3}) {4}".format(
-                one["uri"], one["signer"][-16:], " ".join(where[:3]) or "no keyring",
-                "named by " + one["file"] if one["named"] else "named by no entry", there,
+                repository["uri"], repository["signer"][-16:], " ".join(where[:3]) or "no keyring",
+                "named by " + repository["file"] if repository["named"] else "named by no entry",
+                lack,
             )  # fmt: skip
-            clues.append(clue(evidence, keyring=keyring(facts["distribution"]), file=one["file"]))
+            clues.append(
+                clue(evidence, keyring=keyring(facts["distribution"]), file=repository["file"])
+            )
     return clues
 
 
-def key_missing(facts):
+def key_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _unknown_key(facts, False)
 
 
-def key_rotated(facts):
+def key_rotated(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _unknown_key(facts, True)
 
 
-def key_sha1(facts):
+def key_sha1(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if not facts["sqv"]:
         return []
     return [
         clue(
             "{0} is signed by {1}, whose own signature is SHA-1, and apt asks sqv here".format(
-                one["uri"], _refused(one)
+                repository["uri"], _refused(repository)
             ),
-            file=one["file"],
+            file=repository["file"],
         )
-        for one in facts["keys"]
-        if _refused(one) is not None
+        for repository in facts["keys"]
+        if _refused(repository) is not None
     ]
 
 
-def _refused(one):
+def _refused(repository: dict[str, Any]) -> str | None:
     """The key of a repository whose own signatures are SHA-1, by its last 16 digits; else None.
 
     Where the signer is not known, as of a local repository, no other key may be there.
     """
-    found = one["keys"] or {}
-    if one["signer"] is None and found and all(found.values()):
-        return sorted(found)[0][-16:]
-    return one["signer"][-16:] if found.get(one["signer"]) else None
+    fingerprints = repository["keys"] or {}
+    if repository["signer"] is None and fingerprints and all(fingerprints.values()):
+        return str(sorted(fingerprints)[0][-16:])
+    return str(repository["signer"][-16:]) if fingerprints.get(repository["signer"]) else None
 
 
-def apt_key_gone(facts):
+def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if facts["apt_key"]:
         return []
     return [
         clue(
             "{0} names no key, and its key is in /etc/apt/trusted.gpg, which only apt-key "
-            "writes".format(one["file"]),
-            file=one["file"],
+            "writes".format(repository["file"]),
+            file=repository["file"],
         )
-        for one in facts["keys"]
-        if not one["named"] and "/etc/apt/trusted.gpg" not in one["missing"]
+        for repository in facts["keys"]
+        if not repository["named"] and "/etc/apt/trusted.gpg" not in repository["missing"]
     ]
 
 
-def signed_by_conflict(facts):
-    found = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
-    conflicts = found["preflight"].get("signed_by") or []
-    reasons = host_rules.signed_by_conflict(found, [], {}, facts["row"])
+def signed_by_conflict(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    look = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
+    conflicts = look["preflight"].get("signed_by") or []
+    reasons = host_rules.signed_by_conflict(look, [], {}, facts["row"])
     return [
         clue(message, file=conflicts[index][2][-1])
         for index, (message, _hint) in enumerate(reasons)
     ]
 
 
-def held_broken(facts):
+def held_broken(facts: dict[str, Any]) -> list[dict[str, Any]]:
     # A driver of NVIDIA's .run file has no packages.
     if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
@@ -257,37 +277,38 @@ def held_broken(facts):
     return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
 
 
-def dpkg_interrupted(facts):
-    seen = facts["found"].get("preflight") or {}
-    if seen.get("dpkg_at_work"):
+def dpkg_interrupted(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    preflight = facts["found"].get("preflight") or {}
+    if preflight.get("dpkg_at_work"):
         return []
     return [
-        clue("{0} is {1}".format(name, status)) for name, status in seen.get("unfinished") or []
+        clue("{0} is {1}".format(name, status))
+        for name, status in preflight.get("unfinished") or []
     ]
 
 
-def cuda_repo_pin(facts):
+def cuda_repo_pin(facts: dict[str, Any]) -> list[dict[str, Any]]:
     row = (facts["row"] or {}).get("nvidia_driver")
     state = facts["found"]["state"].get("nvidia_driver") or {}
     if not row or row.get("source", "distribution") != "distribution" or state.get("pins"):
         return []
-    if not any(one["signer"] == keys.CUDA for one in facts["keys"]):
+    if not any(entry["signer"] == keys.CUDA for entry in facts["keys"]):
         return []
     return [
-        clue("{file} gives `{pin}` priority {priority}".format(**one))
-        for one in facts["preferences"]
-        if one["priority"] > 500
+        clue("{file} gives `{pin}` priority {priority}".format(**entry))
+        for entry in facts["preferences"]
+        if entry["priority"] > 500
     ]
 
 
-def local_repo_gone(facts):
+def local_repo_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        clue("{file} names {path}, which is not there".format(**one), package=one["package"])
-        for one in facts["gone_repositories"]
+        clue("{file} names {path}, which is not there".format(**entry), package=entry["package"])
+        for entry in facts["gone_repositories"]
     ]
 
 
-def everything_held(facts):
+def everything_held(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ours = transaction.locked(facts["row"] or {})
     names = [name for name in facts["held"] if name not in ours]
     if len(names) < MANY_HELD:
@@ -296,14 +317,14 @@ def everything_held(facts):
     return [clue("{0} packages are held, {1} among them".format(len(names), some), package=some)]
 
 
-def _from_nvidia(facts, clues):
+def _from_nvidia(facts: dict[str, Any], clues: list[dict[str, Any]]) -> dict[str, Any]:
     """A run of what the lock takes from NVIDIA's repository, whose key stands in the lock."""
     row = facts["row"] or {}
     names = [n for n in ("nvidia_driver", "cuda") if (row.get(n) or {}).get("source") == "network"]
     return run_of(*names)(facts, clues)
 
 
-def _finish_dpkg(facts, _clues):
+def _finish_dpkg(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
     """dpkg can't finish a package that lacks what it depends on; a run brings that for ours."""
     row = facts["row"] or {}
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}

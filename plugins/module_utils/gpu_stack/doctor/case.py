@@ -8,8 +8,15 @@ host; a case without one can only be told from a log. FIXES has what `--fix` doe
 Words in braces in a cure are filled in with what was found; what was not found stays as <word>.
 """
 
+from __future__ import annotations
+
 import collections
 import re
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
 
 # title: what is wrong. threads: where it is known from. cure: what to do, in words. commands: the
 # same for a shell, on the host or (provision ...) on the controller. says: patterns of what
@@ -25,12 +32,12 @@ LINES = 5
 WIDTH = 300
 
 
-def clue(evidence, **words):
+def clue(evidence: str, **words: str) -> dict[str, Any]:
     """Why a case is believed, and what was found for its cure."""
     return {"evidence": evidence, "words": words}
 
 
-def heard(case, text, who):
+def heard(case: Case, text: str, who: str) -> list[dict[str, Any]]:
     """Clues of a case in what a program said. Pure."""
     clues = []
     for pattern in case.says:
@@ -49,10 +56,10 @@ def heard(case, text, who):
     return clues
 
 
-def run_of(*components):
+def run_of(*components: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any]]:
     """A fix that is a run of those of the components that the host's lock has."""
 
-    def fix(facts, _clues):
+    def fix(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
         row = facts["row"] or {}
         names = [name for name in components if row.get(name)]
         return {"components": names} if names else {}

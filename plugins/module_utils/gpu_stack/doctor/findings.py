@@ -6,6 +6,8 @@ is judged by the same rows. What a component's look or the preflight knows alrea
 and not decided a second time.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..components.cuda import doctor as cuda
@@ -15,9 +17,15 @@ from ..components.tensorflow import doctor as tensorflow
 from ..components.tensorflow import rules as tensorflow_rules
 from ..host import running, surroundings
 from . import apt, look
-from .case import LINES, heard
+from .case import LINES, Case, heard
 
-# In this order they are told.
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..host.context import Context
+
+# In the order in which they are reported.
 _MODULES = (driver, apt, cuda, tensorflow, toolkit)
 CASES = tuple(case for module in _MODULES for case in module.CASES)
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
@@ -35,19 +43,24 @@ REASONS = {
 }
 
 
-class Words(dict):
+class Words(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, str] here
     """What fills in a cure; what was not found stays as <word>."""
 
-    def __missing__(self, key):
+    def __missing__(self, key: str) -> str:
         return "<{0}>".format(key)
 
 
-def finding(case, clues, host=None, fix=None):
-    """What a person is told of a case, as data."""
+def finding(
+    case: Case,
+    clues: list[dict[str, Any]],
+    host: str | None = None,
+    fix: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The finding of a case, as the doctor returns it."""
     words = Words(host=host or "<host>", keyring=apt.keyring(None))
-    for one in reversed(clues):
-        words.update(one["words"])
-    evidence = list(dict.fromkeys(CREDENTIALS.sub("***@", one["evidence"]) for one in clues))
+    for clue in reversed(clues):
+        words.update(clue["words"])
+    evidence = list(dict.fromkeys(CREDENTIALS.sub("***@", clue["evidence"]) for clue in clues))
     more = len(evidence) - LINES
     return {
         "id": case.id,
@@ -60,42 +73,42 @@ def finding(case, clues, host=None, fix=None):
     }
 
 
-def told(case_id, named, gpus=True):
-    """False for a symptom whose reason is named already, or that is none without a GPU."""
+def is_reported(case_id: str, named: set[str], gpus: bool = True) -> bool:
+    """Whether a case is reported: not where its reason is named already or it needs a GPU."""
     if case_id == "driver-silent":
         return gpus and not named & REASONS
     return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
 
 
-def diagnose(facts, host=None):
+def diagnose(facts: dict[str, Any], host: str | None = None) -> list[dict[str, Any]]:
     """The findings of a host, in the order of the cases. Pure: `facts` holds all that was read."""
-    found = []
+    findings: list[dict[str, Any]] = []
     gpus = bool(facts["found"]["gpus"])
     for case in CASES:
-        if not told(case.id, {one["id"] for one in found}, gpus):
+        if not is_reported(case.id, {entry["id"] for entry in findings}, gpus):
             continue
         clues = CHECKS[case.id](facts) if case.id in CHECKS else []
         for who in sorted(facts["said"]):
             clues = clues + heard(case, facts["said"][who], who)
         if clues:
             fix = FIXES[case.id](facts, clues) if case.id in FIXES else {}
-            found.append(finding(case, clues, host, fix))
-    return found
+            findings.append(finding(case, clues, host, fix))
+    return findings
 
 
-def read_log(text, who="the log"):
+def read_log(text: str, who: str = "the log") -> list[dict[str, Any]]:
     """The findings of a log alone. Pure."""
-    found = []
+    findings: list[dict[str, Any]] = []
     for case in CASES:
         clues = heard(case, text, who)
-        if clues and told(case.id, {one["id"] for one in found}):
-            found.append(finding(case, clues))
-    return found
+        if clues and is_reported(case.id, {entry["id"] for entry in findings}):
+            findings.append(finding(case, clues))
+    return findings
 
 
-def fixes(findings):
+def fixes(findings: list[dict[str, Any]]) -> dict[str, Any]:
     """What all findings' fixes come to: one value for each step of the tasks."""
-    whole = {
+    steps: dict[str, Any] = {
         "components": [],
         "files": [],
         "initramfs": [],
@@ -103,16 +116,16 @@ def fixes(findings):
         "links": [],
         "dpkg": False,
     }
-    for one in findings:
-        for step, value in one["fix"].items():
+    for entry in findings:
+        for step, value in entry["fix"].items():
             if value is True:
-                whole[step] = True
+                steps[step] = True
             else:
-                whole[step] += [item for item in value if item not in whole[step]]
-    return whole
+                steps[step] += [item for item in value if item not in steps[step]]
+    return steps
 
 
-def notes(found):
+def notes(facts: dict[str, Any]) -> list[str]:
     """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
     rules = (
         *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
@@ -121,36 +134,41 @@ def notes(found):
     return [
         "{0}. To do: {1}".format(message, hint)
         for rule in rules
-        for message, hint in rule(found, [], {}, {})
+        for message, hint in rule(facts, [], {}, {})
     ]
 
 
-def answer(parameters, found, context, changes):
+def answer(
+    parameters: dict[str, Any],
+    host_facts: dict[str, Any],
+    context: Context,
+    changes: list[dict[str, Any]],
+) -> dict[str, Any]:
     """What the task returns: the findings, what would fix them, and how far the plan is off."""
     facts = dict(
-        look.look(context, found, parameters.get("logs")),
-        found=found,
+        look.look(context, host_facts, parameters.get("logs")),
+        found=host_facts,
         row=context.row,
         changes=changes,
         options=context.options,
     )
     findings = diagnose(facts, parameters.get("host"))
-    whole = fixes(findings)
-    for one in findings:
+    steps = fixes(findings)
+    for entry in findings:
         # What a step writes stands in `fixes` alone: a report may be shown to others.
-        components = one["fix"].pop("components", [])
-        one["fix"] = {"components": components, "steps": sorted(one["fix"])}
-    other = found["preflight"].get("running")
+        components = entry["fix"].pop("components", [])
+        entry["fix"] = {"components": components, "steps": sorted(entry["fix"])}
+    other = host_facts["preflight"].get("running")
     return {
         "findings": findings,
-        "fixes": whole,
+        "fixes": steps,
         # Components are for a run to bring; the rest is what tasks/doctor_fix.yml can do.
-        "fixable": any(whole[step] for step in whole if step != "components"),
+        "fixable": any(steps[step] for step in steps if step != "components"),
         "busy": running.who(other) if other is not None else "",
         "locked": context.row is not None,
         "differences": len(changes),
-        "notes": notes(found),
-        "platform": found["platform"],
-        "simulated_gpu": found["simulated_gpu"],
+        "notes": notes(host_facts),
+        "platform": host_facts["platform"],
+        "simulated_gpu": host_facts["simulated_gpu"],
         "changed": False,
     }

@@ -4,6 +4,8 @@ gpg is not on every host and makes a home directory where it runs; of a keyring 
 fingerprints and the hash of their own signatures matter here, which are a few bytes (RFC 4880).
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib
@@ -11,6 +13,12 @@ import re
 import stat
 
 from ..host import apt, dpkg
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Iterator
+
+    from ..host.context import Context
 
 CUDA = "EB693B3035CD5710E231E123A4B469963BF863CC"
 CUDA_OLD = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"
@@ -32,27 +40,27 @@ CERTIFICATIONS = (0x10, 0x11, 0x12, 0x13)
 SHA1 = 2
 
 
-def signer(uri):
+def signer(uri: str) -> str | None:
     """The fingerprint that signs the repository at `uri`; None where it is not known."""
     return next((key for pattern, key in SIGNERS if re.search(pattern, uri)), None)
 
 
-def binary(data):
+def binary(data: bytes) -> bytes:
     """The packets of a keyring, whether it is armored or not; b"" of what is neither."""
     if not data.lstrip().startswith(b"-----BEGIN"):
         return data
-    found = b""
+    decoded = b""
     for block in re.findall(rb"-----BEGIN[^\n]*\n(.*?)-----END", data, re.S):
         head, blank, body = block.replace(b"\r", b"").partition(b"\n\n")
         lines = (body if blank else head).split(b"\n")
         try:
-            found += base64.b64decode(b"".join(line for line in lines if line[:1] != b"="))
+            decoded += base64.b64decode(b"".join(line for line in lines if line[:1] != b"="))
         except binascii.Error:
             continue
-    return found
+    return decoded
 
 
-def packets(data):
+def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(tag, body) of each OpenPGP packet; ends at the first that makes no sense."""
     at = 0
     while at + 1 < len(data) and data[at] & 0x80:
@@ -75,37 +83,37 @@ def packets(data):
         at = start + size
 
 
-def keys(data):
+def keys(data: bytes) -> dict[str, bool]:
     """{fingerprint: True where all its own certifications are made with SHA-1} of a keyring."""
-    found = {}
+    certifications: dict[str, list[int]] = {}
     current = None
     for tag, body in packets(binary(data)):
         if tag == PUBLIC_KEY and body[:1] == b"\x04":
             framed = b"\x99" + len(body).to_bytes(2, "big") + body
             current = hashlib.sha1(framed).hexdigest().upper()  # noqa: S324  RFC 4880, 12.2
-            found[current] = []
+            certifications[current] = []
         elif tag == SIGNATURE and current is not None and _certifies(body):
-            found[current].append(body[3])
-    return {key: bool(hashes) and set(hashes) == {SHA1} for key, hashes in found.items()}
+            certifications[current].append(body[3])
+    return {key: bool(hashes) and set(hashes) == {SHA1} for key, hashes in certifications.items()}
 
 
-def _certifies(body):
+def _certifies(body: bytes) -> bool:
     """True for a signature, of version 4, that binds a key to its user; not one of subkeys."""
     return len(body) > 3 and body[0] == 4 and body[1] in CERTIFICATIONS
 
 
-def _option(entry, name):
+def _option(entry: dict[str, Any], name: str) -> str | None:
     """An option of an apt entry, whose names apt takes in any case."""
     return next((v for key, v in entry["options"].items() if key.lower() == name), None)
 
 
-def _inline(text):
+def _inline(text: str) -> bytes:
     """A key that stands in a deb822 entry itself; an empty line is written as a dot there."""
     lines = [line.strip() for line in text.splitlines()]
     return "\n".join("" if line == "." else line for line in lines).strip().encode()
 
 
-def trusted(context, entry):
+def trusted(context: Context, entry: dict[str, Any]) -> dict[str, Any]:
     """{"files", "named", "keys"} by which apt believes an entry.
 
     `files`: the keyrings, those that are missing too. `named`: whether the entry says which.
@@ -121,22 +129,22 @@ def trusted(context, entry):
     return {"files": files, "named": True, "keys": _all(context, files) if files else None}
 
 
-def _all(context, files):
-    found = {}
+def _all(context: Context, files: list[str]) -> dict[str, bool]:
+    fingerprints = {}
     for path in files:
-        found.update(keys(context.read_bytes(path) or b""))
-    return found
+        fingerprints.update(keys(context.read_bytes(path) or b""))
+    return fingerprints
 
 
-def look(context):
+def look(context: Context) -> list[dict[str, Any]]:
     """[{uri, suite, file, signer, files, named, missing, keys}] of NVIDIA's entries."""
-    found = []
+    repositories = []
     for entry in context.apt_entries:
         for uri in entry["uris"]:
             if NVIDIA.search(uri) is None:
                 continue
             trust = trusted(context, entry)
-            found.append(
+            repositories.append(
                 dict(
                     trust,
                     uri=uri,
@@ -146,13 +154,13 @@ def look(context):
                     missing=[path for path in trust["files"] if not context.exists(path)],
                 )
             )
-    return found
+    return repositories
 
 
 # the cure of a repository named twice
 
 
-def _without(text, file, uri, suites):
+def _without(text: str, file: str, uri: str, suites: Iterable[str]) -> str:
     """The text of a file of apt's sources with the entries of this repository switched off."""
     reason = "# switched off by provision doctor: the same repository is named elsewhere"
     if not file.endswith(".sources"):
@@ -171,28 +179,30 @@ def _without(text, file, uri, suites):
     return "\n\n".join(stanzas) + "\n"
 
 
-def _same(entry, uri, suites):
-    uris = [one.rstrip("/") for one in entry["uris"]]
+def _same(entry: dict[str, Any], uri: str, suites: Iterable[str]) -> bool:
+    uris = [address.rstrip("/") for address in entry["uris"]]
     return uri in uris and bool(set(suites) & set(entry["suites"]))
 
 
-def _rank(context, entry, uri):
+def _rank(context: Context, entry: dict[str, Any], uri: str) -> tuple[bool, bool]:
     """What an entry has to say for itself: its key is there, a package brought it, the order."""
     trust = trusted(context, entry)
-    wanted = signer(uri)
-    good = trust["named"] and bool(trust["keys"]) and (wanted is None or wanted in trust["keys"])
+    expected = signer(uri)
+    good = (
+        trust["named"] and bool(trust["keys"]) and (expected is None or expected in trust["keys"])
+    )
     names = [name for name in context.packages if re.search(r"keyring|cuda-repo", name)]
     owned = any(entry["file"] in dpkg.file_list(context, name) for name in names)
     return (good, owned)
 
 
-def settled(context, conflicts):
+def settled(context: Context, conflicts: list[list[Any]]) -> list[dict[str, Any]]:
     """[{path, content, mode}] that end these conflicts; [] where no entry can stay.
 
     Only an entry whose key is there and is the right one can stay; an entry that names other
     repositories too is not touched, nor any file that holds the entry that stays.
     """
-    texts = {}
+    texts: dict[str, str] = {}
     for uri, suite, _files in conflicts:
         entries = [entry for entry in context.apt_entries if _same(entry, uri, [suite])]
         ranks = [_rank(context, entry, uri) for entry in entries]
@@ -213,7 +223,8 @@ def settled(context, conflicts):
         {
             "path": path,
             "content": texts[path],
-            "mode": "{0:04o}".format(stat.S_IMODE(context.stat(path).st_mode)),
+            "mode": "{0:04o}".format(stat.S_IMODE(info.st_mode)),
         }
-        for path in sorted(texts)
+        for path, info in ((path, context.stat(path)) for path in sorted(texts))
+        if info is not None
     ]

@@ -1,9 +1,17 @@
 """Libraries that are not what their names say, and archives that are web pages."""
 
+from __future__ import annotations
+
 import re
 import struct
 
 from ..host import dpkg
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..host.context import Context
 
 # Sonames whose major version TensorFlow chooses by.
 LIBRARY = re.compile(
@@ -34,7 +42,7 @@ STACK = re.compile(
 )
 
 
-def soname(context, path):
+def soname(context: Context, path: str) -> str | None:
     """The name that an ELF library was built under; None of what is not one (elf(5)).
 
     Little-endian 64 bit: the dynamic section has DT_SONAME (14), an offset into the table of
@@ -45,7 +53,7 @@ def soname(context, path):
         return None
     with file:
 
-        def read(at, size):
+        def read(at: int, size: int) -> bytes:
             file.seek(at)
             return file.read(size)
 
@@ -55,7 +63,7 @@ def soname(context, path):
             return None
 
 
-def _soname(read):
+def _soname(read: Callable[[int, int], bytes]) -> str | None:
     head = read(0, 64)
     if head[:6] != b"\x7fELF\x02\x01":
         return None
@@ -71,12 +79,12 @@ def _soname(read):
     return name.partition(b"\0")[0].decode("ascii", "replace")
 
 
-def disguised(context):
+def disguised(context: Context) -> list[dict[str, Any]]:
     """[{path, real}] of libraries that carry another major version than they are.
 
     What a package brought is as it should be: Debian has links of its own.
     """
-    found = []
+    libraries = []
     seen = set()
     for pattern in DIRECTORIES:
         for directory in context.glob(pattern):
@@ -88,26 +96,28 @@ def disguised(context):
                 path = directory + "/" + name
                 other = LIBRARY.match(name) and _other(context, path)
                 if other and not _owned(context, path):
-                    found.append({"path": path, "real": other})
-    return found
+                    libraries.append({"path": path, "real": other})
+    return libraries
 
 
-def _other(context, path):
+def _other(context: Context, path: str) -> str | None:
     """What a library really is, where that is not what its name says; None where it is."""
     target = context.readlink(path)
     if target is None and _owned(context, path):
         return None
     name = target.rpartition("/")[2] if target is not None else soname(context, path)
-    said, is_ = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
-    return name if is_ is not None and is_.group(1, 2) != said.group(1, 2) else None
+    named, actual = LIBRARY.match(path.rpartition("/")[2]), LIBRARY.match(name or "")
+    if named is None or actual is None or actual.group(1, 2) == named.group(1, 2):
+        return None
+    return name
 
 
-def _owned(context, path):
+def _owned(context: Context, path: str) -> bool:
     names = [name for name in context.packages if STACK.search(name)]
     return any(path in dpkg.file_list(context, name) for name in names)
 
 
-def cudnn(context):
+def cudnn(context: Context) -> dict[str, str] | None:
     """The version of the cuDNN that the loader finds, by its file; None without one."""
     for name in sorted(context.loader):
         if re.match(r"libcudnn\.so\.\d+$", name):
@@ -118,14 +128,14 @@ def cudnn(context):
     return None
 
 
-def pages(context):
+def pages(context: Context) -> list[str]:
     """Archives of NVIDIA's that begin like a web page."""
-    found = []
+    paths = []
     for pattern in DOWNLOADS:
         for directory in context.glob(pattern):
             for name in context.listdir(directory) if context.isdir(directory) else []:
                 if ARCHIVE.match(name):
                     head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
                     if b"<!doctype html" in head or b"<html" in head:
-                        found.append(directory + "/" + name)
-    return found
+                        paths.append(directory + "/" + name)
+    return paths

@@ -4,6 +4,8 @@ Read only when somebody asks what is wrong: it runs programs (nvidia-smi, apt-ge
 itself), reads logs and lists directories, which would cost every converged host seconds.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -14,6 +16,12 @@ from ..components.nvidia_container_toolkit import cdi, containerd, crio, docker
 from ..components.nvidia_driver import kernel_rules
 from ..host import apt, platform
 from . import keys, libraries
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from ..host.context import Context
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -29,12 +37,12 @@ BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server
 TOOLKITS = ("nvidia-container-toolkit", "nvidia-container-runtime", "nvidia-docker2")
 
 
-def upstream(version):
+def upstream(version: str) -> str:
     """ "470.256.02" of the package version "1:470.256.02-2~deb11u1"."""
     return version.rpartition(":")[2].partition("-")[0]
 
 
-def _tail(context, path):
+def _tail(context: Context, path: str) -> str:
     file = context.open(path)
     if file is None:
         return ""
@@ -47,7 +55,7 @@ def _tail(context, path):
 # the driver
 
 
-def library(context):
+def library(context: Context) -> str | None:
     """The version of the driver's libraries, by the file that the loader opens; None if unknown."""
     for soname in ("libcuda.so.1", "libnvidia-ml.so.1"):
         path = context.loader.get(soname)
@@ -58,30 +66,30 @@ def library(context):
     return None
 
 
-def moved(context):
+def moved(context: Context) -> list[dict[str, Any]]:
     """[{when, package, old, new}] of driver packages that unattended-upgrades has moved."""
-    found = []
+    packages = []
     for stanza in _tail(context, "/var/log/apt/history.log").split("\n\n"):
         if not re.search(r"^Commandline: \S*unattended-upgrade", stanza, re.M):
             continue
         when = re.search(r"^Start-Date: (\S+)", stanza, re.M)
         upgraded = re.search(r"^Upgrade: (.*)$", stanza, re.M)
-        for one in re.finditer(
+        for match in re.finditer(
             r"(\S+?)(?::\w+)? \((\S+), (\S+?)\)", upgraded.group(1) if upgraded else ""
         ):
-            if DRIVER.match(one.group(1)):
-                found.append(
+            if DRIVER.match(match.group(1)):
+                packages.append(
                     {
                         "when": when.group(1) if when else "",
-                        "package": one.group(1),
-                        "old": one.group(2),
-                        "new": one.group(3),
+                        "package": match.group(1),
+                        "old": match.group(2),
+                        "new": match.group(3),
                     }
                 )
-    return found
+    return packages
 
 
-def spared(context):
+def spared(context: Context) -> bool:
     """True where unattended-upgrades is told to leave the driver alone."""
     for path in context.glob("/etc/apt/apt.conf.d/*"):
         text = re.sub(r"^\s*(//|#).*$", "", context.read(path) or "", flags=re.M)
@@ -91,61 +99,61 @@ def spared(context):
     return False
 
 
-def blacklists(context):
+def blacklists(context: Context) -> list[str]:
     """The files that keep nouveau from being loaded."""
-    found = []
+    paths = []
     for directory in ("/etc/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"):
         for path in context.glob(directory + "/*.conf"):
             if re.search(r"^\s*blacklist\s+nouveau\b", context.read(path) or "", re.M):
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths
 
 
-def older_initramfs(context, files):
+def older_initramfs(context: Context, files: list[str]) -> list[str]:
     """The initramfs images from before the first of these blacklists."""
     times = [info.st_mtime for info in map(context.stat, files) if info is not None]
     if not times or not context.exists("/usr/sbin/update-initramfs"):
         return []
-    found = []
+    images = []
     for kernel in nvidia_driver.images(context):
         path = "/boot/initrd.img-" + kernel
         info = context.stat(path)
         if info is not None and info.st_mtime < min(times):
-            found.append(path)
-    return found
+            images.append(path)
+    return images
 
 
-def modules(context):
+def modules(context: Context) -> dict[str, bool]:
     """{kernel: True where it has an NVIDIA module} of every kernel with a directory of modules."""
-    found = {}
+    kernels = {}
     for directory in context.glob("/lib/modules/*"):
         paths = []
         for place in ("updates", "updates/dkms", "extra", "kernel/drivers/video", "kernel/nvidia*"):
             paths += context.glob("{0}/{1}/nvidia*.ko*".format(directory, place))
-        found[directory.rpartition("/")[2]] = bool(paths)
-    return found
+        kernels[directory.rpartition("/")[2]] = bool(paths)
+    return kernels
 
 
-def builds(context):
+def builds(context: Context) -> list[dict[str, Any]]:
     """[{path, kernel, text}] of the logs of builds of NVIDIA's module."""
-    found = []
+    logs = []
     paths = context.glob("/var/lib/dkms/nvidia*/*/build/make.log")
     for path in paths + context.glob("/var/lib/dkms/nvidia*/*/*/*/log/make.log"):
         text = context.read(path) or ""
         kernel = re.search(r"^DKMS make\.log for \S+ for kernel (\S+)", text, re.M)
-        found.append(
+        logs.append(
             {"path": path, "kernel": kernel.group(1) if kernel is not None else None, "text": text}
         )
-    return found
+    return logs
 
 
-def metapackages(context):
+def metapackages(context: Context) -> list[str]:
     """The kernel's metapackages whose headers' counterpart is not installed."""
     names = [re.sub(r"^linux-image-", "", n) for n in context.packages if _is_meta(n)]
     return [name for name in sorted(names) if "linux-headers-" + name not in context.packages]
 
 
-def _is_meta(name):
+def _is_meta(name: str) -> bool:
     return re.match(r"linux-image-(?!\d)(?!.*(unsigned|dbg))", name) is not None
 
 
@@ -155,42 +163,44 @@ def _is_meta(name):
 # apt
 
 
-def preferences(context):
+def preferences(context: Context) -> list[dict[str, Any]]:
     """[{file, pin, priority}] by which all of NVIDIA's repository is preferred."""
-    found = []
+    pins = []
     for path in context.glob("/etc/apt/preferences.d/*"):
         for stanza in apt.stanzas(context.read(path) or ""):
             pin, priority = stanza.get("pin", ""), stanza.get("pin-priority", "0")
             ours = re.search(r"l=NVIDIA CUDA|origin \W?developer\.download\.nvidia", pin)
             if ours and stanza.get("package") == "*" and priority.strip("-").isdigit():
-                found.append({"file": path, "pin": pin, "priority": int(priority)})
-    return found
+                pins.append({"file": path, "pin": pin, "priority": int(priority)})
+    return pins
 
 
-def gone_repositories(context):
+def gone_repositories(context: Context) -> list[dict[str, Any]]:
     """[{file, path, package}] of entries for a local CUDA repository that is not there."""
-    found = []
+    repositories = []
     for entry in context.apt_entries:
         for uri in entry["uris"]:
             path = re.sub(r"^(file|copy):/*", "/", uri)
             local = uri.startswith(("file:", "copy:")) and "/cuda-repo-" in path
             if local and not context.exists(path):
-                found.append({"file": entry["file"], "path": path, "package": path[5:]})
-    return found
+                repositories.append({"file": entry["file"], "path": path, "package": path[5:]})
+    return repositories
 
 
-def held(context):
+def held(context: Context) -> list[str]:
     """Packages on hold that belong to no GPU stack."""
-    found = context.packages
-    return sorted(n for n in found if found[n]["want"] == "hold" and not libraries.STACK.search(n))
+    packages = context.packages
+    return sorted(
+        n for n in packages if packages[n]["want"] == "hold" and not libraries.STACK.search(n)
+    )
 
 
 # containers
 
 
-def unlinked(context):
+def unlinked(context: Context) -> list[dict[str, str]]:
     """[{path, link}] of NVIDIA's devices that /dev/char does not know by their number."""
-    found = []
+    devices = []
     paths = context.glob("/dev/nvidia*") + context.glob("/dev/nvidia-caps/*")
     for path in paths:
         info = context.stat(path)
@@ -198,17 +208,17 @@ def unlinked(context):
             continue
         link = "/dev/char/{0}:{1}".format(os.major(info.st_rdev), os.minor(info.st_rdev))
         if context.lstat(link) is None:
-            found.append({"path": path, "link": link})
-    return found
+            devices.append({"path": path, "link": link})
+    return devices
 
 
-def toolkit(context):
+def toolkit(context: Context) -> str | None:
     """The version of the container toolkit; None without one."""
     names = [name for name in TOOLKITS if name in context.packages]
     return upstream(context.packages[names[0]]["version"]) if names else None
 
 
-def specification(context):
+def specification(context: Context) -> dict[str, Any] | None:
     """What the look sees of the CDI specification; None without the container toolkit."""
     version = toolkit(context)
     if version is None:
@@ -216,7 +226,7 @@ def specification(context):
     return dict(cdi.look(context, version), path=cdi.place(version))
 
 
-def cri(context):
+def cri(context: Context) -> dict[str, Any]:
     """{unit: what the look sees of it} of those who make pods; {} without the container toolkit."""
     if toolkit(context) is None and not context.part(nvidia_container_toolkit.NAME):
         return {}
@@ -226,20 +236,20 @@ def cri(context):
 # what programs say
 
 
-def said(context, found, logs):
+def said(context: Context, facts: dict[str, Any], logs: Sequence[str] | None) -> dict[str, str]:
     """{who said it: text} of the programs that know, and of the logs that the user names."""
     texts = {}
     # Without a GPU it has nothing to say but that.
-    answers = [("nvidia-smi", ["nvidia-smi"])] if found["gpus"] else []
+    answers = [("nvidia-smi", ["nvidia-smi"])] if facts["gpus"] else []
     check = ["apt-get", "check", "-q", "-o", "Debug::NoLocking=1"]
     check += ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
     answers.append(("apt-get check", check))
-    state = found["state"].get("tensorflow") or {}
+    state = facts["state"].get("tensorflow") or {}
     if state.get("interpreter") and state.get("version"):
         root = context.options.get("tensorflow_root") or "/opt/tensorflow"
         python = root.rstrip("/") + "/current/bin/python"
         answers.append(("TensorFlow", [python, "-I", "-c", ASK_TENSORFLOW]))
-    hangs = (found.get("preflight") or {}).get("driver_hangs")
+    hangs = (facts.get("preflight") or {}).get("driver_hangs")
     if hangs:  # whoever asks it again waits again
         texts["nvidia-smi"], answers = hangs, [("apt-get check", check)]
     for who, argv in answers:
@@ -247,17 +257,19 @@ def said(context, found, logs):
         # 127 of timeout, and of ours: there is no such program.
         if result.rc != 127:
             texts[who] = result.out + result.err
-    loaded = (found["state"].get("nvidia_driver") or {}).get("loaded")
-    if found["gpus"] and not found["container"] and loaded is None:
+    loaded = (facts["state"].get("nvidia_driver") or {}).get("loaded")
+    if facts["gpus"] and not facts["container"] and loaded is None:
         texts["dmesg"] = context.run(["dmesg"]).out
     for path in logs or []:
         texts[path] = _tail(context, path)
     return texts
 
 
-def look(context, found, logs=()):
-    """Everything the cases ask for, in one pass; `found` is the ordinary look."""
-    driver = found["state"].get("nvidia_driver") or {}
+def look(
+    context: Context, facts: dict[str, Any], logs: Sequence[str] | None = ()
+) -> dict[str, Any]:
+    """Everything the cases ask for, in one pass; `facts` is the ordinary look."""
+    driver = facts["state"].get("nvidia_driver") or {}
     lists = blacklists(context)
     return {
         "library": library(context),
@@ -274,11 +286,13 @@ def look(context, found, logs=()):
             (public for key, public in kernel_rules.MODULE_KEYS if context.exists(public)), None
         ),
         "driver_packages": {
-            name: one["version"] for name, one in context.packages.items() if DRIVER.match(name)
+            name: package["version"]
+            for name, package in context.packages.items()
+            if DRIVER.match(name)
         },
         "fabric": {
-            name: upstream(one["version"])
-            for name, one in context.packages.items()
+            name: upstream(package["version"])
+            for name, package in context.packages.items()
             if re.match(r"nvidia-fabric-?manager(-\d+)?$", name)
         },
         "keys": keys.look(context),
@@ -298,6 +312,6 @@ def look(context, found, logs=()):
         "cri": cri(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"
         in (context.read("/etc/docker/daemon.json") or ""),
-        "distribution": platform.identity(found["platform"]),
-        "said": said(context, found, logs),
+        "distribution": platform.identity(facts["platform"]),
+        "said": said(context, facts, logs),
     }

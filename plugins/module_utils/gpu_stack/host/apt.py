@@ -1,17 +1,25 @@
 """apt's sources and preferences as files: plain text with a stable format (sources.list(5))."""
 
+from __future__ import annotations
+
 import re
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from .context import Context
 
 # Up to the last @ of the host's part: a password may hold one.
 _LOGIN = re.compile(r"//[^/ ]*@")
 
 
-def bare(address):
+def bare(address: str) -> str:
     """An address without the user and the password in it."""
     return _LOGIN.sub("//", address)
 
 
-def _one_line(text, file):
+def _one_line(text: str, file: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         line = line.split("#", 1)[0].strip()
         match = re.match(r"^(deb|deb-src)\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)\s*(.*)$", line)
@@ -30,9 +38,9 @@ def _one_line(text, file):
         }
 
 
-def stanzas(text):
+def stanzas(text: str) -> Iterator[dict[str, str]]:
     """deb822: [{field (lower case): value}], continuation lines joined by newlines."""
-    stanza = {}
+    stanza: dict[str, str] = {}
     field = None
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
@@ -50,9 +58,9 @@ def stanzas(text):
             stanza[field] = value.strip()
 
 
-def pins(text):
+def pins(text: str) -> dict[str, str]:
     """{package: version} that an apt preferences file pins above 1000, which also downgrades."""
-    found = {}
+    versions: dict[str, str] = {}
     for stanza in stanzas(text):
         kind, _space, version = stanza.get("pin", "").partition(" ")
         try:
@@ -61,18 +69,18 @@ def pins(text):
             continue
         if kind == "version" and priority > 1000:
             for name in stanza.get("package", "").split():
-                found.setdefault(name, version.strip())
-    return found
+                versions.setdefault(name, version.strip())
+    return versions
 
 
-def enabled_uris(stanza):
+def enabled_uris(stanza: dict[str, str]) -> list[str]:
     """The addresses that a stanza names, without passwords; [] of one that is switched off."""
     if stanza.get("enabled", "yes").lower() in ("no", "false", "0", "off"):
         return []
     return [bare(uri) for uri in stanza.get("uris", "").split()]
 
 
-def _deb822(text, file):
+def _deb822(text: str, file: str) -> Iterator[dict[str, Any]]:
     for stanza in stanzas(text):
         uris = enabled_uris(stanza)
         if not uris or "suites" not in stanza:
@@ -89,14 +97,14 @@ def _deb822(text, file):
         }
 
 
-def source_files(context):
+def source_files(context: Context) -> list[str]:
     """The files in which apt looks for sources, in the order in which it reads them."""
     parts = context.glob("/etc/apt/sources.list.d/*.list")
     parts += context.glob("/etc/apt/sources.list.d/*.sources")
     return ["/etc/apt/sources.list", *sorted(parts)]
 
 
-def apt_entries(context):
+def apt_entries(context: Context) -> list[dict[str, Any]]:
     """Every enabled source of apt, one-line and deb822 alike, in the order in which apt reads."""
     entries = []
     for file in source_files(context):
@@ -107,12 +115,12 @@ def apt_entries(context):
     return entries
 
 
-def entries_of(text, file):
+def entries_of(text: str, file: str) -> list[dict[str, Any]]:
     """The enabled entries of one file's text; deb822 where its name ends in .sources."""
     return list((_deb822 if file.endswith(".sources") else _one_line)(text, file))
 
 
-def component_enabled(entries, component):
+def component_enabled(entries: list[dict[str, Any]], component: str) -> bool:
     """True when a binary source (not only a security one) carries the archive component."""
     for entry in entries:
         if "deb" not in entry["types"] or component not in entry["components"]:

@@ -5,6 +5,8 @@ The process of a job has the environment of the module that began it. Its task s
 there, by which whoever holds the host for the run ends what nobody waits for any more.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -12,6 +14,10 @@ import json
 import os
 import shutil
 import traceback
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 
 class BusyError(Exception):
@@ -22,8 +28,8 @@ class EndedError(Exception):
     """The job was ended before it was done, or failed in a way of its own; str() says which."""
 
 
-def begin(directory, work):
-    """Runs `work()` in a process of its own and returns at once.
+def begin(directory: str, work: Callable[[], Any]) -> None:
+    """Starts `work()` in a process of its own and returns at once.
 
     What it returns must be JSON; `result` hands it out. Whatever `work` imports must be imported
     already: the module's archive is gone when the module has ended. Raises BusyError.
@@ -47,7 +53,7 @@ def begin(directory, work):
         os._exit(0)
 
 
-def result(directory):
+def result(directory: str) -> Any:
     """What the job returned, as soon as it has; the job's directory is removed.
 
     None where none was begun. Raises EndedError. As long as the job works this waits: bounds are
@@ -70,14 +76,14 @@ def result(directory):
     return outcome["result"]
 
 
-def _outcome(work):
+def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"result": work()}
     except BaseException:
         return {"failed": traceback.format_exc(limit=5)}
 
 
-def _locked(directory, how):
+def _locked(directory: str, how: int) -> int:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     if how & fcntl.LOCK_NB:
         flags |= os.O_CREAT
@@ -92,13 +98,13 @@ def _locked(directory, how):
     return handle
 
 
-def _write(directory, outcome):
+def _write(directory: str, outcome: dict[str, Any]) -> None:
     path = os.path.join(directory, "result")
     with open(path + ".new", "w", encoding="utf-8") as stream:
         json.dump(outcome, stream)
     os.replace(path + ".new", path)
 
 
-def _remove(path):
+def _remove(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)

@@ -1,9 +1,11 @@
-"""Where a look reads from.
+"""Read access to one host, and the programs that may be run on it.
 
 Every component reads the host through one `Context`, so that a recorded tree in a test, a chroot
 and a running host are looked at by the same code. Without it each component would open its own
 files, and nothing could be tested away from a GPU host.
 """
+
+from __future__ import annotations
 
 import collections
 import contextlib
@@ -15,6 +17,10 @@ import time
 
 from . import apt, dpkg, loader, regular
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Callable
+
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # Seconds for one program. The slowest, nvidia-smi without persistence on eight GPUs, takes 20.
@@ -23,7 +29,9 @@ PATIENCE = 120.0
 SILENT = 124
 
 
-def run_program(argv, patience=PATIENCE, environment=None):
+def run_program(
+    argv: list[str], patience: float = PATIENCE, environment: dict[str, str] | None = None
+) -> Result:
     """Run one program for at most `patience` seconds, by default with a fixed environment.
 
     rc 127 when there is no such program, 124 when it did not end in time: a sick GPU driver holds
@@ -64,7 +72,7 @@ def run_program(argv, patience=PATIENCE, environment=None):
         os.close(err)
 
 
-def _status(pid, patience):
+def _status(pid: int, patience: float) -> int | None:
     """The status of a child that ends in time, as of waitpid; None of one that does not.
 
     SIGCHLD is blocked, so that its coming ends the wait at once. Another thread may have taken
@@ -81,29 +89,31 @@ def _status(pid, patience):
         signal.sigtimedwait([signal.SIGCHLD], min(left, 0.5))
 
 
-def _kill(pid):
+def _kill(pid: int) -> None:
     """Ends the program and what it has started."""
     with contextlib.suppress(OSError):  # it has ended this moment
         os.killpg(pid, signal.SIGKILL)
 
 
-def _silence(argv, patience):
+def _silence(argv: list[str], patience: float) -> str:
     return "{0} did not answer within {1:.0f} s".format(argv[0], patience)
 
 
-def _find(name, path):
+def _find(name: str, path: str) -> str:
     for directory in path.split(":"):
         if os.access(os.path.join(directory, name), os.X_OK):
             return os.path.join(directory, name)
     return name
 
 
-def _whole(handle):
+def _whole(handle: int) -> str:
     data = os.pread(handle, os.fstat(handle).st_size, 0)
     return data.decode("utf-8", "replace")
 
 
-def _run_with_pipes(program, argv, environment, patience):
+def _run_with_pipes(
+    program: str, argv: list[str], environment: dict[str, str], patience: float
+) -> Result:
     import subprocess
 
     try:
@@ -123,7 +133,8 @@ def _run_with_pipes(program, argv, environment, patience):
     except subprocess.TimeoutExpired as error:
         _kill(process.pid)
         for stream in (process.stdout, process.stderr):
-            stream.close()
+            if stream is not None:
+                stream.close()
         regular.end(process.pid)
         return Result(SILENT, (error.output or b"").decode("utf-8", "replace"),
                       _silence(argv, patience))  # fmt: skip
@@ -132,7 +143,7 @@ def _run_with_pipes(program, argv, environment, patience):
     )
 
 
-def run_nothing(argv):
+def run_nothing(argv: list[str]) -> Result:
     """The runner of a tree that is not the running system: its programs can't be asked."""
     return Result(127, "", "{0} was not run: not the running system".format(argv[0]))
 
@@ -140,43 +151,50 @@ def run_nothing(argv):
 class Context(object):
     """Read access to one host; every path is absolute within `root`."""
 
-    def __init__(self, root="/", options=None, row=None, deep=False, runner=None):
+    def __init__(
+        self,
+        root: str = "/",
+        options: dict[str, Any] | None = None,
+        row: dict[str, Any] | None = None,
+        deep: bool = False,
+        runner: Callable[[list[str]], Result] | None = None,
+    ) -> None:
         self.root = root
         self.options = options or {}
         self.row = row
         self.deep = deep
-        self.platform = {}
+        self.platform: dict[str, Any] = {}
         self.container = False
         if runner is None:
             runner = run_program if root == "/" else run_nothing
         self.run = runner
-        self._packages = None
-        self._loader = None
-        self._apt = None
+        self._packages: dict[str, Any] | None = None
+        self._loader: dict[str, str] | None = None
+        self._apt: list[dict[str, Any]] | None = None
 
-    def part(self, component):
+    def part(self, component: str) -> dict[str, Any]:
         """The stack row's part for one component; {} where no row fits the host."""
         return (self.row or {}).get(component) or {}
 
     # files
 
-    def _real(self, path):
+    def _real(self, path: str) -> str | None:
         """`path` on this machine's disk, or None when it leads nowhere within `root`."""
         if self.root == "/":
             return path
         inside = self.resolve(path)
         return None if inside is None else self._join(inside)
 
-    def _join(self, path):
+    def _join(self, path: str) -> str:
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
-    def resolve(self, path):
+    def resolve(self, path: str) -> str | None:
         """Follow every link of `path` inside `root`; None when the end does not exist."""
         if self.root == "/":
             real = os.path.realpath(path)
             return real if os.path.exists(real) else None
         todo = [name for name in path.split("/") if name]
-        done = []
+        done: list[str] = []
         links = 0
         while todo:
             name = todo.pop(0)
@@ -200,7 +218,7 @@ class Context(object):
                 return None
         return "/" + "/".join(done)
 
-    def _entry(self, path):
+    def _entry(self, path: str) -> str | None:
         """`path` on disk with only its parent's links followed, for lstat and readlink."""
         if self.root == "/":
             return path
@@ -209,7 +227,7 @@ class Context(object):
             return None
         return self._join(os.path.join(parent, os.path.basename(path.rstrip("/"))))
 
-    def read_bytes(self, path, size=None):
+    def read_bytes(self, path: str, size: int | None = None) -> bytes | None:
         """A regular file's content, or its first `size` bytes; None where there is none."""
         file = self.open(path)
         if file is None:
@@ -224,7 +242,7 @@ class Context(object):
             return data[:size]
         return data if len(data) <= limit else None
 
-    def read_own(self, user, path):
+    def read_own(self, user: tuple[str, int, int], path: str) -> tuple[str | None, str | None]:
         """(text, fault) of a file in the home of `user`, (name, uid, gid), as regular.read_own."""
         real = self._real(path)
         if real is None:
@@ -233,12 +251,12 @@ class Context(object):
         data, fault = regular.read_own(user if self.root == "/" else (user[0], 0, 0), real)
         return None if data is None else data.decode("utf-8", "replace"), fault
 
-    def read(self, path):
+    def read(self, path: str) -> str | None:
         """A text file's content; None when it is absent or unreadable."""
         data = self.read_bytes(path)
         return None if data is None else data.decode("utf-8", "replace")
 
-    def open(self, path):
+    def open(self, path: str) -> BinaryIO | None:
         """The regular file opened for reading bytes; None when it is absent or unreadable.
 
         Links that a user of the host made are not followed.
@@ -249,21 +267,23 @@ class Context(object):
         except OSError:
             return None
 
-    def stat(self, path):
+    def stat(self, path: str) -> os.stat_result | None:
+        """What stat(2) says of the path, links followed; None when it is absent or unreadable."""
         real = self._real(path)
         try:
             return None if real is None else os.stat(real)
         except OSError:
             return None
 
-    def lstat(self, path):
+    def lstat(self, path: str) -> os.stat_result | None:
+        """What lstat(2) says of the path itself; None when it is absent or unreadable."""
         entry = self._entry(path)
         try:
             return None if entry is None else os.lstat(entry)
         except OSError:
             return None
 
-    def is_roots(self, pid):
+    def is_roots(self, pid: int | str | None) -> bool:
         """Whether root started this process; anybody may choose a name and arguments for one.
 
         By its real user: /proc/PID belongs to root too where a program may not be looked into.
@@ -271,57 +291,57 @@ class Context(object):
         status = self.read("/proc/{0}/status".format(pid)) or ""
         return re.search(r"^Uid:\t0\t", status, re.M) is not None
 
-    def exists(self, path):
+    def exists(self, path: str) -> bool:
         return self.stat(path) is not None
 
-    def isdir(self, path):
+    def isdir(self, path: str) -> bool:
         real = self._real(path)
         return real is not None and os.path.isdir(real)
 
-    def readlink(self, path):
+    def readlink(self, path: str) -> str | None:
         entry = self._entry(path)
         try:
             return None if entry is None else os.readlink(entry)
         except OSError:
             return None
 
-    def listdir(self, path):
+    def listdir(self, path: str) -> list[str]:
         real = self._real(path)
         try:
             return [] if real is None else sorted(os.listdir(real))
         except OSError:
             return []
 
-    def glob(self, pattern):
+    def glob(self, pattern: str) -> list[str]:
         """Paths that match, sorted; wildcards in any part but the first."""
-        found = ["/"]
+        matches = ["/"]
         for part in pattern.split("/")[1:]:
-            after = []
-            for directory in found:
+            after: list[str] = []
+            for directory in matches:
                 if any(sign in part for sign in "*?["):
                     names = fnmatch.filter(self.listdir(directory), part)
                 else:
                     names = [part]
-                paths = [os.path.join(directory, name) for name in names]
-                after.extend(path for path in paths if self.lstat(path) is not None)
-            found = after
-        return sorted(found)
+                candidates = [os.path.join(directory, name) for name in names]
+                after.extend(path for path in candidates if self.lstat(path) is not None)
+            matches = after
+        return sorted(matches)
 
-    def disk_free(self, path):
+    def disk_free(self, path: str) -> int | None:
         """Bytes a normal user may still write where `path` is or would be; None if unknown."""
         while path != "/" and not self.exists(path):
             path = os.path.dirname(path)
         real = self._real(path)
         try:
-            info = os.statvfs(real)
-        except (OSError, TypeError):
+            info = None if real is None else os.statvfs(real)
+        except OSError:
             return None
-        return info.f_bavail * info.f_frsize
+        return None if info is None else info.f_bavail * info.f_frsize
 
     # what more than one component asks for, read once
 
     @property
-    def packages(self):
+    def packages(self) -> dict[str, Any]:
         if self._packages is None:
             self._packages = dpkg.packages(
                 dpkg.status(self), self.platform.get("architecture", "x86_64")
@@ -329,7 +349,7 @@ class Context(object):
         return self._packages
 
     @property
-    def loader(self):
+    def loader(self) -> dict[str, str]:
         if self._loader is None:
             result = self.run(["/sbin/ldconfig", "-p"])
             self._loader = loader.parse(
@@ -338,7 +358,7 @@ class Context(object):
         return self._loader
 
     @property
-    def apt_entries(self):
+    def apt_entries(self) -> list[dict[str, Any]]:
         if self._apt is None:
             self._apt = apt.apt_entries(self)
         return self._apt

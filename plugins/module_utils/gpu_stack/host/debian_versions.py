@@ -1,7 +1,9 @@
 """Versions compared as Debian compares them (deb-version(7))."""
 
+from __future__ import annotations
 
-def _order(sign):
+
+def _order(sign: str) -> int:
     if sign == "~":
         return -1
     if sign.isdigit():
@@ -11,7 +13,7 @@ def _order(sign):
     return ord(sign) + 256
 
 
-def _compare_part(a, b):
+def _compare_part(a: str, b: str) -> int:
     """verrevcmp() of dpkg's lib/dpkg/version.c."""
     i = j = 0
     while i < len(a) or j < len(b):
@@ -34,7 +36,7 @@ def _compare_part(a, b):
     return 0
 
 
-def _split(version):
+def _split(version: str) -> tuple[int, str, str]:
     epoch, colon, rest = version.partition(":")
     if not colon:
         epoch, rest = "0", version
@@ -44,7 +46,7 @@ def _split(version):
     return int(epoch), upstream, revision
 
 
-def compare(a, b):
+def compare(a: str, b: str) -> int:
     """-1, 0 or 1 by Debian's ordering of versions (deb-version(7))."""
     epoch_a, upstream_a, revision_a = _split(a)
     epoch_b, upstream_b, revision_b = _split(b)

@@ -5,10 +5,18 @@ file lists are plain text with a stable format (deb-control(5)), so one process 
 few milliseconds.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..change import change
 from . import debian_versions
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from .context import Context
 
 STATUS = "/var/lib/dpkg/status"
 INFO = "/var/lib/dpkg/info"
@@ -27,14 +35,14 @@ _FIELD = {
 }
 
 
-def packages(text, machine="x86_64"):
+def packages(text: str, machine: str = "x86_64") -> dict[str, Any]:
     """{name: {version, want, status, architecture}} from dpkg's status file.
 
     A package of a foreign architecture is "name:arch"; one that is not known to dpkg, or has only
     its configuration left, is not listed.
     """
     native = ARCHITECTURES.get(machine, machine)
-    found = {}
+    packages = {}
     for stanza in text.split("\n\n"):
         start = stanza.find("Package: ")
         if start < 0:
@@ -50,16 +58,16 @@ def packages(text, machine="x86_64"):
         name = stanza[start + 9 :].split("\n", 1)[0].strip()
         if kind not in ("all", native):
             name = name + ":" + kind
-        found[name] = {
+        packages[name] = {
             "version": version.group(1),
             "want": status.group(1),
             "status": status.group(3),
             "architecture": kind,
         }
-    return found
+    return packages
 
 
-def status(context):
+def status(context: Context) -> str:
     """dpkg's status file, with the steps behind it that a killed dpkg left in its journal."""
     texts = [context.read(STATUS) or ""]
     for name in context.listdir(UPDATES):
@@ -68,32 +76,29 @@ def status(context):
     return "\n\n".join(texts)
 
 
-def interrupted(context):
+def interrupted(context: Context) -> bool:
     """True when dpkg has work left: a journal, or packages half way."""
     if any(name.isdigit() for name in context.listdir(UPDATES)):
         return True
     return any(package["status"] != "installed" for package in context.packages.values())
 
 
-def needs(context, field=r"(?:Pre-)?Depends"):
+def needs(context: Context, field: str = r"(?:Pre-)?Depends") -> dict[str, set[str]]:
     """{package: names that its Depends and Pre-Depends (or another field) hold} of dpkg's."""
-    found = {}
+    needed = {}
     for stanza in status(context).split("\n\n"):
         name = re.search(r"^Package: (\S+)", stanza, re.M)
         if name is not None:
             lines = re.findall(r"^" + field + r": (.*)$", stanza, re.M)
             words = re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9.+-]+)", ",".join(lines))
-            found[name.group(1)] = set(words)
-    return found
-
-
-# versions
+            needed[name.group(1)] = set(words)
+    return needed
 
 
 # file lists
 
 
-def _info(context, name, kind):
+def _info(context: Context, name: str, kind: str) -> str:
     native = ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
     for candidate in (name, name + ":" + native):
         path = "{0}/{1}.{2}".format(INFO, candidate, kind)
@@ -103,12 +108,12 @@ def _info(context, name, kind):
     return ""
 
 
-def file_list(context, name):
+def file_list(context: Context, name: str) -> list[str]:
     """The paths that a package owns, as dpkg recorded them; [] when it is not installed."""
     return [line for line in _info(context, name, "list").splitlines() if line and line != "/."]
 
 
-def owner(context, path, names):
+def owner(context: Context, path: str, names: Iterable[str]) -> str | None:
     """Which of the packages `names` owns the file `path`; None if none does.
 
     Both sides are compared with their links followed, for on a merged /usr dpkg may know a file as
@@ -125,7 +130,7 @@ def owner(context, path, names):
     return None
 
 
-def md5sums(context, name):
+def md5sums(context: Context, name: str) -> dict[str, str]:
     """{path: md5} that a package shipped; {} when it shipped none."""
     sums = {}
     for line in _info(context, name, "md5sums").splitlines():
@@ -135,47 +140,43 @@ def md5sums(context, name):
     return sums
 
 
-# packages as a component wishes them
+# packages in exact versions
 
 
-def select(context, names):
+def select(context: Context, names: Iterable[str]) -> dict[str, Any]:
     """The part of dpkg's status that concerns `names`."""
     return {name: context.packages[name] for name in names if name in context.packages}
 
 
-def package_changes(component, wanted, found, hold):
-    """Changes for exact versions: missing, another version, half way, not held as wished."""
+def package_changes(
+    component: str, versions: dict[str, str], installed: dict[str, Any], hold: bool
+) -> list[dict[str, Any]]:
+    """Changes for packages that are missing, of another version, half installed or wrongly held.
+
+    `versions`: {package: version}. `installed`: the part of dpkg's status that `select` returns.
+    """
     changes = []
-    for name in sorted(wanted):
-        version = wanted[name]
-        seen = found.get(name)
-        if seen is None:
+    for name in sorted(versions):
+        version = versions[name]
+        package = installed.get(name)
+        if package is None:
             changes.append(change(component, name, None, version, "the package is not installed"))
             continue
-        if seen["version"] != version:
-            word = "newer" if debian_versions.compare(seen["version"], version) > 0 else "older"
+        if package["version"] != version:
+            word = "newer" if debian_versions.compare(package["version"], version) > 0 else "older"
             reason = "{0} than the lock's version".format(word)
-            changes.append(change(component, name, seen["version"], version, reason))
-        if seen["status"] != "installed":
-            reason = "dpkg was interrupted: the package is {0}".format(seen["status"])
+            changes.append(change(component, name, package["version"], version, reason))
+        if package["status"] != "installed":
+            reason = "dpkg was interrupted: the package is {0}".format(package["status"])
             # What is unpacked is configured; half an unpacking has to be done again.
-            repair = {component + "_reinstall": [name]} if seen["status"] == HALF else None
+            repair = {component + "_reinstall": [name]} if package["status"] == HALF else None
             changes.append(
-                change(component, name, seen["status"], "installed", reason, repair=repair)
+                change(component, name, package["status"], "installed", reason, repair=repair)
             )
-        if hold and seen["want"] != "hold":
+        if hold and package["want"] != "hold":
             reason = "an upgrade could move it away from the lock"
             changes.append(change(component, name + " hold", "not held", "held", reason))
-        elif not hold and seen["want"] == "hold":
+        elif not hold and package["want"] == "hold":
             reason = "holding was switched off"
             changes.append(change(component, name + " hold", "held", "not held", reason))
     return changes
-
-
-# apt's sources
-
-
-# files of packages
-
-
-# alternatives

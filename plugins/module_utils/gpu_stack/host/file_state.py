@@ -1,19 +1,27 @@
-"""Files that a role writes whole: their text is not all that can be wrong with them.
+"""Faults of files that a role writes whole, beside their text: kind, owner and mode.
 
 A profile that only root can read, a drop-in that is a link into somebody's home, or the empty
 directory that a container's bind mount made in a file's place have the right name, and some the
 right text; programs that read them get nothing, or tomorrow something else.
 """
 
+from __future__ import annotations
+
 import stat
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Iterable
+
+    from .context import Context
 
 MODE = 0o644
 
 
-def fault(context, path, mode=MODE):
+def fault(context: Context, path: str, mode: int = MODE) -> str | None:
     """What keeps `path` from being an ordinary file of root's with this mode; None if it is one.
 
-    A path where nothing is has no fault: that it is absent is told by its text.
+    A path that does not exist has no fault: its missing text is reported instead.
     """
     info = context.lstat(path)
     if info is None:
@@ -30,25 +38,25 @@ def fault(context, path, mode=MODE):
     return None
 
 
-def faults(context, paths):
+def faults(context: Context, paths: Iterable[str]) -> dict[str, str]:
     """{path: fault} of the paths that have one."""
-    found = {}
+    result: dict[str, str] = {}
     for path in paths:
-        one = fault(context, path)
-        if one is not None:
-            found[path] = one
-    return found
+        problem = fault(context, path)
+        if problem is not None:
+            result[path] = problem
+    return result
 
 
-def complaint(seen, wish, found):
-    """Why a written file is not as wished, as the text of a change's `from`; None where it is.
+def complaint(content: str | None, expected: str | None, fault: str | None) -> str | None:
+    """How a file differs from what a role writes, as a change's `from`; None if it doesn't.
 
-    `seen` and `wish` are texts, None where there is no file; `found` is its fault.
+    `content` and `expected` are texts, None where there is no file.
     """
-    if wish is None:
-        return None if seen is None and found is None else "present"
-    if found is not None:
-        return found
-    if seen == wish:
+    if expected is None:
+        return None if content is None and fault is None else "present"
+    if fault is not None:
+        return fault
+    if content == expected:
         return None
-    return "absent" if seen is None else "other content"
+    return "absent" if content is None else "other content"

@@ -1,5 +1,12 @@
 """Which GPU is of which generation, by the ids that PCI gives."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+
 # GPU generations by PCI device id (pci.ids): (first, last, generation).
 GENERATIONS = (
     (0x06C0, 0x06DF, "Fermi"),
@@ -29,7 +36,7 @@ GENERATIONS = (
 )
 
 
-def generation(device):
+def generation(device: Any) -> str | None:
     """The GPU generation of a PCI device id ("0x1eb8"); None when it is not in the table."""
     try:
         number = int(device, 16)
@@ -41,6 +48,7 @@ def generation(device):
     return None
 
 
-def generations(gpus):
+def generations(gpus: Sequence[dict[str, Any]]) -> list[str]:
     """The generations of these GPUs as far as the table knows them, sorted, without doubles."""
-    return sorted({generation(gpu.get("device")) for gpu in gpus} - {None})
+    devices = [gpu.get("device") for gpu in gpus]
+    return sorted({name for name in map(generation, devices) if name is not None})

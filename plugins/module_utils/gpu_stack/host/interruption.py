@@ -3,11 +3,18 @@
 Preflight has asked the same, but hours may lie between, and the driver's role works without it.
 """
 
+from __future__ import annotations
+
 import functools
 import time
 
 from . import people
 from .context import Context, run_program
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 
 # Seconds for one question to logind.
 PATIENCE = 30.0
@@ -17,12 +24,12 @@ WAIT = "wait"
 IGNORE = "ignore"
 
 
-def host():
+def host() -> Context:
     """The running system."""
     return Context(runner=functools.partial(run_program, patience=PATIENCE))
 
 
-def look(context, window, wait=0, now=None):
+def look(context: Context, window: Any, wait: int = 0, now: float | None = None) -> dict[str, Any]:
     """{users, open, clock, until}: who is logged in, and the time now and in `wait` seconds.
 
     Raises ValueError where the maintenance window can't be read.
@@ -38,13 +45,15 @@ def look(context, window, wait=0, now=None):
     }
 
 
-def disturbs(context, before):
+def disturbs(context: Context, before: str) -> bool:
     """Whether those who are logged in would notice; a first installation is in nobody's way."""
     return before == REBOOT or context.exists(LOADED)
 
 
-def ask(context, before, window, logged_in_users, wait, waited):
-    """(what `look` and `disturbed` say, why it may not be done now or None).
+def ask(
+    context: Context, before: str, window: Any, logged_in_users: str, wait: int, waited: bool
+) -> tuple[dict[str, Any], str | None]:
+    """(the answer of `look` with `disturbed`, why not now or None).
 
     `before`: what is going to be done, as in "Not going to ...". `logged_in_users`: refuse, wait or
     ignore. `waited`: people have been waited for, so that they are in the way now, whatever the
@@ -68,7 +77,7 @@ def ask(context, before, window, logged_in_users, wait, waited):
     return seen, None
 
 
-def _after_the_wait(seen, before, window, wait):
+def _after_the_wait(seen: dict[str, Any], before: str, window: Any, wait: int) -> str | None:
     if seen["users"]:
         return _occupied(before, seen["users"], " (waited {0} s)".format(wait))
     if not seen["open"]:
@@ -79,7 +88,7 @@ def _after_the_wait(seen, before, window, wait):
     return None
 
 
-def _occupied(before, users, waited=""):
+def _occupied(before: str, users: list[str], waited: str = "") -> str:
     return (
         "Not going to {0} while people are logged in{1}: {2}. Run again when they have left, or "
         "set nvidia_driver_logged_in_users to wait or ignore."

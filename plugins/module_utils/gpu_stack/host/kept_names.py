@@ -1,11 +1,18 @@
 """Names under which files of others are kept."""
 
+from __future__ import annotations
+
 import os
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Callable
+
 
 SAVED = ".provision-saved"
 
 
-def free_name(path, exists=os.path.lexists):
+def free_name(path: str, exists: Callable[[str], bool] = os.path.lexists) -> str:
     """PATH.provision-saved, numbered from 2 on where there are some."""
     name, number = path + SAVED, 1
     while exists(name):

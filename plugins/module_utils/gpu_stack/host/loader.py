@@ -5,7 +5,15 @@ loader's own answer. `ldconfig -p` prints its cache in the order in which the lo
 of several lines for one soname the first of the host's architecture wins.
 """
 
+from __future__ import annotations
+
 import struct
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
 
 CACHE = "/etc/ld.so.cache"
 
@@ -13,10 +21,10 @@ CACHE = "/etc/ld.so.cache"
 FLAGS = {"x86_64": "x86-64", "aarch64": "AArch64", "ppc64le": "64bit"}
 
 
-def parse(text, architecture="x86_64"):
+def parse(text: str, architecture: str = "x86_64") -> dict[str, str]:
     """{soname: path} from the output of `ldconfig -p`."""
     flag = FLAGS.get(architecture, architecture)
-    found = {}
+    libraries: dict[str, str] = {}
     for line in text.splitlines():
         left, arrow, path = line.strip().partition(" => ")
         name, bracket, flags = left.partition(" (")
@@ -24,16 +32,16 @@ def parse(text, architecture="x86_64"):
             continue
         if flag not in [word.strip() for word in flags.rstrip(")").split(",")]:
             continue
-        found.setdefault(name, path)
-    return found
+        libraries.setdefault(name, path)
+    return libraries
 
 
-def cache(context):
-    """True where the loader has a cache; a tree that is not the running system is believed."""
+def cache(context: Context) -> bool:
+    """True where the loader has a cache: it lists libraries, or its file exists."""
     return bool(context.loader) or (context.root == "/" and context.exists(CACHE))
 
 
-def cut_short(head, size):
+def cut_short(head: bytes, size: int) -> bool:
     """True where an ELF file ends before its section headers, which linkers write last.
 
     `head` are its first 64 bytes (elf(5)): a little-endian 64-bit file has the offset of the
@@ -43,10 +51,10 @@ def cut_short(head, size):
         return False
     (offset,) = struct.unpack_from("<Q", head, 0x28)
     entry, number = struct.unpack_from("<HH", head, 0x3A)
-    return size < offset + entry * number
+    return bool(size < offset + entry * number)
 
 
-def inspect(context, path):
+def inspect(context: Context, path: str) -> dict[str, Any] | None:
     """{"path", "real", "size", "elf", "short"} of a library; None when `path` leads nowhere."""
     real = context.resolve(path)
     if real is None:
@@ -63,14 +71,14 @@ def inspect(context, path):
     }
 
 
-def complaint(seen):
+def complaint(library: dict[str, Any] | None) -> str | None:
     """Why a library can't be loaded, as the text of a change's `from`; None if it looks whole."""
-    if seen is None:
+    if library is None:
         return "missing"
-    if seen["size"] == 0:
+    if library["size"] == 0:
         return "empty"
-    if not seen["elf"]:
+    if not library["elf"]:
         return "damaged"
-    if seen.get("short"):
+    if library.get("short"):
         return "cut short"
     return None

@@ -2,17 +2,25 @@
 
 Without that file every update of apt's fails with 401, long after the run that needed it. The look
 knows the mirror's place and not the password: it compares who may read the file and for which place
-it is, so a password alone that was changed in the inventory is nothing that it could see.
+it is, so a password alone that was changed in the inventory is not seen.
 """
+
+from __future__ import annotations
 
 from ..change import change
 from . import apt, file_state
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
 
 DIRECTORY = "/etc/apt/auth.conf.d/"
 MODE = 0o600
 
 
-def machine(address):
+def machine(address: str) -> str | None:
     """The word behind `machine` for an address, as the role apt writes it; None without a login."""
     bare = apt.bare(address)
     if bare == address:
@@ -21,8 +29,8 @@ def machine(address):
     return bare[len("https://") :] if bare.startswith("https://") else bare
 
 
-def look(context, addresses):
-    """{path: fault} of the files that are not as wished; `addresses` are {name: address}."""
+def look(context: Context, addresses: dict[str, Any]) -> dict[str, str]:
+    """{path: fault} of the files that are missing or wrong; `addresses` are {name: address}."""
     faults = {}
     for name in sorted(addresses):
         path, place = DIRECTORY + name + ".conf", machine(addresses[name] or "")
@@ -42,7 +50,7 @@ def look(context, addresses):
     return faults
 
 
-def differ(name, faults):
+def differ(name: str, faults: dict[str, str]) -> list[dict[str, Any]]:
     """The changes of a component for what `look` found."""
     reason = "apt logs in to the mirror by it"
     return [change(name, path, faults[path], "as written", reason) for path in sorted(faults)]

@@ -6,8 +6,17 @@ rules are Debian's policy 10.9: root's, readable for all, writable for nobody el
 and directories executable for all. They cost no call beyond the one lstat that each file gets.
 """
 
+from __future__ import annotations
+
 import stat
 import struct
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    import os
+    from typing import Iterable, Iterator
+
+    from .context import Context
 
 # Where the rules hold. Daemons change what is theirs below /var.
 PLACES = ("/usr/", "/lib", "/opt/", "/etc/")
@@ -23,7 +32,9 @@ CLOSED_PROGRAM = ", not executable for all"
 ELF_EXECUTABLE, ELF_SHARED, INTERPRETER = 2, 3, 3
 
 
-def of_file(context, path, info, owner, since):
+def of_file(
+    context: Context, path: str, info: os.stat_result, owner: int, since: float
+) -> str | None:
     """Why a package's file has a mode or an owner that it can't have; None where nothing is wrong.
 
     `since`: when the package was unpacked. A mode that is as old is the package's own, and is not
@@ -34,7 +45,9 @@ def of_file(context, path, info, owner, since):
     return _of_file(context, path, info, owner, since)
 
 
-def _of_file(context, path, info, owner, since):
+def _of_file(
+    context: Context, path: str, info: os.stat_result, owner: int, since: float
+) -> str | None:
     mode = info.st_mode
     if stat.S_ISLNK(mode):
         return None
@@ -57,18 +70,19 @@ def _of_file(context, path, info, owner, since):
     return None
 
 
-def owner_of_all(context):
-    """Whose the system is: root, or who recorded the tree that is looked at."""
+def owner_of_all(context: Context) -> int:
+    """The user id that owns the system: root's, or that of who recorded the tree."""
     root = context.stat("/")
     return root.st_uid if root is not None else 0
 
 
-def ways(context, paths):
-    """{path: (fault, the mode that cures it)} of directories and files that everybody must reach.
+def ways(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """{path: (fault, the mode that it should have)} of paths that everybody must reach.
 
     Each is followed to its end: what is in a linked directory's place is the administrator's.
     """
-    found, owner = {}, owner_of_all(context)
+    owner = owner_of_all(context)
+    faults: dict[str, tuple[str, str]] = {}
     for path in paths:
         info = context.stat(path)
         if info is None:
@@ -78,23 +92,23 @@ def ways(context, paths):
         else:
             fault = _of_file(context, path, info, owner, 0)
         if fault is not None:
-            found[path] = (fault, wish(context, info, fault))
-    return found
+            faults[path] = (fault, wish(context, info, fault))
+    return faults
 
 
-def _group(context):
+def _group(context: Context) -> int:
     root = context.stat("/")
     return root.st_gid if root is not None else 0
 
 
-def may_be_program(path, name):
+def may_be_program(path: str, name: str) -> bool:
     """True where a program can be expected; most files of a stack are headers and libraries."""
     if any(part in path for part in PROGRAM_DIRECTORIES):
         return True
     return "." not in name and not any(part in path for part in NO_PROGRAMS)
 
 
-def is_program(context, path):
+def is_program(context: Context, path: str) -> bool:
     """True for a script, and for an ELF file that is started: it names an interpreter, or is fixed.
 
     elf(5), 64 bits, little-endian: e_type at 0x10, e_phoff at 0x20, e_phentsize and e_phnum at
@@ -107,7 +121,7 @@ def is_program(context, path):
         return False
     (kind,) = struct.unpack_from("<H", head, 0x10)
     if kind != ELF_SHARED:
-        return kind == ELF_EXECUTABLE
+        return bool(kind == ELF_EXECUTABLE)
     (offset,) = struct.unpack_from("<Q", head, 0x20)
     size, number = struct.unpack_from("<HH", head, 0x36)
     places = range(offset, offset + size * number, size) if size else ()
@@ -118,8 +132,8 @@ def is_program(context, path):
     )
 
 
-def of_directory(context, info, owner):
-    """The same of a directory; a package does not say what mode it has once it is there."""
+def of_directory(context: Context, info: os.stat_result, owner: int) -> str | None:
+    """The fault of a directory's mode or owner; None where there is none."""
     mode = info.st_mode
     if info.st_uid == owner and mode == 0o040755:
         return None
@@ -132,7 +146,7 @@ def of_directory(context, info, owner):
     return _writable(context, info)
 
 
-def _writable(context, info):
+def _writable(context: Context, info: os.stat_result) -> str | None:
     mode = info.st_mode
     strangers = mode & stat.S_IWGRP and info.st_gid not in (_group(context), STAFF)
     if strangers or (mode & stat.S_IWOTH and not mode & stat.S_ISVTX):
@@ -140,7 +154,7 @@ def _writable(context, info):
     return None
 
 
-def wish(context, info, fault=""):
+def wish(context: Context, info: os.stat_result, fault: str = "") -> str:
     """The nearest mode that the rules allow to a file with this fault, as four octal digits."""
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISDIR(info.st_mode):
@@ -153,7 +167,7 @@ def wish(context, info, fault=""):
     return "0755" if mode & EVERYBODY or fault.endswith(CLOSED_PROGRAM) else "0644"
 
 
-def directories(listed):
+def directories(listed: list[str]) -> Iterator[str]:
     """The directories on the way to a package's files, of its list, where the rules hold."""
     for index, path in enumerate(listed):
         after = listed[index + 1] if index + 1 < len(listed) else ""

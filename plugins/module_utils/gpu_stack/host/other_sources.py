@@ -7,6 +7,8 @@ nothing is deleted: a file that holds nothing else is renamed to NAME.provision-
 a copy is kept under that name before the entries leave it.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import fnmatch
@@ -16,6 +18,12 @@ import re
 
 from . import apt
 from .kept_names import free_name
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from .context import Context
 
 OURS = "provision-"
 
@@ -50,7 +58,7 @@ REPOSITORIES = {
 }
 
 
-def stale_files(context, name, url):
+def stale_files(context: Context, name: str, url: str) -> list[str]:
     """Paths of the files that name a repository beside ours, or come with such an entry.
 
     name: of REPOSITORIES. url: where this run takes the repository from, "" without one.
@@ -58,17 +66,17 @@ def stale_files(context, name, url):
     return [path for path, _rest in _stale(context, REPOSITORIES[name], url)]
 
 
-def signed_by(context, name, url):
+def signed_by(context: Context, name: str, url: str) -> str | None:
     """The key that another source of this project's names for the address; None without one."""
     for entry in context.apt_entries:
         options = {key.lower(): value for key, value in entry["options"].items()}
         other = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
         if other and options.get("signed-by") and any(_same(uri, url) for uri in entry["uris"]):
-            return options["signed-by"]
+            return str(options["signed-by"])
     return None
 
 
-def put_aside(context, name, url):
+def put_aside(context: Context, name: str, url: str) -> list[str]:
     """Puts the stale files, or the entries in them, aside; their paths.
 
     Raises OSError where one cannot be replaced.
@@ -79,7 +87,7 @@ def put_aside(context, name, url):
     return [path for path, _rest in stale]
 
 
-def _stale(context, repository, url):
+def _stale(context: Context, repository: Repository, url: str) -> list[tuple[str, str | None]]:
     """[(path, text of what stays, or None where the whole file goes)], in apt's order."""
     stale = []
     for path, text in _sources(context):
@@ -97,7 +105,7 @@ def _stale(context, repository, url):
     return stale
 
 
-def _sources(context):
+def _sources(context: Context) -> Iterator[tuple[str, str]]:
     """[(path, text)] of apt's source files that are not this project's."""
     for path in apt.source_files(context):
         stream = None if _is_ours(path) else context.open(path)
@@ -107,7 +115,7 @@ def _sources(context):
                 yield path, file.read()
 
 
-def _parts(text, path):
+def _parts(text: str, path: str) -> list[tuple[str, list[str]]]:
     """[(lines, URIs)] that make up the text; no URIs where a part names no source."""
     if not path.endswith(".sources"):
         lines = text.splitlines(True)
@@ -118,20 +126,20 @@ def _parts(text, path):
     ]
 
 
-def _uris(entries):
+def _uris(entries: list[dict[str, Any]]) -> list[str]:
     return [uri for entry in entries for uri in entry["uris"]]
 
 
-def _is_ours(path):
+def _is_ours(path: str) -> bool:
     """True of a file that one of this project's roles writes."""
     return os.path.basename(path).startswith(OURS)
 
 
-def _same(uri, url):
+def _same(uri: str, url: str) -> bool:
     return bool(url) and uri.rstrip("/") == apt.bare(url).rstrip("/")
 
 
-def _save(path, rest):
+def _save(path: str, rest: str | None) -> None:
     kept = free_name(path)
     if rest is None:
         os.rename(path, kept)

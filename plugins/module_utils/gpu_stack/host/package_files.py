@@ -4,6 +4,8 @@ dpkg's own records say what each package shipped; in the ordinary look a file is
 size, its times or its kind say that somebody touched it, in a deep one each.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import hashlib
 import re
@@ -12,6 +14,13 @@ import time
 
 from ..change import change
 from . import dpkg, modes
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Callable, Iterable, Iterator
+
+    from .context import Context
 
 DIVERSIONS = "/var/lib/dpkg/diversions"
 OVERRIDES = "/var/lib/dpkg/statoverride"
@@ -30,7 +39,7 @@ MOMENT = 2
 MANY = 5
 
 
-def _info_path(context, name, kind):
+def _info_path(context: Context, name: str, kind: str) -> str | None:
     native = dpkg.ARCHITECTURES.get(context.platform.get("architecture", "x86_64"), "amd64")
     for candidate in (name + ":" + native, name):
         path = "{0}/{1}.{2}".format(dpkg.INFO, candidate, kind)
@@ -39,7 +48,7 @@ def _info_path(context, name, kind):
     return None
 
 
-def diversions(context):
+def diversions(context: Context) -> dict[str, tuple[str, str]]:
     """{path: (where it was moved to, the package that may keep the path)} (dpkg-divert(1))."""
     lines = (context.read(DIVERSIONS) or "").splitlines()
     return {
@@ -47,15 +56,15 @@ def diversions(context):
     }
 
 
-def overrides(context):
+def overrides(context: Context) -> set[str]:
     """Paths whose owner and mode the administrator has set (dpkg-statoverride(1))."""
     lines = (context.read(OVERRIDES) or "").splitlines()
     return {line.split(None, 3)[3] for line in lines if len(line.split(None, 3)) == 4}
 
 
-def conffiles(context, names):
+def conffiles(context: Context, names: Iterable[str]) -> dict[str, str]:
     """{path: md5} of the configuration files that dpkg tracks for these packages."""
-    found = {}
+    sums = {}
     for stanza in (context.read(dpkg.STATUS) or "").split("\n\n"):
         start = stanza.find("Package: ")
         if start < 0 or stanza[start + 9 :].split("\n", 1)[0].strip() not in names:
@@ -64,11 +73,11 @@ def conffiles(context, names):
         for line in match.group(1).splitlines() if match is not None else []:
             words = line.split()
             if len(words) == 2:  # a third word says that the file is obsolete
-                found[words[0]] = words[1]
-    return found
+                sums[words[0]] = words[1]
+    return sums
 
 
-def _excluded(context):
+def _excluded(context: Context) -> Callable[[str], bool] | None:
     """A test for paths that dpkg was told not to unpack (path-exclude in dpkg.cfg(5))."""
     rules = []
     for file in ["/etc/dpkg/dpkg.cfg", *context.glob("/etc/dpkg/dpkg.cfg.d/*")]:
@@ -77,7 +86,7 @@ def _excluded(context):
             if word.strip() in ("path-exclude", "path-include"):
                 rules.append((word.strip() == "path-exclude", pattern.strip()))
 
-    def excluded(path):
+    def excluded(path: str) -> bool:
         result = False
         for exclude, pattern in rules:
             if fnmatch.fnmatch(path, pattern):
@@ -87,7 +96,7 @@ def _excluded(context):
     return excluded if rules else None
 
 
-def _leaves(paths):
+def _leaves(paths: list[str]) -> Iterator[str]:
     """The listed paths without the directories that lead to others, which come before them."""
     for index, path in enumerate(paths):
         after = paths[index + 1] if index + 1 < len(paths) else ""
@@ -95,7 +104,9 @@ def _leaves(paths):
             yield path
 
 
-def _state(context, path, info, sums, read):
+def _state(
+    context: Context, path: str, info: os.stat_result, sums: dict[str, str], read: bool
+) -> str | None:
     """What is wrong with one file of a package whose stat is known; None when nothing is.
 
     `sums`: {path: md5} of what was shipped as a file. dpkg keeps no sizes and no targets of links.
@@ -114,7 +125,7 @@ def _state(context, path, info, sums, read):
     return None
 
 
-def flaws(context, names):
+def flaws(context: Context, names: Iterable[str]) -> list[dict[str, Any]]:
     """[{package, path, fault, conffile}] of the files that these packages own.
 
     Cheap enough for every look: one lstat per file. dpkg gives what it unpacks the time that it
@@ -132,37 +143,43 @@ def flaws(context, names):
     root = context.stat("/")
     owner = root.st_uid if root is not None else 0
     theirs = overrides(context)
-    found, ways = [], {}
+    all_flaws: list[dict[str, Any]] = []
+    ways: dict[str, str] = {}
     for name in names:
-        flawed = _package_flaws(context, name, diverted, configuration, excluded, owner, ways)
-        found.extend(
-            one
-            for one in flawed
-            if one["path"] not in theirs or not one["fault"].startswith(("mode ", "owned "))
+        of_package = _package_flaws(context, name, diverted, configuration, excluded, owner, ways)
+        all_flaws.extend(
+            flaw
+            for flaw in of_package
+            if flaw["path"] not in theirs or not flaw["fault"].startswith(("mode ", "owned "))
         )
-    found.extend(one for one in _way_flaws(context, ways, owner) if one["path"] not in theirs)
-    return found
+    all_flaws.extend(
+        flaw for flaw in _way_flaws(context, ways, owner) if flaw["path"] not in theirs
+    )
+    return all_flaws
 
 
-def _way_flaws(context, ways, owner):
+def _way_flaws(context: Context, ways: dict[str, str], owner: int) -> Iterator[dict[str, Any]]:
     """Flaws of directories on the way to the packages' files; `ways`: {path: package}."""
     for path in sorted(ways):
         info = context.lstat(path)
         fault = modes.of_directory(context, info, owner) if info is not None else None
         if fault is not None:
-            yield _flaw(ways[path], path, fault, mode=modes.wish(context, info))
+            mode = modes.wish(context, info) if info is not None else None
+            yield _flaw(ways[path], path, fault, mode=mode)
 
 
-def _flaw(name, path, fault, conffile=False, mode=None):
-    """`mode` is what cures it, where installing the package again does not.
+def _flaw(
+    name: str, path: str, fault: str, conffile: bool = False, mode: str | None = None
+) -> dict[str, Any]:
+    """One flaw, as `flaws` lists them; `mode` repairs it where a reinstallation does not.
 
     dpkg leaves the modes and owners of directories and configuration files that are there.
     """
-    found = {"package": name, "path": path, "fault": fault, "conffile": conffile}
-    return found if mode is None else dict(found, mode=mode)
+    flaw = {"package": name, "path": path, "fault": fault, "conffile": conffile}
+    return flaw if mode is None else dict(flaw, mode=mode)
 
 
-def _shipped(context, name, diverted):
+def _shipped(context: Context, name: str, diverted: dict[str, tuple[str, str]]) -> dict[str, str]:
     """{path as it is on disk: md5} of a package's files, diversions followed."""
     sums = dpkg.md5sums(context, name)
     for path, (moved, keeper) in diverted.items():
@@ -174,7 +191,15 @@ def _shipped(context, name, diverted):
 class _Package:
     """One package as it was unpacked: judges the files that are not plainly as it left them."""
 
-    def __init__(self, context, name, diverted, configuration, owner, since):
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        diverted: dict[str, tuple[str, str]],
+        configuration: dict[str, str],
+        owner: int,
+        since: float,
+    ) -> None:
         self.context = context
         self.name = name
         self.diverted = diverted
@@ -182,9 +207,9 @@ class _Package:
         self.owner = owner
         self.since = since
         self.changed_since = since if since <= time.time() else 0
-        self._sums = None
+        self._sums: dict[str, str] | None = None
 
-    def content_fault(self, path, info):
+    def content_fault(self, path: str, info: os.stat_result) -> str | None:
         """What is wrong with the content of a file that somebody may have touched; else None."""
         touched = info.st_mtime > self.since
         if not (self.context.deep or touched or info.st_size == 0):
@@ -198,41 +223,55 @@ class _Package:
             return "relinked"
         return fault
 
-    def mode_fault(self, path, info):
+    def mode_fault(self, path: str, info: os.stat_result) -> str | None:
         """What is wrong with a file's mode and owner; None where nothing is."""
         return modes.of_file(self.context, path, info, self.owner, self.changed_since)
 
-    def flaws(self, path, info):
+    def flaws(self, path: str, info: os.stat_result) -> list[dict[str, Any]]:
         """The flaws of one file; a configuration file's content is asked in a deep look only."""
         if path not in self.configuration:
             fault = self.content_fault(path, info) or self.mode_fault(path, info)
             return [] if fault is None else [_flaw(self.name, path, fault)]
-        found = []
+        all_flaws = []
         fault = self.mode_fault(path, info)
         if fault is not None:
             wish = modes.wish(self.context, info)
-            found.append(_flaw(self.name, path, fault, True, wish))
+            all_flaws.append(_flaw(self.name, path, fault, True, wish))
         fault = self.content_fault(path, info) if self.context.deep else None
         if fault is not None:
-            found.append(_flaw(self.name, path, fault, True))
-        return found
+            all_flaws.append(_flaw(self.name, path, fault, True))
+        return all_flaws
 
 
-def _package_flaws(context, name, diverted, configuration, excluded, owner, ways):
-    place, sums_place = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
-    text = context.read(place) if place is not None else None
+def _modified(context: Context, path: str | None) -> float:
+    """When the file was written last; 0 where there is none."""
+    info = context.lstat(path) if path is not None else None
+    return info.st_mtime if info is not None else 0.0
+
+
+def _package_flaws(
+    context: Context,
+    name: str,
+    diverted: dict[str, tuple[str, str]],
+    configuration: dict[str, str],
+    excluded: Callable[[str], bool] | None,
+    owner: int,
+    ways: dict[str, str],
+) -> list[dict[str, Any]]:
+    list_path, sums_path = _info_path(context, name, "list"), _info_path(context, name, "md5sums")
+    text = context.read(list_path) if list_path is not None else None
     listed = [line for line in (text or "").splitlines() if line]
     if not listed:
         return [_flaw(name, "file list", "missing")]
-    unpacked = context.lstat(place).st_mtime
-    sums_time = context.lstat(sums_place).st_mtime if sums_place else unpacked
+    unpacked = _modified(context, list_path)
+    sums_time = _modified(context, sums_path) if sums_path else unpacked
     # Where the clock was wrong on that day, the package's own time is the later one.
     since = max(unpacked, sums_time)
     package = _Package(context, name, diverted, configuration, owner, since)
     changed_since = package.changed_since
     for path in modes.directories(listed):
         ways.setdefault(path, name)
-    found, times = [], []
+    flaws, times = [], []
     for path in _leaves(listed):
         if not context.deep and path.startswith(UNREAD):
             continue
@@ -241,7 +280,7 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner, ways
         info = context.lstat(path)
         if info is None:
             if excluded is None or not excluded(path):
-                found.append(_flaw(name, path, "missing", path in configuration))
+                flaws.append(_flaw(name, path, "missing", path in configuration))
             continue
         times.append(info.st_mtime)
         # Most files by far are such, and a call for each would be a tenth of the look.
@@ -251,55 +290,55 @@ def _package_flaws(context, name, diverted, configuration, excluded, owner, ways
             or (info.st_mode == 0o100644 and info.st_ctime <= changed_since)
         )
         if not (untouched and plain) or path in configuration:
-            found += package.flaws(path, info)
+            flaws += package.flaws(path, info)
     # Packages without any file have none: nothing to compare, nothing to miss.
-    if sums_place is None and context.deep and times:
-        found.append(_flaw(name, "checksums", "missing"))
-    if sums_place and sums_time > unpacked + MOMENT and times and min(times) <= unpacked:
-        found.append(_flaw(name, "checksums", "changed"))
-    return found
+    if sums_path is None and context.deep and times:
+        flaws.append(_flaw(name, "checksums", "missing"))
+    if sums_path and sums_time > unpacked + MOMENT and times and min(times) <= unpacked:
+        flaws.append(_flaw(name, "checksums", "changed"))
+    return flaws
 
 
-def _repair(component, name, ours):
-    """Role variables that cure these flaws of one package."""
+def _repair(component: str, name: str, flaws: list[dict[str, Any]]) -> dict[str, Any]:
+    """The role variables that repair these flaws of one package."""
     repair = {}
-    again = [one for one in ours if "mode" not in one]
+    again = [flaw for flaw in flaws if "mode" not in flaw]
     if again:
         repair[component + "_reinstall"] = [name]
-    edited = [one["path"] for one in again if one["conffile"] and one["fault"] != "missing"]
+    edited = [flaw["path"] for flaw in again if flaw["conffile"] and flaw["fault"] != "missing"]
     if edited:
         repair[component + "_conffiles"] = edited
-    if len(again) < len(ours):
-        closed = ["{0} {1}".format(one["path"], one["mode"]) for one in ours if "mode" in one]
+    if len(again) < len(flaws):
+        closed = ["{0} {1}".format(flaw["path"], flaw["mode"]) for flaw in flaws if "mode" in flaw]
         repair[component + "_modes"] = closed
     return repair
 
 
-def flaw_changes(component, flawed):
+def flaw_changes(component: str, flaws: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Changes for the flaws of packages, each repaired by installing the package again.
 
     Many flaws of one package are one item.
     """
     changes = []
-    for name in sorted({one["package"] for one in flawed}):
-        ours = [one for one in flawed if one["package"] == name]
-        repair = _repair(component, name, ours)
-        if len(ours) > MANY:
-            faults = sorted({one["fault"] for one in ours})
-            old = "{0} files: {1}".format(len(ours), ", ".join(faults))
-            reason = "for example {0}".format(ours[0]["path"])
+    for name in sorted({flaw["package"] for flaw in flaws}):
+        of_package = [flaw for flaw in flaws if flaw["package"] == name]
+        repair = _repair(component, name, of_package)
+        if len(of_package) > MANY:
+            faults = sorted({flaw["fault"] for flaw in of_package})
+            old = "{0} files: {1}".format(len(of_package), ", ".join(faults))
+            reason = "for example {0}".format(of_package[0]["path"])
             changes.append(change(component, name + " files", old, name, reason, repair=repair))
             continue
-        for one in ours:
-            item, reason = one["path"], "it is a file of {0}".format(name)
+        for flaw in of_package:
+            item, reason = flaw["path"], "it is a file of {0}".format(name)
             if not item.startswith("/"):
                 item = "{0} {1}".format(name, item)
                 reason = "dpkg's record of the package tells whether its files are whole"
-            changes.append(change(component, item, one["fault"], name, reason, repair=repair))
+            changes.append(change(component, item, flaw["fault"], name, reason, repair=repair))
     return changes
 
 
-def alternative(context, group):
+def alternative(context: Context, group: str) -> dict[str, Any] | None:
     """{"mode", "links": {link: (name, target)}} of update-alternatives' record; None without one.
 
     The record is lines: mode, the master link, then name and link of each slave up to an empty
@@ -318,28 +357,28 @@ def alternative(context, group):
     if not choices:
         return None
     chosen = context.readlink("/etc/alternatives/" + group)
-    choice = next((one for one in choices if one[0] == chosen), None)
+    choice = next((entry for entry in choices if entry[0] == chosen), None)
     links = {lines[1]: (group, (choice or choices[0])[0])}
     for index, (name, link) in enumerate(slaves):
         target = (choice or choices[0])[2 + index]
         if target and context.lstat(target) is not None:
             links[link] = (name, target)
-    return {"mode": lines[0], "choices": [one[0] for one in choices], "links": links}
+    return {"mode": lines[0], "choices": [entry[0] for entry in choices], "links": links}
 
 
-def broken_links(context, record):
+def broken_links(context: Context, record: dict[str, Any]) -> list[str]:
     """Links of an alternative that don't lead where its record says, sorted."""
-    found = []
+    links = []
     for link, (name, target) in record["links"].items():
         middle = "/etc/alternatives/" + name
         if context.readlink(link) != middle:
-            found.append(link)
+            links.append(link)
         if context.readlink(middle) != target:
-            found.append(middle)
-    return sorted(found)
+            links.append(middle)
+    return sorted(links)
 
 
-def digest(context, path, algorithm):
+def digest(context: Context, path: str, algorithm: str) -> str | None:
     """Hex digest of a file; None when it can't be read."""
     file = context.open(path)
     if file is None:

@@ -6,12 +6,19 @@ where the platform's own archive answers, sources of others are no reason to sto
 is needed came is seen by asking for it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import time
 
 from . import apt
 from .context import PATH, SILENT, run_program
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Sequence
+
 
 UPDATE = ("apt-get", "--quiet", "-oAPT::Update::Error-Mode=any", "-oAcquire::Retries=2", "update")
 TARGETS = (
@@ -30,8 +37,8 @@ LOCKED = "Could not get lock"
 FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 
-def fetch(suites, wait=0):
-    """Fetches the lists; what came of it, as the module `package_lists` returns it.
+def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
+    """Fetches the lists and returns the result of the module `package_lists`.
 
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
@@ -39,8 +46,8 @@ def fetch(suites, wait=0):
     return patiently(lambda: _try(suites), wait)
 
 
-def patiently(attempt, wait):
-    """What `attempt` answers, tried again for `wait` seconds as long as another apt is at work."""
+def patiently(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
+    """The answer of `attempt`, repeated for `wait` seconds as long as another apt is at work."""
     answer = attempt()
     for _pause in range(wait // PAUSE):
         if not answer["locked"]:
@@ -50,12 +57,12 @@ def patiently(attempt, wait):
     return answer
 
 
-def nothing():
-    """The answer where no list was to be fetched."""
+def nothing() -> dict[str, Any]:
+    """The answer of a run that fetched no lists."""
     return _answer()
 
 
-def _try(suites):
+def _try(suites: Iterable[str]) -> dict[str, Any]:
     rc, _out, stderr = run(UPDATE)
     if rc == 0 and not FAILED.search(stderr):
         return _answer()
@@ -65,7 +72,13 @@ def _try(suites):
     return _answer(errors, places, bearable, rc == 0 or bearable, LOCKED in stderr)
 
 
-def _answer(errors=(), places=(), bearable=False, usable=True, locked=False):
+def _answer(
+    errors: Sequence[str] = (),
+    places: Sequence[str] = (),
+    bearable: bool = False,
+    usable: bool = True,
+    locked: bool = False,
+) -> dict[str, Any]:
     return {
         "errors": list(errors),
         "places": list(places),
@@ -76,17 +89,17 @@ def _answer(errors=(), places=(), bearable=False, usable=True, locked=False):
     }
 
 
-def run(argv):
+def run(argv: Sequence[str]) -> tuple[int, str, str]:
     """(exit code, standard output, standard error); what takes too long is ended, 124."""
     environment = dict(os.environ, LC_ALL="C")
     environment.setdefault("PATH", ":".join(PATH))
-    rc, out, err = run_program(argv, LONGEST, environment)
+    rc, out, err = run_program(list(argv), LONGEST, environment)
     if rc == SILENT:
         return rc, "", "E: {0} took more than {1} s\n".format(" ".join(argv), LONGEST)
     return rc, out, err
 
 
-def errors_of(stderr):
+def errors_of(stderr: str) -> list[str]:
     """apt's errors and warnings, each once, without passwords."""
     errors = []
     for line in stderr.splitlines():
@@ -96,9 +109,9 @@ def errors_of(stderr):
     return errors
 
 
-def entries(out):
+def entries(out: str) -> list[tuple[str, ...]]:
     """[(file:line, repository, suite, component)] of what apt has in its sources."""
-    listed = []
+    listed: list[tuple[str, ...]] = []
     for line in out.splitlines():
         parts = tuple(part.rstrip("/") for part in apt.bare(line).split("|"))
         if len(parts) == 4 and parts[1] and parts not in listed:
@@ -106,7 +119,7 @@ def entries(out):
     return listed
 
 
-def _names(error, entry):
+def _names(error: str, entry: tuple[str, ...]) -> bool:
     """True where apt's words are about this entry: its repository and, as far as given, suite."""
     _place, uri, suite, _component = entry
     match = re.search(re.escape(uri) + r"(?=[/ '\"]|$)(\S*) ?(\S*)", error)
@@ -119,13 +132,15 @@ def _names(error, entry):
     return match.group(2) in ("", suite)
 
 
-def _words_of_place(place):
+def _words_of_place(place: str) -> str:
     """ "FILE:LINE"; of a deb822 file apt counts its entries, not its lines."""
     file, _colon, number = place.rpartition(":")
     return "{0} (entry {1})".format(file, number) if file.endswith(".sources") else place
 
 
-def judge(errors, known, suites):
+def judge(
+    errors: Sequence[str], known: list[tuple[str, ...]], suites: Iterable[str]
+) -> tuple[list[str], bool]:
     """(places to blame, whether only sources of others failed)."""
     failed = [entry for entry in known if any(_names(error, entry) for error in errors)]
     places = sorted({_words_of_place(entry[0]) for entry in failed})

@@ -7,10 +7,18 @@ maintenance window is asked. Nobody's session is ever ended from here.
 The generator reads windows by this file too, alone: it imports nothing of ours.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import struct
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .context import Context
 
 # utmp(5) as glibc has it on every 64-bit machine: type, pid, line, id, user, host, ...
 RECORD = struct.Struct("<hxxi32s4s32s256shhiii16s20x")
@@ -30,83 +38,85 @@ _WINDOW = re.compile(r"(?:(\S+)\s+)?(\d\d):(\d\d)-(\d\d):(\d\d)")
 # who is logged in
 
 
-def ancestors(context, pid):
-    """The process and those above it up to init: what this very look is a part of."""
-    found = []
-    while pid and pid not in found:
-        found.append(pid)
+def ancestors(context: Context, pid: int) -> list[int]:
+    """Ids of the process and of its parents up to init: the look itself is none of the users."""
+    pids: list[int] = []
+    while pid and pid not in pids:
+        pids.append(pid)
         text = (context.read_bytes("/proc/{0}/status".format(pid)) or b"").decode(
             "utf-8", "replace"
         )
         parent = re.search(r"^PPid:\s*(\d+)", text, re.M)
         pid = int(parent.group(1)) if parent else 0
-    return found
+    return pids
 
 
-def users(context, pid=None, now=None):
+def users(
+    context: Context, pid: int | None = None, now: float | None = None
+) -> list[dict[str, Any]]:
     """People at a terminal or a screen: [{user, at, from, idle}], without who asks.
 
     Of logind, and of utmp for what it does not know (tmux, an older system). A session without a
     terminal is a command over ssh, a copy of files, a run of Ansible: none of them is a person who
-    sits there. `idle`: seconds since the terminal was used; None where that can't be told.
+    sits there. `idle`: seconds since the terminal was used; None where unknown.
     """
     own = ancestors(context, os.getpid() if pid is None else pid)
     moment = time.time() if now is None else now
-    found = {}
-    for one in _sessions(context) + _utmp(context):
-        if one["leader"] in own or one["at"] in found:
+    people = {}
+    for session in _sessions(context) + _utmp(context):
+        if session["leader"] in own or session["at"] in people:
             continue
-        info = context.stat("/dev/" + one["at"])
+        info = context.stat("/dev/" + session["at"])
         idle = None if info is None else max(0, int(moment - info.st_atime))
-        found[one["at"]] = {
-            "user": one["user"], "at": one["at"], "from": one["from"], "idle": idle,
+        people[session["at"]] = {
+            "user": session["user"], "at": session["at"], "from": session["from"], "idle": idle,
         }  # fmt: skip
-    return [found[at] for at in sorted(found)]
+    return [people[at] for at in sorted(people)]
 
 
-def _sessions(context):
+def _sessions(context: Context) -> list[dict[str, Any]]:
     """logind's sessions of people, those that are being closed left out."""
     listed = context.run(["loginctl", "list-sessions", "--no-legend", "--no-pager"])
     names = [line.split()[0] for line in listed.out.splitlines() if line.split()]
     if listed.rc != 0 or not names:
         return []
     asked = [part for name in PROPERTIES for part in ("--property", name)]
-    told = context.run(["loginctl", "show-session", "--no-pager", *asked, *names])
-    return [one for one in map(_session, told.out.split("\n\n")) if one is not None]
+    shown = context.run(["loginctl", "show-session", "--no-pager", *asked, *names])
+    return [session for session in map(_session, shown.out.split("\n\n")) if session is not None]
 
 
-def _session(text):
+def _session(text: str) -> dict[str, Any] | None:
     """One session of `loginctl show-session`; None where nobody sits at it."""
-    told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    at = told.get("TTY") or told.get("Display")
-    if not at or told.get("Class") != "user" or told.get("State") == "closing":
+    properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    at = properties.get("TTY") or properties.get("Display")
+    if not at or properties.get("Class") != "user" or properties.get("State") == "closing":
         return None
     return {
-        "user": told.get("Name") or "somebody",
+        "user": properties.get("Name") or "somebody",
         "at": at,
-        "from": told.get("RemoteHost") or None,
-        "leader": int(told["Leader"]) if told.get("Leader", "").isdigit() else 0,
+        "from": properties.get("RemoteHost") or None,
+        "leader": int(properties["Leader"]) if properties.get("Leader", "").isdigit() else 0,
     }
 
 
-def _utmp(context):
+def _utmp(context: Context) -> list[dict[str, Any]]:
     """The living logins of utmp."""
     data = context.read_bytes(UTMP) or b""
-    found = []
+    logins = []
     for start in range(0, len(data) - RECORD.size + 1, RECORD.size):
         kind, pid, line, _id, user, host = RECORD.unpack_from(data, start)[:6]
         if kind != USER_PROCESS or context.stat("/proc/{0}".format(pid)) is None:
             continue
         user, line, host = (_text(part) for part in (user, line, host))
-        found.append({"user": user, "at": line, "from": host or None, "leader": pid})
-    return found
+        logins.append({"user": user, "at": line, "from": host or None, "leader": pid})
+    return logins
 
 
-def _text(field):
+def _text(field: bytes) -> str:
     return field.split(b"\0")[0].decode("utf-8", "replace")
 
 
-def words(person):
+def words(person: dict[str, Any]) -> str:
     """ "ada on pts/3 from 192.0.2.7, idle for 2 h"."""
     text = "{0} on {1}".format(person["user"], person["at"])
     if person["from"]:
@@ -122,7 +132,7 @@ def words(person):
 # the maintenance window: local times of a week, so no change of the clocks is in the way
 
 
-def windows(value):
+def windows(value: Any) -> list[tuple[list[int], int, int]]:
     """[(days, first minute, last minute + 1)] of an option's value. ValueError says what is wrong.
 
     A window whose end is not after its beginning goes on into the next day; a day is that of the
@@ -130,13 +140,13 @@ def windows(value):
     """
     if value is None or value == "" or value == []:
         return []
-    found = []
+    parsed = []
     for text in value if isinstance(value, (list, tuple)) else [value]:
-        found.append(_window(text))
-    return found
+        parsed.append(_window(text))
+    return parsed
 
 
-def _window(text):
+def _window(text: Any) -> tuple[list[int], int, int]:
     match = _WINDOW.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError("{0!r} is no maintenance window: expected {1}".format(text, FORM))
@@ -152,11 +162,11 @@ def _window(text):
     return days, begin, end
 
 
-def _days(text, whole):
+def _days(text: str | None, whole: str) -> list[int]:
     """Numbers of the days, Monday 0, of "Sat", "Mon-Fri", "Sat,Sun"; all of them without a text."""
     if text is None:
         return list(range(7))
-    found = set()
+    days: set[int] = set()
     for part in text.split(","):
         names = [name.lower() for name in part.split("-")]
         if len(names) > 2 or not all(name in DAYS for name in names):
@@ -166,34 +176,34 @@ def _days(text, whole):
                 )
             )
         first, last = DAYS.index(names[0]), DAYS.index(names[-1])
-        found.update((first + step) % 7 for step in range((last - first) % 7 + 1))
-    return sorted(found)
+        days.update((first + step) % 7 for step in range((last - first) % 7 + 1))
+    return sorted(days)
 
 
-def is_open(value, clock):
+def is_open(value: Any, clock: Sequence[int]) -> bool:
     """True where no window is given, or the clock is in one. `clock`: [day, minute of the day]."""
     day, minute = clock
-    given = windows(value)
-    for days, begin, end in given:
+    parsed = windows(value)
+    for days, begin, end in parsed:
         if end > begin:
             if day in days and begin <= minute < end:
                 return True
         elif (day in days and minute >= begin) or ((day - 1) % 7 in days and minute < end):
             return True
-    return not given
+    return not parsed
 
 
-def clock(now=None):
+def clock(now: float | None = None) -> list[int]:
     """[day of the week, minute of the day] by this host's own local time."""
     local = time.localtime(now)
     return [local.tm_wday, local.tm_hour * 60 + local.tm_min]
 
 
-def clock_words(clock):
+def clock_words(clock: Sequence[int]) -> str:
     """ "Sat 22:05"."""
     return "{0} {1:02}:{2:02}".format(DAYS[clock[0]].capitalize(), clock[1] // 60, clock[1] % 60)
 
 
-def window_words(value):
+def window_words(value: Any) -> str:
     """ "Sat 22:00-04:00; Sun 00:00-24:00"."""
     return "; ".join(value) if isinstance(value, (list, tuple)) else value

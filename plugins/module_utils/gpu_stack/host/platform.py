@@ -4,9 +4,17 @@ No facts are gathered anywhere else in a run, so this reads what `setup` would, 
 files that matter.
 """
 
+from __future__ import annotations
+
 import os
 
 from ..change import blocker
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
 
 SIMULATED = "/etc/gpu-simulated"
 SIMULATED_OS = "/etc/os-simulated"
@@ -17,9 +25,9 @@ NVIDIA = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
-def os_release(text):
+def os_release(text: str) -> dict[str, str]:
     """os-release(5) as a dict."""
-    found = {}
+    values = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if not equals or name.startswith("#"):
@@ -27,11 +35,11 @@ def os_release(text):
         value = value.strip()
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{distribution, release, architecture, kernel, pretty}, as the lock's rows name them.
 
     And `userland`, on a host that only says that it is this distribution: what it is. A label for
@@ -46,7 +54,7 @@ def look(context):
     else:
         kernel = (context.read("/proc/sys/kernel/osrelease") or machine[2]).strip()
         architecture = (context.read("/proc/sys/kernel/arch") or machine[4]).strip()
-    found = {
+    platform = {
         "distribution": release.get("ID", "unknown"),
         "release": release.get("VERSION_ID", ""),
         "architecture": architecture,
@@ -55,11 +63,11 @@ def look(context):
     }
     simulated = os_release(context.read(SIMULATED_OS) or "")
     if simulated.get("userland"):
-        found["userland"] = simulated["userland"]
-    return found
+        platform["userland"] = simulated["userland"]
+    return platform
 
 
-def container(context):
+def container(context: Context) -> bool:
     """True in a container, where no kernel module can be loaded.
 
     systemd writes /run/systemd/container in containers it runs in; podman and docker leave a file
@@ -73,18 +81,18 @@ def container(context):
     return any(part.startswith(b"container=") for part in environment.split(b"\0"))
 
 
-def simulated_gpu(context):
+def simulated_gpu(context: Context) -> bool:
     """True on a host whose GPU is simulated: a label for reports, never a reason to do less."""
     return context.exists(SIMULATED)
 
 
-def gpus(context):
+def gpus(context: Context) -> list[dict[str, Any]]:
     """NVIDIA's GPUs on the PCI bus: [{index, name, pci, device, class, usable}].
 
     The bus knows no names, and cannot say that a GPU is lost: `name` is None and `usable` True
     until NVML is asked, which the proof does.
     """
-    found = []
+    devices: list[dict[str, Any]] = []
     for address in context.listdir(PCI):
         base = "{0}/{1}/".format(PCI, address)
         if (context.read(base + "vendor") or "").strip().lower() != NVIDIA:
@@ -92,9 +100,9 @@ def gpus(context):
         kind = (context.read(base + "class") or "").strip().lower()
         if kind[:6] not in GPU_CLASSES:
             continue
-        found.append(
+        devices.append(
             {
-                "index": len(found),
+                "index": len(devices),
                 "name": None,
                 "pci": address,
                 "device": (context.read(base + "device") or "").strip().lower(),
@@ -102,57 +110,61 @@ def gpus(context):
                 "usable": True,
             }
         )
-    return found
+    return devices
 
 
-def words(row):
+def words(row: dict[str, Any]) -> str:
     """ "debian 12 x86_64", of a platform as found or as in the lock's rows."""
     return " ".join(
         str(row.get(key, "")) for key in ("distribution", "release", "architecture")
     ).strip()
 
 
-def identity(row):
+def identity(row: dict[str, Any]) -> str:
     """The platform's id as the catalog builds it: "debian12", "ubuntu2004"."""
-    name = row["distribution"] + row["release"].replace(".", "")
+    name: str = row["distribution"] + row["release"].replace(".", "")
     return name if row["architecture"] == "x86_64" else name + "-" + row["architecture"]
 
 
-def not_as_declared(lock, options, found):
+def not_as_declared(
+    lock: dict[str, Any] | None, options: dict[str, Any], facts: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
 
     The lock was made for what was said: another driver than the GPUs need may be in it.
     """
-    wrong = []
+    blockers = []
     hint = "correct the inventory, or the address of the host; then run `provision lock`"
     platform_said = options.get("gpu_platform") or ""
-    if platform_said and platform_said != identity(found["platform"]):
+    if platform_said and platform_said != identity(facts["platform"]):
         message = "gpu_platform says {0}, and this host is {1}".format(
-            platform_said, words(found["platform"])
+            platform_said, words(facts["platform"])
         )
-        wrong.append(blocker("another-platform", None, message, hint))
+        blockers.append(blocker("another-platform", None, message, hint))
     models_said = options.get("gpu_models") or []
     if models_said:
-        wrong += _other_models(lock, models_said, found["gpus"], hint)
-    return wrong
+        blockers += _other_models(lock, models_said, facts["gpus"], hint)
+    return blockers
 
 
-def _other_models(lock, said, gpus_found, hint):
-    """Each device must be one that the words can mean, and each word must be there."""
-    known = {}
+def _other_models(
+    lock: dict[str, Any] | None, models: list[str], gpus_found: list[dict[str, Any]], hint: str
+) -> list[dict[str, Any]]:
+    """Blockers of GPUs that gpu_models does not name, and of models that are not on the bus."""
+    known: dict[str, Any] = {}
     for row in (lock or {}).get("rows") or []:
         known.update(row.get("models") or {})
-    lacking = [word for word in said if word not in known]
+    lacking = [word for word in models if word not in known]
     if lacking:
         message = "gpu_models says {0}, which the lock knows nothing of".format(", ".join(lacking))
         return [blocker("other-gpus", None, message, "run `provision lock`, then render")]
     devices = [gpu["device"].replace("0x", "") for gpu in gpus_found]
-    meant = [one for word in said for one in known[word]]
-    absent = [word for word in said if not any(one in devices for one in known[word])]
+    meant = [device for word in models for device in known[word]]
+    absent = [word for word in models if not any(device in devices for device in known[word])]
     if not absent and all(device in meant for device in devices):
         return []
     seen = ", ".join("10de:" + device for device in sorted(set(devices)))
     message = "gpu_models says {0}, and on this host's PCI bus there is {1}".format(
-        ", ".join(said), seen or "no NVIDIA GPU"
+        ", ".join(models), seen or "no NVIDIA GPU"
     )
     return [blocker("other-gpus", None, message, hint)]

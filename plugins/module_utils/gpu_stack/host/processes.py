@@ -1,6 +1,14 @@
 """Whose process uses a GPU, and what it is called."""
 
+from __future__ import annotations
+
 import re
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context, Result
 
 # Programs that hold the device files all day and lose nothing when the driver changes. Names as in
 # /proc/<pid>/comm, which holds 15 characters.
@@ -10,23 +18,23 @@ DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
 COMPUTE_APPS = ["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"]
 
 
-def text_of(context, path):
+def text_of(context: Context, path: str) -> str:
     """A file's text; nothing where it can't be read, for a process may have ended meanwhile."""
     return context.read(path) or ""
 
 
-def accounts(context):
+def accounts(context: Context) -> list[list[str]]:
     """The seven fields of each user, passwd(5); lines of NIS and broken ones are left out."""
     lines = [line.split(":") for line in text_of(context, "/etc/passwd").splitlines()]
     return [fields for fields in lines if len(fields) == 7]
 
 
-def processes(context, asked=None):
+def processes(context: Context, compute_apps: Result | None = None) -> list[dict[str, Any]]:
     """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file.
 
-    `asked`: the answer of COMPUTE_APPS.
+    `compute_apps`: the answer of COMPUTE_APPS.
     """
-    found = {}
+    users = {}
     for directory in context.glob("/proc/[0-9]*/fd"):
         pid = directory.split("/")[2]
         comm = text_of(context, "/proc/{0}/comm".format(pid)).strip()
@@ -34,19 +42,19 @@ def processes(context, asked=None):
             continue
         opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
         if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
-            found[pid] = process(context, pid, comm)
+            users[pid] = process(context, pid, comm)
     # A process of another container shows here though its files can't be read from this one.
-    answer = context.run(COMPUTE_APPS) if asked is None else asked
+    answer = context.run(COMPUTE_APPS) if compute_apps is None else compute_apps
     if answer.rc == 0:
         for line in answer.out.splitlines():
             pid, _comma, name = line.partition(",")
             pid = pid.strip()
-            if pid.isdigit() and pid not in found:
-                found[pid] = process(context, pid, name.strip())
-    return [found[pid] for pid in sorted(found, key=int)]
+            if pid.isdigit() and pid not in users:
+                users[pid] = process(context, pid, name.strip())
+    return [users[pid] for pid in sorted(users, key=int)]
 
 
-def process(context, pid, comm):
+def process(context: Context, pid: str, comm: str) -> dict[str, Any]:
     words = text_of(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
     # The user chooses them, and they are shown on somebody's terminal.
     command, comm = ("".join(c if c.isprintable() else "?" for c in text) for text in (words, comm))

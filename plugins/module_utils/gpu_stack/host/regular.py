@@ -8,12 +8,19 @@ as that user, in a process of its own that is given up when it does not answer, 
 directory whose server is gone.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
 import signal
 import stat
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Callable
+
 
 # More than any file of a stack or of apt that is read whole; a user can't fill root's memory.
 LIMIT = 64 * 1024 * 1024
@@ -27,7 +34,7 @@ _PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def _opened(name, place, last):
+def _opened(name: str, place: int, last: bool) -> tuple[int | None, str | None]:
     """(handle, None), or (None, target) where `name` is a link that may be followed."""
     try:
         return os.open(name, _FILE if last else _PLACE, dir_fd=place), None
@@ -43,7 +50,7 @@ def _opened(name, place, last):
         return None, os.readlink(name, dir_fd=place)
 
 
-def open_regular(path):
+def open_regular(path: str) -> int:
     """A handle for reading the regular file at an absolute `path`; OSError where there is none."""
     todo = [part for part in path.split("/") if part]
     place = os.open("/", _PLACE)
@@ -60,24 +67,24 @@ def open_regular(path):
                 if target.startswith("/"):
                     os.close(place)
                     place = os.open("/", _PLACE)
-            elif todo:
+            elif handle is not None and todo:
                 os.close(place)
                 place = handle
-            else:
+            elif handle is not None:
                 return _checked(handle, path)
     finally:
         os.close(place)
     raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
-def _checked(handle, path):
+def _checked(handle: int, path: str) -> int:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", path)
     return handle
 
 
-def _read(handle, limit):
+def _read(handle: int, limit: int) -> bytes:
     """At most `limit` bytes and one more, by which a longer file is known."""
     parts, left = [], limit + 1
     while left > 0:
@@ -89,7 +96,7 @@ def _read(handle, limit):
     return b"".join(parts)
 
 
-def read_regular(path, limit=LIMIT):
+def read_regular(path: str, limit: int = LIMIT) -> bytes:
     """Content of a regular file of at most `limit` bytes; OSError for everything else."""
     handle = open_regular(path)
     try:
@@ -104,7 +111,9 @@ def read_regular(path, limit=LIMIT):
 # a user's own file, read as that user
 
 
-def read_own(user, path, limit=SMALL, patience=PATIENCE):
+def read_own(
+    user: tuple[str, int, int], path: str, limit: int = SMALL, patience: float = PATIENCE
+) -> tuple[bytes | None, str | None]:
     """(content, fault) of a file as `user` reads it: content is None where there is none to be had.
 
     `user`: (name, uid, gid). `fault`: why it can't be read, or can't be replaced by its owner; None
@@ -119,7 +128,7 @@ def read_own(user, path, limit=SMALL, patience=PATIENCE):
     return content, fault.decode("utf-8", "replace") or None
 
 
-def apart(work, limit, patience):
+def apart(work: Callable[[], bytes], limit: int, patience: float) -> bytes | None:
     """The bytes that `work()` returns in a process of its own, which may wait for ever or die.
 
     None, or nothing, where no answer comes within `patience` seconds: the process is killed then.
@@ -146,7 +155,7 @@ def apart(work, limit, patience):
         end(pid)
 
 
-def become(name, uid, gid):
+def become(name: str, uid: int, gid: int) -> None:
     """Gives root's rights up for good; without them everything stays as it is."""
     if os.geteuid() != 0 or uid == 0:
         return
@@ -155,13 +164,13 @@ def become(name, uid, gid):
     os.setresuid(uid, uid, uid)
 
 
-def _as_user(user, path, limit):
+def _as_user(user: tuple[str, int, int], path: str, limit: int) -> bytes:
     become(*user)
     return _answer(path, limit)
 
 
-def _answer(path, limit):
-    """What the child says: a line with the fault or nothing, and "=" and the content if any."""
+def _answer(path: str, limit: int) -> bytes:
+    """What the child sends: a line with the fault or nothing, and "=" and the content if any."""
     fault, data = _closed(path), None
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -173,12 +182,12 @@ def _answer(path, limit):
             fault = "it is not a regular file"
     except OSError as error:
         if error.errno != errno.ENOENT:
-            fault = "it can't be read ({0})".format(os.strerror(error.errno))
+            fault = "it can't be read ({0})".format(os.strerror(error.errno or 0))
     line = (fault or "").replace("\n", "?").encode("utf-8", "replace") + b"\n"
     return line if data is None else line + b"=" + data
 
 
-def _closed(path):
+def _closed(path: str) -> str | None:
     """Why this user can't put another file in the place of the one that `path` leads to."""
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
@@ -188,12 +197,12 @@ def _closed(path):
     return None
 
 
-def _send(handle, data):
+def _send(handle: int, data: bytes) -> None:
     while data:
         data = data[os.write(handle, data) :]
 
 
-def _receive(handle, limit, deadline):
+def _receive(handle: int, limit: int, deadline: float) -> bytes | None:
     """What comes until the end of the pipe; None where it does not come in time."""
     data = b""
     while len(data) <= limit:
@@ -207,7 +216,7 @@ def _receive(handle, limit, deadline):
     return None
 
 
-def end(pid, patience=1.0):
+def end(pid: int, patience: float = 1.0) -> int | None:
     """Kills a child and takes its exit status; one that the kernel holds (state D) is left behind.
 
     Returns the status as of waitpid, or None where it was left.

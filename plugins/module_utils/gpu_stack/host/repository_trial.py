@@ -4,6 +4,8 @@ With this source alone no entry of anybody else's is in the way, and from a dire
 nothing stays where the repository can't be reached or its signature is not good.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -12,6 +14,11 @@ from urllib.parse import urlsplit
 
 from . import apt
 from .package_lists import LOCKED, patiently, run
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
 
 OPTIONS = (
     "-oDir::Etc::sourceparts=/dev/null",
@@ -25,8 +32,16 @@ ERRORS = re.compile(r"^[EW]: .*", re.M)
 REASONS = re.compile(r"^[EW]: .*|^\s+(?:because: .*|Signing key on .*)$", re.M)
 
 
-def fetch(uri, suite, key, components="", login="", ca_bundle="", wait=0):
-    """What came of it, as the module `repository_trial` returns it.
+def fetch(
+    uri: str,
+    suite: str,
+    key: str,
+    components: str = "",
+    login: str = "",
+    ca_bundle: str = "",
+    wait: int = 0,
+) -> dict[str, Any]:
+    """Fetches the lists and returns the result of the module `repository_trial`.
 
     `uri` is without a password, which stands in `login`: "USER:PASSWORD". `key`: its armored text.
     `wait`: seconds for which another apt may be at work; afterwards the answer is `locked`.
@@ -48,19 +63,19 @@ def fetch(uri, suite, key, components="", login="", ca_bundle="", wait=0):
         shutil.rmtree(folder)
 
 
-def _source(uri, suite, components, login, keyring):
+def _source(uri: str, suite: str, components: str, login: str, keyring: str) -> str:
     address = uri.replace("://", "://{0}@".format(login), 1) if login else uri
     text = "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(address, suite, keyring)
     return text + ("Components: {0}\n".format(components) if components else "")
 
 
-def _try(argv):
+def _try(argv: Sequence[str]) -> dict[str, Any]:
     rc, _out, stderr = run(argv)
     return judge(rc, stderr)
 
 
-def judge(rc, stderr):
-    """What an exit code and apt's words come to."""
+def judge(rc: int, stderr: str) -> dict[str, Any]:
+    """The result of the trial, by apt's exit code and messages."""
     plain = apt.bare(stderr)
     failed = rc != 0 or FAILED.search(plain) is not None
     ended = ["apt-get ended with {0}".format(rc)] if rc else []
@@ -73,13 +88,13 @@ def judge(rc, stderr):
     }
 
 
-def _lines(pattern, text):
+def _lines(pattern: re.Pattern[str], text: str) -> list[str]:
     """What matches, each once."""
     lines = [match.group().strip() for match in pattern.finditer(text)]
     return list(dict.fromkeys(line for line in lines if "Some index files" not in line))
 
 
-def _write(path, text, mode):
+def _write(path: str, text: str, mode: int) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         os.fchmod(handle, mode)

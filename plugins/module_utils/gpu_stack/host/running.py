@@ -1,4 +1,4 @@
-"""Who is at work on this host now, as the lock of a run tells it.
+"""Which run holds this host now, by its lock.
 
 Two runs on one host would install over each other. A run holds a lock for as long as it lives
 (run_lock/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
@@ -6,10 +6,18 @@ free proves that nobody is there, whatever the file says. Root alone can open it
 can open, as an earlier version made it, means something only where a holder of a run has it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
 import time
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    from .context import Context
 
 PATH = "/var/lib/provision/run.lock"
 # In the holder's argument list: run_lock/hold.py.
@@ -22,7 +30,9 @@ PATIENCE = 3.0
 DOUBT = 20.0
 
 
-def look(context, run=None, patience=None, doubt=DOUBT):
+def look(
+    context: Context, run: str | None = None, patience: float | None = None, doubt: float = DOUBT
+) -> dict[str, Any] | None:
     """What the lock says of another run that holds this host; None where none does.
 
     `run`: this run's own id; it does not stand in its own way.
@@ -34,22 +44,22 @@ def look(context, run=None, patience=None, doubt=DOUBT):
     patience = PATIENCE if patience is None else patience
     with stream:
         while not _free(stream):
-            found = _content(context.read(PATH))
-            if run is not None and found.get("run") == run:
+            holder = _content(context.read(PATH))
+            if run is not None and holder.get("run") == run:
                 return None
-            if os.fstat(stream.fileno()).st_mode & 0o077 and not _is_holder(context, found):
+            if os.fstat(stream.fileno()).st_mode & 0o077 and not _is_holder(context, holder):
                 return None
             waited = time.monotonic() - begun
-            if found.get("ended") or found.get("silent"):
-                return found
-            if waited >= (patience + doubt if found.get("quiet") else patience):
-                return found
+            if holder.get("ended") or holder.get("silent"):
+                return holder
+            if waited >= (patience + doubt if holder.get("quiet") else patience):
+                return holder
             time.sleep(0.05)
     return None
 
 
-def _free(stream):
-    """True when nobody holds the lock; it is not kept. Where it can't be told, nobody does."""
+def _free(stream: BinaryIO) -> bool:
+    """True when nobody holds the lock, or flock(2) can't tell; the lock is not kept."""
     try:
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -60,25 +70,25 @@ def _free(stream):
     return True
 
 
-def _is_holder(context, found):
+def _is_holder(context: Context, holder: dict[str, Any]) -> bool:
     """Whether a process of root's that holds hosts is the one that the file names."""
-    pid = found.get("holder")
-    said = "/proc/{0}/cmdline".format(pid)
-    return context.is_roots(pid) and HOLDER in (context.read(said) or "")
+    pid = holder.get("holder")
+    path = "/proc/{0}/cmdline".format(pid)
+    return context.is_roots(pid) and HOLDER in (context.read(path) or "")
 
 
-def _content(text):
+def _content(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "")
+        content = json.loads(text or "")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def who(found):
+def who(holder: dict[str, Any]) -> str:
     """ "alice on ctrl1 (pid 1234) since 2026-11-21 14:03 UTC"."""
-    if not found.get("who"):
+    if not holder.get("who"):
         return "somebody"
     return "{0} on {1} (pid {2}) since {3}".format(
-        found["who"], found.get("host"), found.get("pid"), found.get("started")
+        holder["who"], holder.get("host"), holder.get("pid"), holder.get("started")
     )

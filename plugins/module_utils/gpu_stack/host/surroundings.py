@@ -5,9 +5,17 @@ every repository, and a conda in front of somebody's PATH. All of it is somebody
 damage. But who types `python` there gets another one, so it is said before a run and by the doctor.
 """
 
+from __future__ import annotations
+
 import re
 
 from ..rules import Rule
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from .context import Context
 
 SSHD = "/etc/ssh/sshd_config"
 TRUSTED = "/etc/apt/trusted.gpg"
@@ -22,7 +30,7 @@ LOGIN_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc")
 PEOPLE = 100
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{sshd_without_pam, trusted_gpg, system_tensorflow} as the rules below judge them."""
     info = context.stat(TRUSTED)
     return {
@@ -32,7 +40,7 @@ def look(context):
     }
 
 
-def login_files(users):
+def login_files(users: Iterable[list[str]]) -> list[str]:
     """Files that the shells of people with a login read; `users` are passwd(5)'s seven fields."""
     homes = [
         fields[5]
@@ -47,7 +55,7 @@ def login_files(users):
     return [home + "/" + name for home in unique for name in LOGIN_FILES]
 
 
-def sshd_without_pam(context):
+def sshd_without_pam(context: Context) -> str | None:
     """The file that says `UsePAM no`; SSHD where none says yes, for that is sshd's default.
 
     None where PAM is used, or there is no sshd. sshd_config(5): the first value counts, UsePAM is
@@ -55,13 +63,13 @@ def sshd_without_pam(context):
     """
     if not context.exists(SSHD):
         return None
-    told = _first(context, SSHD, [])
-    if told is None:
+    setting = _first(context, SSHD, [])
+    if setting is None:
         return SSHD
-    return None if told[0] == "yes" else told[1]
+    return None if setting[0] == "yes" else setting[1]
 
 
-def _first(context, path, included):
+def _first(context: Context, path: str, included: list[str]) -> tuple[str, str] | None:
     """(value, file) of the first UsePAM; None where there is none before the first Match block."""
     included.append(path)
     text = context.read(path) if len(included) <= INCLUDES else None
@@ -80,30 +88,35 @@ def _first(context, path, included):
             for pattern in words[1:]:
                 pattern = pattern.strip('"')
                 whole = pattern if pattern.startswith("/") else "/etc/ssh/" + pattern
-                for one in context.glob(whole):
-                    told = _first(context, one, included)
-                    if told is not None:
-                        return told
+                for file in context.glob(whole):
+                    setting = _first(context, file, included)
+                    if setting is not None:
+                        return setting
     return None
 
 
-def system_tensorflow(context):
+def system_tensorflow(context: Context) -> list[str]:
     """["2.9.1 in /usr/local/lib/python3.9/dist-packages"] of what pip put there as root."""
-    found = []
+    installed = []
     for pattern in SYSTEM_PYTHON:
         for path in context.glob(pattern):
             directory, _slash, name = path.rpartition("/")
             match = TENSORFLOW.match(name)
             if match is not None:
-                found.append("{0} in {1}".format(match.group("version"), directory))
-    return found
+                installed.append("{0} in {1}".format(match.group("version"), directory))
+    return installed
 
 
-# the rules: (found, changes, options, row) -> [(message, hint)]
+# the rules: (facts, changes, options, row) -> [(message, hint)]
 
 
-def no_pam(found, _changes, _options, _row):
-    path = found["preflight"].get("sshd_without_pam")
+def no_pam(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    path = facts["preflight"].get("sshd_without_pam")
     if not path:
         return []
     return [
@@ -118,8 +131,13 @@ def no_pam(found, _changes, _options, _row):
     ]
 
 
-def trusted_for_all(found, _changes, _options, _row):
-    if not found["preflight"].get("trusted_gpg"):
+def trusted_for_all(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    if not facts["preflight"].get("trusted_gpg"):
         return []
     return [
         (
@@ -131,8 +149,13 @@ def trusted_for_all(found, _changes, _options, _row):
     ]
 
 
-def hidden_tensorflow(found, _changes, _options, _row):
-    places = found["preflight"].get("system_tensorflow")
+def hidden_tensorflow(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any] | None,
+) -> list[tuple[str, str]]:
+    places = facts["preflight"].get("system_tensorflow")
     if not places:
         return []
     return [
