@@ -96,7 +96,7 @@ def _locked(name, row, options, container):
     if name not in row:
         return []
     if name == "cuda":
-        return list(cuda.wanted(row[name], options))
+        return list(cuda.profile_packages(row[name], options))
     if name == TOOLKIT:
         return list(nvidia_container_toolkit.wanted(row[name]))
     scope = driver_packages.resolve_scope(options, container)

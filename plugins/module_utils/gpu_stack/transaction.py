@@ -34,7 +34,7 @@ def _wanted(context, component):
     if not part:
         return {}
     if component == cuda.NAME:
-        return cuda.wanted(part, context.options)
+        return cuda.profile_packages(part, context.options)
     if component == TOOLKIT:
         return nvidia_container_toolkit.wanted(part)
     scope = driver_packages.resolve_scope(context.options, context.container)

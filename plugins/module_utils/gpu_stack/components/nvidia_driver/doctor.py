@@ -346,10 +346,11 @@ def transitional_branch(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _driver(facts: dict[str, Any]) -> str | None:
     """The driver's version: the module's, else the libraries', else the packages'; or None."""
-    for name, version in sorted(facts["driver_packages"].items()):
-        if name.startswith(("libcuda1", "libnvidia-compute")):
-            return facts["loaded"] or facts["library"] or look.upstream(version)
-    return facts["loaded"] or facts["library"]
+    names = ("libcuda1", "libnvidia-compute")
+    packages = sorted(facts["driver_packages"].items())
+    packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
+    version: str | None = facts["loaded"] or facts["library"] or next(iter(packaged), None)
+    return version
 
 
 def fabric_manager(facts: dict[str, Any]) -> list[dict[str, Any]]:
