@@ -105,7 +105,7 @@ def _files(context: Context, row: dict[str, Any]) -> dict[str, Any]:
 
 def _keys(context: Context) -> list[dict[str, Any]]:
     """Flaws of the files that hold the archive's keys."""
-    name = KEYRINGS.get(context.platform.get("distribution"))
+    name = KEYRINGS.get(context.platform.get("distribution", ""))
     flaws = package_files.flaws(context, [name]) if name is not None else []
     return [
         flaw for flaw in flaws if flaw["path"].startswith(("/etc/apt/", "/usr/share/keyrings/"))
@@ -160,7 +160,7 @@ def _soname_change(
         reason = "the loader's cache does not know {0}".format(library["own"])
         return change(NAME, soname, "not in the loader's cache", to, reason)
     fault = loader.complaint(library)
-    if fault is not None:
+    if library is None or fault is not None:
         reason = f"TensorFlow opens {soname} by name, and the loader finds no whole file"
         return change(NAME, soname, fault, to, reason, repair=repair)
     if library["owner"] is None and library["own"] is not None:
@@ -195,9 +195,11 @@ def _file_changes(
         if file is not None and file["size"] > 0:
             # Files of an installed package are among its flaws.
             for real, (fault, mode) in () if package in packages else file.get("modes") or ():
-                repair = {"cuda_modes": [f"{real} {mode}"]}
-                reason = "XLA of every user needs {0}".format(file["path"])
-                changes.append(change(NAME, name, fault, "mode " + mode, reason, repair=repair))
+                reason = f"XLA of every user needs {file['path']}"
+                modes_repair = {"cuda_modes": [f"{real} {mode}"]}
+                changes.append(
+                    change(NAME, name, fault, "mode " + mode, reason, repair=modes_repair)
+                )
             continue
         version = ((row.get("packages") or {}).get("toolkit") or {}).get(package, "")
         path = file["path"] if file is not None else spec["path"]

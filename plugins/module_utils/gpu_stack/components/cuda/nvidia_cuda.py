@@ -149,11 +149,11 @@ def _compiler(context: Context, row: dict[str, Any]) -> dict[str, Any]:
     directory = prefix(row) + HOST_COMPILER
     profile = context.read(prefix(row) + "/bin/nvcc.profile") or ""
     configured = re.search(rf"^compiler-bindir = {re.escape(directory)}$", profile, re.M)
-    majors = set()
+    majors: set[int | None] = set()
     for name in ("gcc", "g++"):
         match = re.search(r"-(\d+)$", context.readlink(directory + "/" + name) or "")
-        complete = match is not None and context.exists(directory + "/" + name)
-        majors.add(int(match.group(1)) if complete else None)
+        exists = context.exists(directory + "/" + name)
+        majors.add(int(match.group(1)) if match is not None and exists else None)
     own = majors.pop() if configured is not None and len(majors) == 1 else None
     return {"default": _gcc(context), "own": own}
 
