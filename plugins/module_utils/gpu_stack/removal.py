@@ -98,7 +98,7 @@ def _locked(name, row, options, container):
     if name == "cuda":
         return list(cuda.profile_packages(row[name], options))
     if name == TOOLKIT:
-        return list(nvidia_container_toolkit.wanted(row[name]))
+        return list(nvidia_container_toolkit.locked_packages(row[name]))
     scope = driver_packages.resolve_scope(options, container)
     return list(driver_packages.wanted_packages(row[name], scope, options))
 

@@ -36,7 +36,7 @@ def _wanted(context, component):
     if component == cuda.NAME:
         return cuda.profile_packages(part, context.options)
     if component == TOOLKIT:
-        return nvidia_container_toolkit.wanted(part)
+        return nvidia_container_toolkit.locked_packages(part)
     scope = driver_packages.resolve_scope(context.options, context.container)
     wanted = driver_packages.wanted_packages(part, scope, context.options)
     return {name: wanted[name] for name in wanted if not driver_method.OF_KERNEL.match(name)}

@@ -169,7 +169,6 @@ def podman_too_old(found, _changes, options, _row):
         )
     ]
 
-
 RULES = (
     Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
     Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),

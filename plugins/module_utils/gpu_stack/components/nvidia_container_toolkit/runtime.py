@@ -157,7 +157,7 @@ class CriRuntime(Runtime):
         return self.facts.wish(self.context.options)
 
     def wanted(self):
-        return self.facts.wanted(self.context)
+        return self.facts.needs_runtime(self.context)
 
     def owed(self):
         return self.facts.owed(self.context)
