@@ -48,7 +48,7 @@ def wish(options: dict[str, Any]) -> str:
 def engine(options: dict[str, Any]) -> str | None:
     """The package that installs docker itself; None where an existing docker is used."""
     source = options.get("nvidia_container_toolkit_docker_engine")
-    return None if wish(options) == "none" else ENGINES.get(source)
+    return None if wish(options) == "none" else ENGINES.get(source or "")
 
 
 def installs(state: dict[str, Any], options: dict[str, Any]) -> bool:
