@@ -75,6 +75,7 @@ def files(row: dict[str, Any], options: dict[str, Any]) -> dict[str, str]:
         APT: _apt(row, options),
     }
 
+
 # the look
 
 

@@ -90,8 +90,9 @@ def present(
     if not state["wanted"]:
         if wish == "required" and not check:
             return state, (
-                f"nvidia_container_toolkit_cdi is required, and the loader finds no {cdi.SONAME}: a "
-                "CDI specification names the driver's libraries. Install the driver, then run again."
+                f"nvidia_container_toolkit_cdi is required, and the loader finds no {cdi.SONAME}: "
+                "a CDI specification names the driver's libraries. Install the driver, then run "
+                "again."
             )
         return state, None
     state["changed"] = state["fault"] is not None or state["left"] is not None

@@ -58,6 +58,7 @@ def needs_runtime(context: Context) -> bool:
         return False
     return option_value == "required" or (used(context) and not disabled(context.read(CONFIG)))
 
+
 # config.toml
 
 

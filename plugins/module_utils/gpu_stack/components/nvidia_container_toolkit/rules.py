@@ -88,8 +88,8 @@ def docker_snap(
     origin = "from snap and from a package" if state["installed"] else "from snap"
     return [
         (
-            f"docker is here {origin}; the one of snap reads another file than {docker.CONFIG}, and "
-            "its containers would get no GPU",
+            f"docker is here {origin}; the one of snap reads another file than {docker.CONFIG}, "
+            "and its containers would get no GPU",
             "move its containers to docker.io or docker-ce and `snap remove docker`, or leave "
             "docker alone with nvidia_container_toolkit_docker: none",
         )
@@ -190,8 +190,8 @@ def crio_config(
     return [
         (
             "CRI-O's configuration is left as it is: {0}".format(state["fault"]),
-            f"repair it (`crio config` shows what CRI-O makes of {crio.CONFIG} and {crio.PLACE}), or "
-            "set nvidia_container_toolkit_crio: none",
+            f"repair it (`crio config` shows what CRI-O makes of {crio.CONFIG} and {crio.PLACE}), "
+            "or set nvidia_container_toolkit_crio: none",
         )
     ]
 
