@@ -61,14 +61,14 @@ def _library(context: Context, soname: str, package: str) -> dict[str, Any] | No
     path = context.loader.get(soname)
     library = None if path is None else loader.inspect(context, path)
     listed = dpkg.file_list(context, package)
-    if library is None:
+    if path is None or library is None:
         # Not in the cache, or the cache names a missing file.
         own = next(
             (listed_path for listed_path in listed if listed_path.endswith("/" + soname)), None
         )
-        stale = own is not None and own != path
-        whole = stale and loader.complaint(loader.inspect(context, own)) is None
-        return {"own": own} if whole else None
+        if own is None or own == path:
+            return None
+        return {"own": own} if loader.complaint(loader.inspect(context, own)) is None else None
     library["owner"] = dpkg.owner(context, library["real"], [package])
     library["own"] = next(
         (listed_path for listed_path in listed if _same_place(context, listed_path, path)), None
@@ -89,7 +89,7 @@ def _file(context: Context, path: str) -> dict[str, Any] | None:
     info = context.stat(path)
     if info is None:
         return None
-    ways = modes.ways(context, [context.resolve(path)])
+    ways = modes.ways(context, [context.resolve(path) or path])
     return {"path": path, "size": info.st_size, "modes": sorted(ways.items())}
 
 

@@ -347,9 +347,10 @@ def version(row: dict[str, Any], packages: dict[str, dict[str, Any]]) -> str | N
     sets = list((row.get("packages") or {}).values())
     for name in names:
         if name in packages:
-            installed = packages[name]["version"]
+            installed: str = packages[name]["version"]
             if any(package_set.get(name) == installed for package_set in sets):
-                return row.get("version")
+                locked: str | None = row.get("version")
+                return locked
             return installed.rsplit("-", 1)[0]
     return None
 

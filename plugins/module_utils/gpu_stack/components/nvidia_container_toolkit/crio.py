@@ -143,7 +143,9 @@ def look(context: Context) -> dict[str, Any]:
         )
     if state["runtime"] is None and content is not None and not mine:
         state["fault"] = DROPIN + " is somebody else's and names no runtime nvidia"
-    if state["runtime"] not in (None, RUNTIME) and not (mine and state["runtime"] in content):
+    if state["runtime"] not in (None, RUNTIME) and not (
+        mine and state["runtime"] in (content or "")
+    ):
         state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
     state["running"] = context.lstat(SOCKET) is not None
     state["owed"] = context.exists(OWED) and owed(context)

@@ -104,7 +104,7 @@ class Crio(CriRuntime):
         if answer.rc:
             message = units.last_line(answer).replace(place, PLACE) or answer.rc
             raise RefusedError(f"crio can't read {CONFIG} with {PLACE}: {message}")
-        return answer.out
+        return str(answer.out)
 
     def _tried(self, content: str | None) -> str:
         """What CRI-O makes of it with this text as our drop-in; without one for None."""

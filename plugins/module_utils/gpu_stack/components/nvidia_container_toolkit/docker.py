@@ -190,7 +190,7 @@ def remains(context: Context) -> list[list[str]]:
 # the differences
 
 
-def _engine_changes(name: str, stale: list[str], package: str | None) -> list[dict[str, Any]]:
+def _engine_changes(name: str, stale: list[str], package: str) -> list[dict[str, Any]]:
     """Changes that install docker, and the source of Docker's own packages."""
     changes = []
     if package == ENGINES["docker-ce"]:
@@ -211,7 +211,7 @@ def differ(name: str, state: dict[str, Any], options: dict[str, Any]) -> list[di
     docker = state["docker"]
     changes = []
     if installs(docker, options):
-        changes.extend(_engine_changes(name, state["engine"]["stale"], engine(options)))
+        changes.extend(_engine_changes(name, state["engine"]["stale"], engine(options) or ""))
     elif wish(options) == "none" or not docker["installed"]:
         return []
     if docker["fault"] is not None or docker["runtime"] != RUNTIME:

@@ -113,7 +113,8 @@ class Runtime:
     def written(self) -> dict[str, Any]:
         """What `write` did. RefusedError with the way out where it could not be written."""
         try:
-            return self.write()
+            result: dict[str, Any] = self.write()
+            return result
         except RefusedError as error:
             raise RefusedError(self.unwritten(str(error))) from error
 
@@ -180,13 +181,13 @@ class CriRuntime(Runtime):
         return self.wish() == "none"
 
     def wish(self) -> str:
-        return self.facts.wish(self.context.options)
+        return str(self.facts.wish(self.context.options))
 
     def wanted(self) -> bool:
-        return self.facts.needs_runtime(self.context)
+        return bool(self.facts.needs_runtime(self.context))
 
     def owed(self) -> bool:
-        return self.facts.owed(self.context)
+        return bool(self.facts.owed(self.context))
 
     def there(self) -> dict[str, Any]:
         return {"installed": self.facts.installed(self.context)}

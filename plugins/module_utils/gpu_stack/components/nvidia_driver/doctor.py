@@ -346,8 +346,7 @@ def transitional_branch(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _driver(facts: dict[str, Any]) -> str | None:
     """The driver's version: the module's, else the libraries', else the packages'; or None."""
-    names = ("libcuda1", "libnvidia-compute")
-    packages = sorted(facts["driver_packages"].items())
+    packages, names = sorted(facts["driver_packages"].items()), ("libcuda1", "libnvidia-compute")
     packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
     version: str | None = facts["loaded"] or facts["library"] or next(iter(packaged), None)
     return version

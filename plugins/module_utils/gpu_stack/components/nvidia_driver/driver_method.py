@@ -240,8 +240,9 @@ def switches(context: Context) -> int:
 
 def fabric(context: Context, branch: Any) -> dict[str, Any]:
     """{"package", "version", "want", "unit"} of the fabric manager; "version" None if missing."""
-    fabric_manager = {"package": f"nvidia-fabricmanager-{branch}", "version": None, "want": None}
-    for name in (fabric_manager["package"], "nvidia-fabricmanager"):
+    branched = f"nvidia-fabricmanager-{branch}"
+    fabric_manager: dict[str, Any] = {"package": branched, "version": None, "want": None}
+    for name in (branched, "nvidia-fabricmanager"):
         package = context.packages.get(name)
         if package is not None:
             fabric_manager.update(package=name, version=package["version"], want=package["want"])
