@@ -105,7 +105,7 @@ class Runtime:
                 message = result.err.strip()
                 raise RestartError(f"Unable to restart service {self.unit}: {message}", message)
             answer["changed"] = True
-        return answer
+        return dict(answer)
 
     def restart_due(self) -> None:
         """Note a restart that the packages which come next make necessary. docker's alone do."""
