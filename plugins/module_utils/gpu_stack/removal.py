@@ -105,9 +105,9 @@ def _locked(name: str, row: Any, options: dict[str, Any], container: bool) -> li
     if name not in row:
         return []
     if name == "cuda":
-        return list(cuda.wanted(row[name], options))
+        return list(cuda.profile_packages(row[name], options))
     if name == TOOLKIT:
-        return list(nvidia_container_toolkit.wanted(row[name]))
+        return list(nvidia_container_toolkit.locked_packages(row[name]))
     scope = driver_packages.resolve_scope(options, container)
     return list(driver_packages.wanted_packages(row[name], scope, options))
 

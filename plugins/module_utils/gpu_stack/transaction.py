@@ -42,9 +42,9 @@ def _versions(context: Context, component: str) -> dict[str, str]:
     if not part:
         return {}
     if component == cuda.NAME:
-        return dict(cuda.wanted(part, context.options))
+        return cuda.profile_packages(part, context.options)
     if component == TOOLKIT:
-        return dict(nvidia_container_toolkit.wanted(part))
+        return nvidia_container_toolkit.locked_packages(part)
     scope = driver_packages.resolve_scope(context.options, context.container)
     versions = driver_packages.wanted_packages(part, scope, context.options)
     return {name: versions[name] for name in versions if not driver_method.OF_KERNEL.match(name)}

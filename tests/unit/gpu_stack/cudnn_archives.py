@@ -7,7 +7,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from gpu_stack.components.cudnn.layout import Wish
+from gpu_stack.components.cudnn.layout import Version
 
 VERSION = "8.1.0.77"
 CUDA = "11.2"
@@ -69,8 +69,8 @@ def pack(path: Path, members: list[Member], compression: str = "gz") -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def wish(root: Path, sha256: str, version: str = VERSION, cuda: str = CUDA) -> Wish:
-    return Wish(str(root), version, cuda, sha256)
+def wish(root: Path, sha256: str, version: str = VERSION, cuda: str = CUDA) -> Version:
+    return Version(str(root), version, cuda, sha256)
 
 
 def everything(path: Path) -> set[str]:

@@ -31,7 +31,7 @@ from cudnn_archives import (
 )
 from gpu_stack.components.cudnn import archive as archives
 from gpu_stack.components.cudnn import layout, versions
-from gpu_stack.components.cudnn.layout import Wish
+from gpu_stack.components.cudnn.layout import Version
 from gpu_stack.host.context import Context
 
 from provision.locallab import cudnn_archive
@@ -49,7 +49,7 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "cudnn.tgz"
 
 
-def put_and_switch(wished: Wish, archive: Path, **more: Any) -> dict[str, Any]:
+def put_and_switch(wished: Version, archive: Path, **more: Any) -> dict[str, Any]:
     """As a run does it, with the name of the directory that has the libraries."""
     result = versions.put(HERE, wished, str(archive), **more)
     switched = versions.switch(HERE, wished)
@@ -143,9 +143,9 @@ def test_what_a_lab_packs_is_what_the_role_unpacks(root: Path, tmp_path: Path) -
 
         made = cudnn_archive.pack(tmp_path / "cache", version=version, fetch=fetch)
         wanted = (made.version, made.cuda, made.sha256)
-        result = put_and_switch(Wish(str(root), *wanted), made.path)
+        result = put_and_switch(Version(str(root), *wanted), made.path)
         assert result["library"] == build.library
-        assert versions.look(HERE, Wish(str(root), *wanted))["complete"]
+        assert versions.look(HERE, Version(str(root), *wanted))["complete"]
 
 
 def damage(path: Path) -> str:

@@ -330,7 +330,7 @@ def _finish_dpkg(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[st
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}
     ours = {
         "nvidia_driver": set(driver_packages.all_packages(row.get("nvidia_driver") or {})),
-        "cuda": set(cuda.wanted(row.get("cuda") or {}, facts["options"])),
+        "cuda": set(cuda.profile_packages(row.get("cuda") or {}, facts["options"])),
     }
     broken = [name for name in sorted(ours, reverse=True) if ours[name] & left]
     return {"dpkg": True, "components": broken} if broken else {"dpkg": True}

@@ -1,7 +1,13 @@
 """What goes wrong with the libraries of CUDA and cuDNN."""
 
+from __future__ import annotations
+
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import debian_versions
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 CASES = (
     Case(
@@ -74,33 +80,39 @@ CASES = (
 )
 
 
-def cuda_libraries(facts):
+def cuda_libraries(facts: dict[str, Any]) -> list[dict[str, Any]]:
     row = facts["row"] or {}
     sonames = set((row.get("cuda") or {}).get("sonames") or {})
     sonames.add((row.get("cudnn") or {}).get("soname"))
     return [
-        clue("{0}: {1} ({2})".format(one["item"], one["from"], one["reason"]), library=one["item"])
-        for one in facts["changes"]
-        if one["component"] in ("cuda", "cudnn", "tensorflow")
-        and one["item"].rpartition("/")[2] in sonames
+        clue(f"{change['item']}: {change['from']} ({change['reason']})", library=change["item"])
+        for change in facts["changes"]
+        if change["component"] in ("cuda", "cudnn", "tensorflow")
+        and change["item"].rpartition("/")[2] in sonames
     ]
 
 
-def hand_made_link(facts):
-    return [clue("{path} is {real}".format(**one), path=one["path"]) for one in facts["disguised"]]
+def hand_made_link(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        clue("{path} is {real}".format(**link), path=link["path"]) for link in facts["disguised"]
+    ]
 
 
-def cudnn_older(facts):
-    wanted = ((facts["row"] or {}).get("cudnn") or {}).get("minimum")
-    seen = facts["cudnn"]
-    if not wanted or seen is None or debian_versions.compare(seen["version"], wanted) >= 0:
+def cudnn_older(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    minimum = ((facts["row"] or {}).get("cudnn") or {}).get("minimum")
+    installed = facts["cudnn"]
+    if (
+        not minimum
+        or installed is None
+        or debian_versions.compare(installed["version"], minimum) >= 0
+    ):
         return []
     evidence = "the loader finds {0} at {1}; TensorFlow was built with {2}"
-    return [clue(evidence.format(seen["version"], seen["path"], wanted))]
+    return [clue(evidence.format(installed["version"], installed["path"], minimum))]
 
 
-def login_wall(facts):
-    return [clue("{0} begins with <html".format(path), path=path) for path in facts["pages"]]
+def login_wall(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [clue(f"{path} begins with <html", path=path) for path in facts["pages"]]
 
 
 CHECKS = {
@@ -111,6 +123,8 @@ CHECKS = {
 }
 FIXES = {
     "cuda-libraries": run_of("cuda", "cudnn", "gpu_env", "tensorflow"),
-    "hand-made-link": lambda facts, _clues: {"aside": [one["path"] for one in facts["disguised"]]},
+    "hand-made-link": lambda facts, _clues: {
+        "aside": [link["path"] for link in facts["disguised"]]
+    },
     "cudnn-older": run_of("cudnn", "gpu_env"),
 }

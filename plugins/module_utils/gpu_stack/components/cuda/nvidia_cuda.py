@@ -5,6 +5,8 @@ A stale list or a key of yesterday makes apt refuse all work, a second CUDA take
 here. The role's templates are the files' home; `files` says the same text, and a test renders both.
 """
 
+from __future__ import annotations
+
 import re
 
 from ...change import change
@@ -13,6 +15,12 @@ from ...host.kept_names import SAVED
 from ...tables import NEWEST_GCC
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 NAME = "cuda"
 KEY = "/usr/share/keyrings/provision-cuda.asc"
@@ -34,49 +42,49 @@ DRIVERS = (
 )
 
 
-def mine(row):
-    """True where the row's CUDA comes from NVIDIA."""
+def is_nvidias(row: dict[str, Any]) -> bool:
+    """Whether the row's CUDA comes from NVIDIA."""
     return row.get("source") in ("network", "local")
 
 
-def prefix(row):
-    """The directory of the tree."""
+def prefix(row: dict[str, Any]) -> str:
+    """Directory of CUDA's tree."""
     return row.get("prefix") or "/usr/local/cuda-{0}".format(row.get("release"))
 
 
-def newest_gcc(release):
-    """The newest gcc for nvcc of "11.2"; of a release that is not in the table, its neighbour's."""
+def newest_gcc(release: str) -> int:
+    """Major version of the newest gcc for nvcc of `release`; unknown ones as the one before."""
     known = {_number(name): gcc for name, gcc in NEWEST_GCC.items()}
     earlier = [number for number in known if number <= _number(release)]
     return known[max(earlier, default=min(known))]
 
 
-def _number(release):
+def _number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".")[:2])
 
 
-def url(row, options):
-    """Where apt takes the packages from."""
+def url(row: dict[str, Any], options: dict[str, Any]) -> str:
+    """URL of the repository."""
     if row.get("source") == "local":
         return "file://{0}".format((row.get("installer") or {}).get("directory") or "")
     mirror = options.get("cuda_repository_url")
-    # apt is given the password in a file of its own.
+    # The password is in a login file of apt's.
     return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
-def host_of(address):
+def host_of(address: str) -> str:
     """The host of a URL, without a port or a password."""
     return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
 
 
-def _sources(row, options, signed_by):
+def _sources(row: dict[str, Any], options: dict[str, Any], signed_by: str) -> str:
     suite = (row.get("repository") or {}).get("suite") or "/"
-    return HEADER + "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(
-        url(row, options), suite, signed_by
+    return (
+        HEADER + f"Types: deb\nURIs: {url(row, options)}\nSuites: {suite}\nSigned-By: {signed_by}\n"
     )
 
 
-def _low():
+def _low() -> str:
     # As NVIDIA's own pin file names it: a mirror's host may hold the platform's packages too.
     return HEADER + (
         "# The file's name puts it behind those that pin a package at its version.\n"
@@ -84,26 +92,28 @@ def _low():
     ).format(DRIVERS, "release l=NVIDIA CUDA")
 
 
-def _apt(row, options):
+def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("cuda_ca_bundle")
     if bundle and row.get("source") == "network":
-        text += 'Acquire::https::{0}::CaInfo "{1}";\n'.format(host_of(url(row, options)), bundle)
+        text += f'Acquire::https::{host_of(url(row, options))}::CaInfo "{bundle}";\n'
     return text
 
 
-def _loader(row):
+def _loader(row: dict[str, Any]) -> str:
     return "{0}/lib64\n{0}/extras/CUPTI/lib64\n".format(prefix(row))
 
 
-def files(row, options, signed_by=None):
-    """{path: text, or None where the file must not be} of what the role writes whole.
+def files(
+    row: dict[str, Any], options: dict[str, Any], signed_by: str | None = None
+) -> dict[str, str | None]:
+    """{path: text, or None where the file must not exist} of the files that the role writes.
 
-    `signed_by`: the key that another of our sources names for the same repository. A repository of
-    a local installer is there for the installation alone, unless it is kept.
+    `signed_by`: the key that another of our sources names for the same repository. The repository
+    of a local installer exists during the installation only, unless it is kept.
     """
     key = (row.get("repository") or row.get("installer") or {}).get("key")
-    found = {
+    texts = {
         KEY: key.strip() + "\n" if key else None,
         SOURCES: _sources(row, options, signed_by or KEY),
         LOW: _low(),
@@ -111,15 +121,15 @@ def files(row, options, signed_by=None):
         LOADER: _loader(row),
     }
     if row.get("source") == "local" and not options.get("cuda_installer_keep"):
-        found.update({KEY: None, SOURCES: None, LOW: None})
-    return found
+        texts.update({KEY: None, SOURCES: None, LOW: None})
+    return texts
 
 
 # the look
 
 
-def _place(context, path):
-    """What `path` is: None, {"link": target} or {"kind": "directory" | "file"}."""
+def _place(context: Context, path: str) -> dict[str, Any] | None:
+    """Kind of `path`: None, {"link": target} or {"kind": "directory" | "file"}."""
     if context.lstat(path) is None:
         return None
     target = context.readlink(path)
@@ -128,70 +138,73 @@ def _place(context, path):
     return {"kind": "directory" if context.isdir(path) else "file"}
 
 
-def _gcc(context):
+def _gcc(context: Context) -> int | None:
     """Major version of the platform's gcc; None without one."""
     match = re.search(r"gcc-(\d+)$", context.resolve("/usr/bin/gcc") or "")
     return int(match.group(1)) if match is not None else None
 
 
-def _compiler(context, row):
-    """{"default", "own"}: majors of the platform's gcc and of the one that nvcc is told of."""
+def _compiler(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+    """{"default", "own"}: major versions of the platform's gcc and of nvcc's configured one."""
     directory = prefix(row) + HOST_COMPILER
     profile = context.read(prefix(row) + "/bin/nvcc.profile") or ""
-    told = re.search(r"^compiler-bindir = {0}$".format(re.escape(directory)), profile, re.M)
-    majors = set()
+    configured = re.search(rf"^compiler-bindir = {re.escape(directory)}$", profile, re.M)
+    majors: set[int | None] = set()
     for name in ("gcc", "g++"):
         match = re.search(r"-(\d+)$", context.readlink(directory + "/" + name) or "")
-        there = match is not None and context.exists(directory + "/" + name)
-        majors.add(int(match.group(1)) if there else None)
-    own = majors.pop() if told is not None and len(majors) == 1 else None
+        exists = context.exists(directory + "/" + name)
+        majors.add(int(match.group(1)) if match is not None and exists else None)
+    own = majors.pop() if configured is not None and len(majors) == 1 else None
     return {"default": _gcc(context), "own": own}
 
 
-def leftovers(context, row):
-    """What an interrupted local installation left: the repository where it is ours, the package."""
+def leftovers(context: Context, row: dict[str, Any]) -> list[str]:
+    """Paths left by an interrupted local installation: its repository, if ours, and package."""
     installer = row.get("installer") or {}
     directory = installer.get("directory")
-    found = []
+    paths = []
     if directory and context.exists(directory + REPOSITORY_MARK):
-        found.append(directory)
+        paths.append(directory)
     folder = (context.options.get("cuda_installer_directory") or "/var/cache/provision").rstrip("/")
     name = (installer.get("url") or "").rsplit("/", 1)[-1]
-    for path in ("{0}/{1}".format(folder, name), "{0}/{1}.part".format(folder, name)):
+    for path in (f"{folder}/{name}", f"{folder}/{name}.part"):
         if name and context.exists(path):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
-def other_trees(context, row):
+def other_trees(context: Context, row: dict[str, Any]) -> dict[str, list[str]]:
     """{directory: [packages]} of other releases that this role installed."""
-    found = {}
+    trees = {}
     for path in context.glob("/usr/local/cuda-*/" + MARK):
         directory = path[: -len(MARK) - 1]
         if directory != prefix(row):
-            found[directory] = (context.read(path) or "").split()
-    return found
+            trees[directory] = (context.read(path) or "").split()
+    return trees
 
 
-def of_before(context):
-    """What is left of NVIDIA's packages where CUDA comes from the platform's own now.
+def remains(context: Context) -> list[str]:
+    """Trees and files that this role left from NVIDIA's CUDA, where the platform's is locked now.
 
-    The trees that this role made, whose libraries the loader would find first, and its files. A
-    driver from NVIDIA's repository may need what names that.
+    The loader would find the trees' libraries first. A driver from NVIDIA's repository still needs
+    the files that configure it.
     """
-    there = driver_method.of_pins(context.read(nvidia_driver.PINS)) == driver_method.NETWORK
-    files = (LOADER, LOW) if there else (LOADER, LOW, APT, SOURCES, KEY)
+    driver_needs_it = (
+        driver_method.of_pins(context.read(nvidia_driver.PINS)) == driver_method.NETWORK
+    )
+    files = (LOADER, LOW) if driver_needs_it else (LOADER, LOW, APT, SOURCES, KEY)
     trees = [path[: -len(MARK) - 1] for path in context.glob("/usr/local/cuda-*/" + MARK)]
     return [*sorted(trees), *(path for path in files if context.lstat(path) is not None)]
 
 
-def look(context, row):
-    """Everything beside packages, sonames and pins; what is of before, as `of_before`, where CUDA
-    does not come from NVIDIA.
+def look(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+    """State of NVIDIA's CUDA beside packages, sonames and pins.
+
+    {"of_before": remains} where CUDA does not come from NVIDIA; {} without any.
     """
-    if not mine(row):
-        left = of_before(context) if row else []
-        return {"of_before": left} if left else {}
+    if not is_nvidias(row):
+        paths_left = remains(context) if row else []
+        return {"of_before": paths_left} if paths_left else {}
     options = context.options
     address = url(row, options)
     network = row.get("source") == "network"
@@ -215,22 +228,24 @@ def look(context, row):
 # the differences
 
 
-def _file_changes(row, found, options):
+def _file_changes(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
     changes = []
     kept = row.get("source") == "local" and options.get("cuda_installer_keep")
-    wanted = files(row, options, found.get("signed_by"))
-    for path in sorted(wanted):
-        wish = wanted[path]
-        seen, fault = found["files"].get(path), found["written"].get(path)
-        if path == KEY and wish is None and row.get("source") == "network":
-            continue  # no lock gives its text: the role compares its fingerprint
-        if kept and seen is None and path in (KEY, SOURCES, LOW):
+    texts = files(row, options, state.get("signed_by"))
+    for path in sorted(texts):
+        text = texts[path]
+        content, fault = state["files"].get(path), state["written"].get(path)
+        if path == KEY and text is None and row.get("source") == "network":
+            continue  # the lock has no text of it: the role compares its fingerprint
+        if kept and content is None and path in (KEY, SOURCES, LOW):
             continue  # nothing is fetched again only to be kept
-        if kept and path == KEY and wish is None:
+        if kept and path == KEY and text is None:
             continue
-        old = file_state.complaint(seen, wish, fault)
+        old = file_state.complaint(content, text, fault)
         if old is not None:
-            new = None if wish is None else "as wished"
+            new = None if text is None else "as wished"
             changes.append(change(NAME, path, old, new, _REASONS[path]))
     return changes
 
@@ -244,9 +259,9 @@ _REASONS = {
 }
 
 
-def _link_change(row, found):
-    place, tree = found["link"], prefix(row)
-    if place == {"link": "/etc/alternatives/cuda"} and found["alternative"] == tree:
+def _link_change(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+    place, tree = state["link"], prefix(row)
+    if place == {"link": "/etc/alternatives/cuda"} and state["alternative"] == tree:
         return []
     if place is None:
         old = None
@@ -255,22 +270,24 @@ def _link_change(row, found):
     elif place["link"] != "/etc/alternatives/cuda":
         old = "a link to {0}".format(place["link"])
     else:
-        old = found["alternative"]
+        old = state["alternative"]
     foreign = place is not None and place != {"link": "/etc/alternatives/cuda"}
     reason = "tutorials and build scripts look there"
     if foreign:
-        reason += "; what is there is kept as {0}{1}".format(LINK, SAVED)
+        reason += f"; what is there is kept as {LINK}{SAVED}"
     return [change(NAME, LINK, old, tree, reason)]
 
 
-def _compiler_change(row, found, options):
-    wish = str(options.get("cuda_host_compiler") or "auto")
-    if wish == "none" or (options.get("cuda_profile") or "toolkit") != "toolkit":
+def _compiler_change(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    option = str(options.get("cuda_host_compiler") or "auto")
+    if option == "none" or (options.get("cuda_profile") or "toolkit") != "toolkit":
         return []
-    seen, last = found["compiler"], newest_gcc(row["release"])
-    own, default = seen["own"], seen["default"]
-    if wish != "auto":
-        fits = own == int(wish)
+    compiler, last = state["compiler"], newest_gcc(row["release"])
+    own, default = compiler["own"], compiler["default"]
+    if option != "auto":
+        fits = own == int(option)
     elif own is None:
         fits = default is not None and default <= last
     else:
@@ -278,59 +295,73 @@ def _compiler_change(row, found, options):
     if fits:
         return []
     number = own or default
-    old = "gcc {0}".format(number) if number is not None else None
-    new = "gcc {0}".format(wish) if wish != "auto" else "gcc {0} or older".format(last)
+    old = f"gcc {number}" if number is not None else None
+    new = f"gcc {option}" if option != "auto" else f"gcc {last} or older"
     reason = "nvcc of CUDA {0} takes gcc up to {1}".format(row["release"], last)
     return [change(NAME, "nvcc's host compiler", old, new, reason)]
 
 
-def differ(row, found, options, complete):
-    """Changes for the sources, the tree and what leads to it; `complete`: no package is to come."""
+def differ(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any], complete: bool
+) -> list[dict[str, Any]]:
+    """Changes for sources, tree and links; `complete`: all packages are installed. Pure."""
     changes = []
-    for path in found["stale"]:
-        reason = "names NVIDIA's repositories beside ours; kept as {0}{1}".format(path, SAVED)
+    for path in state["stale"]:
+        reason = f"names NVIDIA's repositories beside ours; kept as {path}{SAVED}"
         changes.append(change(NAME, path, "in apt's way", ASIDE, reason))
-    changes.extend(_file_changes(row, found, options))
-    changes.extend(_link_change(row, found))
+    changes.extend(_file_changes(row, state, options))
+    changes.extend(_link_change(row, state))
     if complete:
-        changes.extend(_compiler_change(row, found, options))
+        changes.extend(_compiler_change(row, state, options))
     if complete and not options.get("cuda_installer_keep"):
-        for path in found["leftovers"]:
+        for path in state["leftovers"]:
             reason = "the local installer is of no use any more"
             changes.append(change(NAME, path, "left over", None, reason))
     if not options.get("cuda_keep_old", True):
-        for directory in sorted(found["trees"]):
+        for directory in sorted(state["trees"]):
             reason = "cuda_keep_old is off, and this role installed it"
             changes.append(change(NAME, directory, "installed", None, reason))
     return changes
 
 
-def taken_away(found):
-    """Changes for what `of_before` found."""
+def remains_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Changes that remove what `remains` lists."""
     reason = "CUDA comes from the platform's own packages, and this is of NVIDIA's"
-    return [change(NAME, path, "present", None, reason) for path in found.get("of_before") or ()]
+    return [change(NAME, path, "present", None, reason) for path in state.get("of_before") or ()]
 
 
-def tree_missing(row, found, packages):
-    """The change for a tree that is gone though its packages are installed; [] otherwise."""
-    if not packages or found.get("prefix", True):
+def tree_missing(
+    row: dict[str, Any], state: dict[str, Any], packages: list[str]
+) -> list[dict[str, Any]]:
+    """The change for a missing tree whose packages are installed; [] otherwise."""
+    if not packages or state.get("prefix", True):
         return []
     reason = "dpkg calls the packages installed, and their tree is gone"
-    again = {"cuda_reinstall": sorted(packages)}
-    return [change(NAME, prefix(row), "missing", "present", reason, repair=again)]
+    repair = {"cuda_reinstall": sorted(packages)}
+    return [change(NAME, prefix(row), "missing", "present", reason, repair=repair)]
 
 
-def version(row, packages):
-    """CUDA's version as NVIDIA's packages on the host tell it; None without any of them."""
+def version(row: dict[str, Any], packages: dict[str, dict[str, Any]]) -> str | None:
+    """CUDA's version by NVIDIA's packages on the host; None without any."""
     names = [row["sonames"][name] for name in sorted(row.get("sonames") or {}) if "cudart" in name]
     sets = list((row.get("packages") or {}).values())
     for name in names:
         if name in packages:
-            seen = packages[name]["version"]
-            if any(one.get(name) == seen for one in sets):
-                return row.get("version")
-            return seen.rsplit("-", 1)[0]
+            installed: str = packages[name]["version"]
+            if any(package_set.get(name) == installed for package_set in sets):
+                locked: str | None = row.get("version")
+                return locked
+            return installed.rsplit("-", 1)[0]
     return None
 
 
-__all__ = ["differ", "files", "look", "mine", "newest_gcc", "prefix", "tree_missing", "version"]
+__all__ = [
+    "differ",
+    "files",
+    "is_nvidias",
+    "look",
+    "newest_gcc",
+    "prefix",
+    "tree_missing",
+    "version",
+]

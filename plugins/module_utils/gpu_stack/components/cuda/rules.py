@@ -1,4 +1,6 @@
-"""A CUDA that no package owns, in front of the lock's."""
+"""Rule against a CUDA that no package owns and that shadows the lock's."""
+
+from __future__ import annotations
 
 from ...host import dpkg
 from ...host.processes import text_of
@@ -6,8 +8,14 @@ from ...rules import Rule
 from .. import cuda
 from . import nvidia_cuda
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def usr_local_cuda(context):
+    from ...host.context import Context
+
+
+def usr_local_cuda(context: Context) -> dict[str, Any] | None:
     """{"path", "named_in"} of a /usr/local/cuda that no package owns; None otherwise."""
     path = "/usr/local/cuda"
     real = context.resolve(path)
@@ -26,18 +34,23 @@ def usr_local_cuda(context):
     }
 
 
-def unowned_cuda(found, _changes, _options, row):
-    cuda = found["preflight"].get("usr_local_cuda")
-    # Where the place is NVIDIA's packages', what is in it is kept beside, and the plan says so.
-    if not cuda or not cuda["named_in"] or nvidia_cuda.mine(row.get("cuda") or {}):
+def unowned_cuda(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    tree = host["preflight"].get("usr_local_cuda")
+    # NVIDIA's packages take this path; the plan says that its content is kept under another name.
+    if not tree or not tree["named_in"] or nvidia_cuda.is_nvidias(row.get("cuda") or {}):
         return []
     return [
         (
             "a CUDA that no package owns ({0}) is put in front by {1}".format(
-                cuda["path"], ", ".join(cuda["named_in"])
+                tree["path"], ", ".join(tree["named_in"])
             ),
             "take /usr/local/cuda out of {0}, or move the directory away".format(
-                ", ".join(cuda["named_in"])
+                ", ".join(tree["named_in"])
             ),
         )
     ]

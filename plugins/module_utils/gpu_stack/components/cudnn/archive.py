@@ -1,8 +1,10 @@
-"""Reads a cuDNN archive that may be anything: another file, a page, or one made to do harm.
+"""Reads a cuDNN archive that may be anything: another file, a web page, or a malicious archive.
 
 Ansible's unarchive would write straight into the target, follow what the archive says about paths,
 and leave a half-filled directory behind when the disk is full or the file is cut short.
 """
+
+from __future__ import annotations
 
 import errno
 import hashlib
@@ -12,10 +14,14 @@ import stat
 import tarfile
 import zlib
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import IO, Any, BinaryIO
+
 try:
     from lzma import LZMAError
 except ImportError:  # a Python built without it; tarfile refuses the archive then
-    LZMAError = EOFError
+    LZMAError = EOFError  # type: ignore[assignment,misc]  # mypy knows only the first
 
 BLOCK = 1 << 20
 DIRECTORY_MODE = 0o755
@@ -39,12 +45,11 @@ class OtherFileError(RefusalError):
 # --- opening -----------------------------------------------------------------------------------
 
 
-def open_archive(archive):
-    """The archive opened for reading, once and for all; refused where it is no regular file.
+def open_archive(archive: str) -> BinaryIO:
+    """Opens the archive for reading; refuses what is not a regular file.
 
-    It may lie where a user can write. A named pipe would be waited for, and a link could lead to
-    what only root may read: so a link on the way is followed only where root, or whoever runs
-    this, made it.
+    It may be in a directory where users can write. A named pipe would block, and a link could lead
+    to what only root may read: so links are followed only if root, or whoever runs this, owns them.
     """
     try:
         handle = _handle(os.path.abspath(archive))
@@ -57,7 +62,7 @@ def open_archive(archive):
     return stream
 
 
-def _handle(path):
+def _handle(path: str) -> int:
     todo = [part for part in path.split("/") if part]
     place = os.open("/", PLACE)
     try:
@@ -86,8 +91,8 @@ def _handle(path):
         os.close(place)
 
 
-def is_private(archive, stream):
-    """Whether nobody else can write to this open file: it is ours, in a directory closed to all."""
+def is_private(archive: str, stream: BinaryIO) -> bool:
+    """Whether nobody else can write to this open file: it and its directory are private."""
     info, around = os.fstat(stream.fileno()), os.stat(os.path.dirname(os.path.abspath(archive)))
     mine = info.st_uid == os.geteuid() and around.st_uid == os.geteuid()
     return mine and not around.st_mode & 0o077 and not info.st_mode & 0o022
@@ -96,13 +101,15 @@ def is_private(archive, stream):
 # --- checking ----------------------------------------------------------------------------------
 
 
-def check(archive, sha256):
-    """Refuse a file that is not byte for byte the wished archive, and say what it is."""
+def check(archive: str, sha256: str) -> None:
+    """Refuse a file whose SHA-256 differs, and say what it is instead."""
     with open_archive(archive) as stream:
         check_stream(archive, stream, sha256)
 
 
-def check_stream(archive, stream, sha256, copy=None):
+def check_stream(
+    archive: str, stream: BinaryIO, sha256: str, copy: IO[bytes] | None = None
+) -> None:
     """As `check`, of an open file, which is also written to `copy` while it is read."""
     digest, size, start = hashlib.sha256(), 0, b""
     try:
@@ -116,8 +123,8 @@ def check_stream(archive, stream, sha256, copy=None):
         if error.errno in FULL:
             raise
         raise OtherFileError(f"cannot read {archive}: {error.strerror}") from error
-    found, wanted = digest.hexdigest(), sha256.lower()
-    if found == wanted:
+    actual, expected = digest.hexdigest(), sha256.lower()
+    if actual == expected:
         return
     if not start:
         raise OtherFileError(f"{archive} is empty")
@@ -127,7 +134,7 @@ def check_stream(archive, stream, sha256, copy=None):
             " or error page. Download the archive in a browser and name the file, or use another"
             " URL"
         )
-    message = f"{archive} has SHA-256 {found}, expected {wanted}"
+    message = f"{archive} has SHA-256 {actual}, expected {expected}"
     if not start.startswith(COMPRESSED):
         raise OtherFileError(f"{message}; it is not a compressed archive at all")
     if is_truncated(stream if copy is None else copy):
@@ -135,7 +142,7 @@ def check_stream(archive, stream, sha256, copy=None):
     raise OtherFileError(f"{message}; it is another archive, or was changed on its way")
 
 
-def is_truncated(archive):
+def is_truncated(archive: IO[bytes]) -> bool:
     """Whether the compressed stream of an open file ends before its own end marker."""
     archive.seek(0)
     try:
@@ -147,8 +154,8 @@ def is_truncated(archive):
     return False
 
 
-def safe_parts(member):
-    """The parts of a member's path; refused where it is absolute or climbs out."""
+def safe_parts(member: tarfile.TarInfo) -> list[str]:
+    """The parts of a member's path; refuses an absolute one and one that leaves the archive."""
     name = member.name
     if name.startswith("/"):
         raise RefusalError(f"the archive holds the absolute path {name!r}")
@@ -158,7 +165,7 @@ def safe_parts(member):
     return parts
 
 
-def safe_link(relative, target, what):
+def safe_link(relative: str, target: str, what: str) -> None:
     """Refuse a link that is absolute or leaves the archive's top directory."""
     if target.startswith("/"):
         raise RefusalError(f"the archive holds {what} {relative!r} to the absolute path {target!r}")
@@ -172,7 +179,7 @@ def safe_link(relative, target, what):
 # --- unpacking ---------------------------------------------------------------------------------
 
 
-def unpack(archive, staging):
+def unpack(archive: IO[bytes], staging: str) -> dict[str, dict[str, Any]]:
     """Unpack an open archive without its top directory into staging; returns the manifest's files.
 
     Every member is checked before anything of it is written; links come last, so that nothing can
@@ -188,16 +195,16 @@ def unpack(archive, staging):
 
 
 class _Unpacking:
-    """What of an archive is in staging already, and the links that come last."""
+    """State of an unpacking: the files in staging so far, and the links that come last."""
 
-    def __init__(self, staging):
-        self.files = {}
+    def __init__(self, staging: str) -> None:
+        self.files: dict[str, dict[str, Any]] = {}
         self._staging = staging
-        self._links = {}
-        self._hardlinks = {}
-        self._top = None
+        self._links: dict[str, str] = {}
+        self._hardlinks: dict[str, str] = {}
+        self._top: str | None = None
 
-    def take(self, stream, member):
+    def take(self, stream: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         parts = safe_parts(member)
         if not parts:
             return
@@ -217,9 +224,10 @@ class _Unpacking:
         else:
             self._take(stream, member, relative)
 
-    def _take(self, stream, member, relative):
+    def _take(self, stream: tarfile.TarFile, member: tarfile.TarInfo, relative: str) -> None:
         if member.isreg():
             content = stream.extractfile(member)
+            assert content is not None  # noqa: S101  of a regular file
             self.files[relative] = write_file(content, self._staging, relative, member.mode)
         elif member.issym():
             safe_link(relative, member.linkname, "the symbolic link")
@@ -237,7 +245,7 @@ class _Unpacking:
                 f"the archive holds {member.name!r}, a device or another special file"
             )
 
-    def finish(self):
+    def finish(self) -> None:
         # A hard link becomes a file of its own: one file fewer that a repair could miss.
         for relative, target in sorted(self._hardlinks.items()):
             if target not in self.files:
@@ -258,7 +266,7 @@ class _Unpacking:
             self.files[relative] = {"link": target}
 
 
-def make_directories(staging, relative):
+def make_directories(staging: str, relative: str) -> None:
     """Make a directory and its parents below staging, readable by all."""
     path = staging
     for part in [part for part in relative.split("/") if part]:
@@ -274,7 +282,7 @@ def make_directories(staging, relative):
         os.chmod(path, DIRECTORY_MODE)
 
 
-def write_file(source, staging, relative, mode):
+def write_file(source: IO[bytes], staging: str, relative: str, mode: int) -> dict[str, Any]:
     """Copy one file into staging, flushed to the disk; returns its entry in the manifest."""
     make_directories(staging, os.path.dirname(relative))
     path = os.path.join(staging, relative)

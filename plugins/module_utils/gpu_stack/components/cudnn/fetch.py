@@ -1,8 +1,10 @@
 """Fetches cuDNN's archive from the first address that has it.
 
-An address and a proxy may hold a password: they stand in no command line, in no environment that
-another program gets, and in no message.
+Addresses and proxies may hold a password, so they appear in no command line, no message and no
+environment that another program gets.
 """
+
+from __future__ import annotations
 
 import base64
 import contextlib
@@ -19,14 +21,21 @@ import urllib.request
 from . import layout
 from .archive import BLOCK, OtherFileError, RefusalError
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
 DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
-# What a run that was killed left is known by it, and removed by the next.
+# By this prefix a run removes what a killed one left.
 DOWNLOAD_PREFIX = "provision-cudnn."
 ARCHIVE = "archive"
 SILENCE = 60.0  # seconds without a byte
 LONGEST = 14400.0  # seconds for a gigabyte over a slow line
 PASSWORD = re.compile("//[^/ ]*@")
-# The address that cudnn_urls has by default stands for the one of the version at hand.
+# The default of cudnn_urls, which is replaced by the address of the version at hand.
 DEFAULT_URL = (
     "https://developer.download.nvidia.com/compute/redist/cudnn/v8.1.0/"
     "cudnn-11.2-linux-x64-v8.1.0.77.tgz"
@@ -41,10 +50,10 @@ NEW_URL = (
 )
 
 
-def addresses(urls, version, cuda):
-    """The addresses, with NVIDIA's own of this version in place of the default one.
+def addresses(urls: list[str], version: str, cuda: str) -> list[str]:
+    """The addresses, the default one replaced by NVIDIA's own for this version.
 
-    NVIDIA keeps an archive under its version, and gave both another form with 8.3.
+    Archives and their addresses have another form from 8.3 on.
     """
     form = OLD_URL if layout.is_of_old_form(version) else NEW_URL
     short = ".".join(version.split(".")[:3])
@@ -52,7 +61,7 @@ def addresses(urls, version, cuda):
     return [url.replace(DEFAULT_URL, own) for url in urls]
 
 
-def without_password(text):
+def without_password(text: str) -> str:
     return PASSWORD.sub("//", text)
 
 
@@ -61,8 +70,8 @@ class NowhereError(RefusalError):
 
 
 @contextlib.contextmanager
-def surroundings(proxy, ca_bundle):
-    """This process fetches through that proxy and trusts that CA bundle meanwhile."""
+def surroundings(proxy: str | None, ca_bundle: str | None) -> Iterator[None]:
+    """Context in which this process fetches through a proxy and trusts a CA bundle."""
     settings = dict.fromkeys(("http_proxy", "https_proxy"), proxy) if proxy else {}
     if ca_bundle:
         settings["SSL_CERT_FILE"] = ca_bundle
@@ -78,20 +87,20 @@ def surroundings(proxy, ca_bundle):
                 os.environ[name] = value
 
 
-def directory():
-    """A directory for a download that nobody else can look into; `forget` removes it."""
+def directory() -> str:
+    """Creates a private directory for a download; `forget` removes it."""
     return tempfile.mkdtemp(prefix=DOWNLOAD_PREFIX, dir=DOWNLOADS)
 
 
-def forget(archive):
-    """Removes the directory of a download; nothing that is not one of `directory`'s."""
+def forget(archive: str) -> None:
+    """Removes the directory of a download, if `directory` created it."""
     place = os.path.dirname(archive)
     if os.path.basename(place).startswith(DOWNLOAD_PREFIX) and os.path.dirname(place) == DOWNLOADS:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def remove_remains():
-    """Removes what a killed run had no time to remove, a gigabyte each; the paths."""
+def remove_remains() -> list[str]:
+    """Removes downloads of killed runs, a gigabyte each; returns their paths."""
     removed = []
     for name in sorted(os.listdir(DOWNLOADS)):
         path = os.path.join(DOWNLOADS, name)
@@ -104,10 +113,10 @@ def remove_remains():
     return removed
 
 
-def first(urls, use):
-    """What `use(archive)` returns of the first address whose file it does not take for another's.
+def first(urls: list[str], use: Callable[[str], Result]) -> Result:
+    """Returns `use(archive)` for the first address whose file it accepts.
 
-    NowhereError names every address, and why it did not serve.
+    Raises NowhereError, which names every address and its failure.
     """
     failures = []
     for url in urls:
@@ -126,8 +135,8 @@ def first(urls, use):
     )
 
 
-def fetch(url, path):
-    """Write what an address gives to a file; OtherFileError where it gives nothing."""
+def fetch(url: str, path: str) -> None:
+    """Downloads `url` to a file; raises OtherFileError on failure."""
     parts = urllib.parse.urlsplit(url)
     login, _, host = parts.netloc.rpartition("@")
     try:
@@ -144,7 +153,7 @@ def fetch(url, path):
         raise OtherFileError(str(error)) from error
 
 
-def _write(request, path, until):
+def _write(request: urllib.request.Request, path: str, until: float) -> None:
     # One with inside the other: both in one want brackets, and Python 3.10.
     with urllib.request.urlopen(request, timeout=SILENCE) as stream:  # noqa: S310, SIM117
         with open(path, "xb") as target:

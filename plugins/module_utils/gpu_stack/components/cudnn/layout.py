@@ -4,8 +4,11 @@
     ROOT/8.1.0.77-cuda11.2/.provision-manifest.json
     ROOT/current -> 8.1.0.77-cuda11.2
 
-The look and the module that unpacks ask the same functions, so what one finds the other cures.
+The look and the module that unpacks use the same functions, so that the one repairs exactly what
+the other reports.
 """
+
+from __future__ import annotations
 
 import collections
 import json
@@ -13,6 +16,13 @@ import re
 import stat
 
 from ...host import package_files
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
 
 MANIFEST = ".provision-manifest.json"
 MANIFEST_FORMAT = 1
@@ -22,70 +32,72 @@ TREES = "/usr/local/cuda-*"
 TREE_RECORD = ".provision-cudnn"
 
 
-class Wish(collections.namedtuple("Wish", "root version cuda sha256")):
-    """The version that shall be there: below which directory, and from which archive."""
+class Version(collections.namedtuple("Version", "root version cuda sha256")):
+    """The version to install: its root directory, and its archive's hash."""
 
     __slots__ = ()
 
     @property
-    def name(self):
+    def name(self) -> str:
         return directory_name(self.version, self.cuda)
 
     @property
-    def tree(self):
+    def tree(self) -> str:
         """The version's own directory."""
         return f"{self.root}/{self.name}"
 
 
-def directory_name(version, cuda):
+def directory_name(version: str, cuda: str) -> str:
     """The name of a version's directory: "8.1.0.77-cuda11.2"."""
     return f"{version}-cuda{cuda}"
 
 
-def library_directory(names):
-    """`lib64` (up to 8.2) or `lib` (from 8.3 on), whichever of an archive's files lie in."""
+def library_directory(names: Iterable[str]) -> str:
+    """`lib64` (up to 8.2) or `lib` (from 8.3 on), whichever the archive's files are in."""
     return "lib64" if any(name.startswith("lib64/") for name in names) else "lib"
 
 
-def expected_library_directory(version):
-    """The same of a version whose archive is not there yet."""
+def expected_library_directory(version: str) -> str:
+    """`lib64` or `lib` for a version whose archive has not been read yet."""
     return "lib64" if is_of_old_form(version) else "lib"
 
 
-def is_of_old_form(version):
+def is_of_old_form(version: str) -> bool:
     """Whether NVIDIA packed this version as it did until 8.2: with lib64, as .tgz."""
     return [int(number) for number in re.findall(r"\d+", version)[:2]] < [8, 3]
 
 
-def header_numbers(text):
+def header_numbers(text: str | None) -> dict[str, str]:
     """{"MAJOR": "8", ...} as far as cudnn_version.h defines them."""
-    found = {}
+    numbers = {}
     for part in ("MAJOR", "MINOR", "PATCHLEVEL"):
         match = re.search(rf"^#define\s+CUDNN_{part}\s+(\d+)", text or "", re.M)
         if match is not None:
-            found[part] = match.group(1)
-    return found
+            numbers[part] = match.group(1)
+    return numbers
 
 
-def header_version(text):
-    """`8.1.0` from cudnn_version.h; None when it does not say."""
+def header_version(text: str | None) -> str | None:
+    """`8.1.0` from cudnn_version.h; None where it defines no whole version."""
     numbers = header_numbers(text)
     return ".".join(numbers.values()) if len(numbers) == 3 else None
 
 
-def manifest(context, tree):
+def manifest(context: Context, tree: str) -> dict[str, Any] | None:
     """The manifest of an unpacked version, or None where there is none that can be read."""
-    found = _json(context, f"{tree}/{MANIFEST}")
-    if not isinstance(found, dict) or found.get("format") != MANIFEST_FORMAT:
+    content = _json(context, f"{tree}/{MANIFEST}")
+    if not isinstance(content, dict) or content.get("format") != MANIFEST_FORMAT:
         return None
-    return found if isinstance(found.get("files"), dict) else None
+    return content if isinstance(content.get("files"), dict) else None
 
 
-def entry(context, path, owner=None, since=float("inf")):
-    """What is at `path`, as a manifest has it; None where nothing is.
+def entry(
+    context: Context, path: str, owner: int | None = None, since: float = float("inf")
+) -> dict[str, Any] | None:
+    """Properties of `path` in the manifest's form; None where it is missing.
 
-    owner: who else owns it is said. since: the hash of a file that is newer is taken, and of every
-    file where the look is deep.
+    owner: the key "owner" is set if another user owns it. since: files newer than that are hashed;
+    a deep look hashes all.
     """
     info = context.lstat(path)
     if info is None:
@@ -94,42 +106,42 @@ def entry(context, path, owner=None, since=float("inf")):
         return {"link": context.readlink(path)}
     if not stat.S_ISREG(info.st_mode):
         return {"other": "a directory" if stat.S_ISDIR(info.st_mode) else "not a file"}
-    seen = {"size": info.st_size, "mode": f"{stat.S_IMODE(info.st_mode):04o}"}
+    properties = {"size": info.st_size, "mode": f"{stat.S_IMODE(info.st_mode):04o}"}
     if owner is not None and info.st_uid != owner:
-        seen["owner"] = info.st_uid
+        properties["owner"] = info.st_uid
     if context.deep or info.st_mtime > since:
-        seen["sha256"] = package_files.digest(context, path, "sha256")
-    return seen
+        properties["sha256"] = package_files.digest(context, path, "sha256")
+    return properties
 
 
-def fault(wish, seen):
-    """What of a file is not as its manifest says: the key that differs, "missing" or "kind".
+def fault(expected: dict[str, Any], actual: dict[str, Any] | None) -> str | None:
+    """The key in which a file differs from its manifest, "missing" or "kind"; None without any.
 
-    None where all is. The hash and the owner are compared where `seen` has them.
+    Hash and owner are compared only where `actual` has them.
     """
-    if seen is None:
+    if actual is None:
         return "missing"
-    if "link" in wish:
-        return None if seen.get("link") == wish["link"] else "kind"
-    if "link" in seen or "other" in seen:
+    if "link" in expected:
+        return None if actual.get("link") == expected["link"] else "kind"
+    if "link" in actual or "other" in actual:
         return "kind"
-    if seen["size"] != wish["size"]:
+    if actual["size"] != expected["size"]:
         return "size"
-    if "sha256" in seen and seen["sha256"] != wish.get("sha256"):
+    if "sha256" in actual and actual["sha256"] != expected.get("sha256"):
         return "sha256"
-    if int(seen["mode"], 8) != int(wish["mode"], 8):
+    if int(actual["mode"], 8) != int(expected["mode"], 8):
         return "mode"
-    return "owner" if "owner" in seen else None
+    return "owner" if "owner" in actual else None
 
 
-def tree_of(layout, tree, cuda):
-    """CUDA's tree, where cuDNN's files shall be linked into it; None otherwise."""
+def tree_of(layout: str | None, tree: str | None, cuda: str) -> str | None:
+    """CUDA's tree if cuDNN's files are to be linked into it; None otherwise."""
     if layout != "cuda":
         return None
     return tree or f"/usr/local/cuda-{cuda}"
 
 
-def tree_links(directory, names, tree):
+def tree_links(directory: str, names: Iterable[str], tree: str) -> dict[str, str]:
     """{path in CUDA's tree: its target}: the version's files under the names tutorials copy them.
 
     names: the files of the version's `directory`.
@@ -144,13 +156,13 @@ def tree_links(directory, names, tree):
     return links
 
 
-def recorded(context, record):
+def recorded(context: Context, record: str) -> dict[str, str]:
     """{path: target} that a record names; {} where it can't be read."""
-    found = _json(context, record)
-    return found if isinstance(found, dict) else {}
+    links = _json(context, record)
+    return links if isinstance(links, dict) else {}
 
 
-def _json(context, path):
+def _json(context: Context, path: str) -> Any:
     try:
         return json.loads(context.read(path) or "")
     except ValueError:

@@ -1,18 +1,29 @@
-"""cuDNN's archive that the controller is to give and has not."""
+"""Rule about cuDNN's archive that the controller is to provide and lacks."""
+
+from __future__ import annotations
 
 from ...rules import Rule
 from .. import cudnn
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def cudnn_archive_absent(_found, changes, options, row):
-    """The archive that the controller is to give is not there; known before the driver goes in."""
+
+def cudnn_archive_absent(
+    _host: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Refuses a missing cudnn_controller_file, before the driver is installed."""
     path = options.get("cudnn_archive_absent")
     if not path or not cudnn.needs_archive(changes):
         return []
     return [
         (
-            "cudnn_controller_file is {0}, and the machine that runs Ansible has no such file that "
-            "can be read".format(path),
+            f"cudnn_controller_file is {path}, and the machine that runs Ansible has no such "
+            "file that can be read",
             "put cuDNN {version} for CUDA {cuda} there, the archive with SHA-256 {sha256}: from "
             "https://developer.nvidia.com/rdp/cudnn-archive, or from an address in cudnn_urls; or "
             "correct the option".format(**row[cudnn.NAME]),

@@ -1,10 +1,12 @@
 """cuDNN's headers and libraries under their names in CUDA's tree, as tutorials copy them there.
 
-Links to the version's own directory and no copies: another version changes them and leaves nothing
-behind, and 1.5 GB lie on the disk once. What stands in a link's place and is not ours is kept as
-NAME.provision-saved. TREE/.provision-cudnn names the links, and is written before them, so that a
-run that was cut off leaves none that nobody knows.
+Links to the version's own directory instead of copies: switching the version leaves nothing behind,
+and the disk holds the 1.5 GB once. A file of somebody else's in a link's place is kept as
+NAME.provision-saved. TREE/.provision-cudnn records the links, and is written before them, so that
+an interrupted run leaves no unrecorded link.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -12,12 +14,15 @@ import os
 from ...host.kept_names import free_name
 from . import layout
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from ...host.context import Context
 
-def settle(context, tree, links, doing):
-    """Makes the links of all CUDA trees those of `links` in `tree`; the paths that were not so.
 
-    links: {path: target}. tree: None where there shall be none in any tree. Without `doing`
-    nothing is changed.
+def settle(context: Context, tree: str | None, links: dict[str, str], doing: bool) -> list[str]:
+    """Brings the links in all CUDA trees to `links` in `tree`; returns the paths that differed.
+
+    links: {path: target}. tree: None for no links in any tree. Without `doing` nothing is changed.
     """
     changed = []
     for record in context.glob(f"{layout.TREES}/{layout.TREE_RECORD}"):
@@ -29,22 +34,22 @@ def settle(context, tree, links, doing):
     return changed
 
 
-def _settle(context, tree, links, doing):
+def _settle(context: Context, tree: str, links: dict[str, str], doing: bool) -> list[str]:
     record = f"{tree}/{layout.TREE_RECORD}"
     before = layout.recorded(context, record)
     changed = [path for path in sorted(links) if context.readlink(path) != links[path]]
-    gone = [
+    obsolete = [
         path
         for path in sorted(before)
         if path not in links and context.readlink(path) == before[path]
     ]
     if before != links:
         changed.append(record)
-    if not doing or not changed + gone:
-        return changed + gone
+    if not doing or not changed + obsolete:
+        return changed + obsolete
     if links:
         _write(record, dict(before, **links))
-    for path in gone:
+    for path in obsolete:
         os.unlink(path)
     for path in changed:
         if path == record:
@@ -56,19 +61,19 @@ def _settle(context, tree, links, doing):
         _write(record, links)
     else:
         os.unlink(record)
-    return changed + gone
+    return changed + obsolete
 
 
-def put(path, target):
-    """A link at `path`; what is there is kept beside."""
+def put(path: str, target: str) -> None:
+    """Creates a link at `path`; an existing file is kept under another name."""
     if os.path.lexists(path):
         os.rename(path, free_name(path))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(target, path)
 
 
-def _write(record, links):
-    """A record, whole or not at all."""
+def _write(record: str, links: dict[str, str]) -> None:
+    """Writes a record atomically."""
     new = record + ".new"
     with open(new, "w", encoding="utf-8") as file:
         json.dump(links, file, indent=1, sort_keys=True)

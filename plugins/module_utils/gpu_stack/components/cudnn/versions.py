@@ -1,7 +1,9 @@
-"""The versions below cuDNN's root: puts one there, switches to it, and takes versions away.
+"""The versions below cuDNN's root: installs one, switches to it, and removes versions.
 
-Nothing under the root is visible until it is complete: a refused archive leaves the host as it was.
+Nothing under the root is visible until it is complete: a refused archive leaves the host unchanged.
 """
+
+from __future__ import annotations
 
 import itertools
 import json
@@ -22,126 +24,138 @@ from .archive import (
     unpack,
 )
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    from ...host.context import Context
+
 STAGING_PREFIX = ".staging-"
 
 
 # --- looking -----------------------------------------------------------------------------------
 
 
-def differences(context, wish):
+def differences(context: Context, version: layout.Version) -> list[str]:
     """Why an unpacked version cannot be used as it is: a list of sentences, empty when complete.
 
     Sizes, modes and links are compared with the manifest; contents are not hashed, for they are
     gigabytes and this runs every time.
     """
-    if context.lstat(wish.tree) is None:
-        return [f"{wish.name} is not installed"]
-    manifest = layout.manifest(context, wish.tree)
+    if context.lstat(version.tree) is None:
+        return [f"{version.name} is not installed"]
+    manifest = layout.manifest(context, version.tree)
     if manifest is None:
-        return [f"{wish.tree} has no readable {layout.MANIFEST}"]
-    wanted = {"version": wish.version, "cuda": wish.cuda, "archive_sha256": wish.sha256.lower()}
+        return [f"{version.tree} has no readable {layout.MANIFEST}"]
+    locked = {
+        "version": version.version,
+        "cuda": version.cuda,
+        "archive_sha256": version.sha256.lower(),
+    }
     problems = [
         f"{key} is {manifest.get(key)} in the manifest, not {value}"
-        for key, value in sorted(wanted.items())
+        for key, value in sorted(locked.items())
         if manifest.get(key) != value
     ]
     for relative, entry in sorted(manifest["files"].items()):
-        seen = layout.entry(context, f"{wish.tree}/{relative}")
-        fault = layout.fault(entry, seen)
+        actual = layout.entry(context, f"{version.tree}/{relative}")
+        fault = layout.fault(entry, actual)
         if fault is not None:
-            problems.append(f"{relative} {_sentence(fault, entry, seen)}")
+            problems.append(f"{relative} {_sentence(fault, entry, actual)}")
     return problems
 
 
-def _sentence(fault, entry, seen):
+def _sentence(fault: str, entry: dict[str, Any], actual: Any) -> str:
     if fault == "missing":
         return "is missing"
     if fault == "kind":
         return f"is not a link to {entry['link']}" if "link" in entry else "is not a file"
     if fault == "size":
-        return f"has {seen['size']} bytes, not {entry['size']}"
-    return f"has mode {seen['mode']}, not {entry['mode']}"
+        return f"has {actual['size']} bytes, not {entry['size']}"
+    return f"has mode {actual['mode']}, not {entry['mode']}"
 
 
-def other_versions(context, wish):
-    """Directories below the root that this role installed and that are not the wished version."""
+def other_versions(context: Context, version: layout.Version) -> list[str]:
+    """Names of the directories below the root that hold other versions of this role's."""
     return [
         name
-        for name in context.listdir(wish.root)
-        if name != wish.name
+        for name in context.listdir(version.root)
+        if name != version.name
         and not name.startswith(".")
-        and context.readlink(f"{wish.root}/{name}") is None
-        and layout.manifest(context, f"{wish.root}/{name}") is not None
+        and context.readlink(f"{version.root}/{name}") is None
+        and layout.manifest(context, f"{version.root}/{name}") is not None
     ]
 
 
-def look(context, wish):
-    """What is there, as plain data; changes nothing."""
-    problems = differences(context, wish)
-    manifest = layout.manifest(context, wish.tree)
+def look(context: Context, version: layout.Version) -> dict[str, Any]:
+    """State of the installed versions as plain data; changes nothing."""
+    problems = differences(context, version)
+    manifest = layout.manifest(context, version.tree)
     return {
         "complete": not problems,
         "problems": problems,
-        "current": context.readlink(f"{wish.root}/{layout.CURRENT}") == wish.name,
+        "current": context.readlink(f"{version.root}/{layout.CURRENT}") == version.name,
         "names": sorted(manifest["files"]) if manifest is not None else [],
-        "others": other_versions(context, wish),
+        "others": other_versions(context, version),
     }
 
 
-# --- putting a version there -------------------------------------------------------------------
+# --- installing a version ----------------------------------------------------------------------
 
 
-def put(context, wish, archive, again=False):
-    """Unpack a checked archive to its versioned directory, and leave the current one current.
+def put(
+    context: Context, version: layout.Version, archive: str, again: bool = False
+) -> dict[str, Any]:
+    """Unpack a checked archive to its versioned directory; returns {changed, backup}.
 
-    Whether something was changed, and what was kept under another name. A version that is already
-    complete is not touched unless `again` is set; a damaged one is replaced as a whole, so that
-    programs that have the old libraries open keep them.
+    The current version stays current. One that is already complete is not touched unless `again`
+    is set; a damaged one is replaced as a whole, so that programs that have the old libraries open
+    keep them.
     """
-    if not again and not differences(context, wish):
+    if not again and not differences(context, version):
         return {"changed": False, "backup": []}
     with open_archive(archive) as stream:
-        return {"changed": True, "backup": _put(context, wish, archive, stream)}
+        return {"changed": True, "backup": _put(context, version, archive, stream)}
 
 
-def _put(context, wish, archive, stream):
-    """Check and unpack an open archive beside its place, and put it there; returns what was kept.
+def _put(context: Context, version: layout.Version, archive: str, stream: BinaryIO) -> list[str]:
+    """Check and unpack an open archive, and move it into place; returns the paths of backups.
 
     What is hashed is what is unpacked: a file that its owner could still write to is copied first.
     """
     copied = not is_private(archive, stream)
     if not copied:
-        check_stream(archive, stream, wish.sha256)
-    made = make_root(wish.root)
+        check_stream(archive, stream, version.sha256)
+    new_directories = make_root(version.root)
     staging = None
     try:
-        remove_stagings(wish.root)
-        staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=wish.root)
-        # The copy has no name: nobody finds it, and it is gone with this process.
+        remove_stagings(version.root)
+        staging = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=version.root)
+        # The copy has no name: nobody finds it, and it ends with this process.
         with tempfile.TemporaryFile(dir=staging) as copy:
             if copied:
-                check_stream(archive, stream, wish.sha256, copy)
+                check_stream(archive, stream, version.sha256, copy)
             os.chmod(staging, DIRECTORY_MODE)
             files = unpack(copy if copied else stream, staging)
-        verify_tree(context, staging, wish.version, files)
-        write_manifest(staging, wish, files)
+        verify_tree(context, staging, version.version, files)
+        write_manifest(staging, version, files)
         sync_directory(staging)
-        kept = put_in_place(context, staging, wish.tree)
-        sync_directory(wish.root)
+        kept = put_in_place(context, staging, version.tree)
+        sync_directory(version.root)
     except BaseException as error:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
-        for directory in made:
+        for directory in new_directories:
             try:
                 os.rmdir(directory)
             except OSError:
                 break
-        raise explained(error, wish.root) from error
+        raise explained(error, version.root) from error
     return kept
 
 
-def explained(error, root):
-    """The error as a refusal where its cause lies in the disk or the archive."""
+def explained(error: BaseException, root: str) -> BaseException:
+    """The error, as a RefusalError if the disk or the archive is its cause."""
     if isinstance(error, OSError) and error.errno in FULL:
         return RefusalError(f"no space left on the filesystem of {root}; nothing was changed")
     if isinstance(error, BROKEN):
@@ -149,8 +163,10 @@ def explained(error, root):
     return error
 
 
-def verify_tree(context, tree, version, files):
-    """Refuse an unpacked tree that is not the wanted version or holds no library."""
+def verify_tree(
+    context: Context, tree: str, version: str, files: dict[str, dict[str, Any]]
+) -> None:
+    """Refuse an unpacked tree of another version or without a library."""
     text = context.read(f"{tree}/include/cudnn_version.h")
     if text is None:
         raise RefusalError("the archive holds no include/cudnn_version.h: it is not cuDNN 8")
@@ -158,21 +174,21 @@ def verify_tree(context, tree, version, files):
     for word in ("MAJOR", "MINOR", "PATCHLEVEL"):
         if word not in numbers:
             raise RefusalError(f"include/cudnn_version.h defines no CUDNN_{word}")
-    found = layout.header_version(text)
-    if version.split(".")[:3] != found.split("."):
-        raise RefusalError(f"the archive holds cuDNN {found}, not {version}")
+    archived = layout.header_version(text)
+    if version.split(".")[:3] != (archived or "").split("."):
+        raise RefusalError(f"the archive holds cuDNN {archived}, not {version}")
     library = f"{layout.library_directory(files)}/libcudnn.so.{version.split('.')[0]}"
     if not context.exists(f"{tree}/{library}"):
         raise RefusalError(f"the archive holds no {library}")
 
 
-def write_manifest(tree, wish, files):
+def write_manifest(tree: str, version: layout.Version, files: dict[str, dict[str, Any]]) -> None:
     """Write the manifest last: a directory without one is incomplete."""
     manifest = {
         "format": layout.MANIFEST_FORMAT,
-        "version": wish.version,
-        "cuda": wish.cuda,
-        "archive_sha256": wish.sha256.lower(),
+        "version": version.version,
+        "cuda": version.cuda,
+        "archive_sha256": version.sha256.lower(),
         "files": files,
     }
     path = os.path.join(tree, layout.MANIFEST)
@@ -184,7 +200,7 @@ def write_manifest(tree, wish, files):
     os.chmod(path, 0o644)
 
 
-def sync_directory(path):
+def sync_directory(path: str) -> None:
     """Make renames inside a directory survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -193,35 +209,35 @@ def sync_directory(path):
         os.close(descriptor)
 
 
-def make_root(root):
-    """Make the root and its parents, readable by all; returns the new ones, deepest first."""
-    made = []
+def make_root(root: str) -> list[str]:
+    """Create the root and its parents, readable by all; returns the new ones, deepest first."""
+    new_directories = []
     path = os.path.abspath(root)
     while not os.path.lexists(path):
-        made.append(path)
+        new_directories.append(path)
         path = os.path.dirname(path)
-    for directory in reversed(made):
+    for directory in reversed(new_directories):
         os.mkdir(directory)
         os.chmod(directory, DIRECTORY_MODE)
-    return made
+    return new_directories
 
 
-def remove_stagings(root):
-    """Remove what an earlier run that was killed left behind."""
+def remove_stagings(root: str) -> None:
+    """Remove staging directories of killed runs."""
     for name in os.listdir(root):
         if name.startswith(STAGING_PREFIX):
             shutil.rmtree(os.path.join(root, name), ignore_errors=True)
 
 
-def backup_name(path):
-    """A name that is free, for something in the way that this role did not make."""
+def backup_name(path: str) -> str:
+    """A free name for a file in the way that this role did not create."""
     stem = f"{path}.backup-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     names = itertools.chain([stem], (f"{stem}.{number}" for number in itertools.count(1)))
     return next(name for name in names if not os.path.lexists(name))
 
 
-def put_in_place(context, staging, tree):
-    """Rename staging to its final name; what was there is removed if ours, else kept aside."""
+def put_in_place(context: Context, staging: str, tree: str) -> list[str]:
+    """Rename staging to its final name; returns backups of what was there and was not ours."""
     if not os.path.lexists(tree):
         os.rename(staging, tree)
         return []
@@ -240,10 +256,10 @@ def put_in_place(context, staging, tree):
 # --- switching and removing --------------------------------------------------------------------
 
 
-def switch(context, wish):
+def switch(context: Context, version: layout.Version) -> dict[str, Any]:
     """Point ROOT/current at a version, atomically; a foreign "current" is kept under a new name."""
-    current = f"{wish.root}/{layout.CURRENT}"
-    if context.readlink(current) == wish.name:
+    current = f"{version.root}/{layout.CURRENT}"
+    if context.readlink(current) == version.name:
         return {"changed": False, "backup": []}
     backup = []
     if os.path.lexists(current) and not _is_ours(context, current):
@@ -252,30 +268,30 @@ def switch(context, wish):
     temporary = f"{current}.new"
     if os.path.lexists(temporary):
         os.unlink(temporary)
-    os.symlink(wish.name, temporary)
+    os.symlink(version.name, temporary)
     os.rename(temporary, current)
-    sync_directory(wish.root)
+    sync_directory(version.root)
     return {"changed": True, "backup": backup}
 
 
-def _is_ours(context, current):
-    """Whether `current` is a link to a version of ours, or to one that is gone."""
+def _is_ours(context: Context, current: str) -> bool:
+    """Whether `current` is a link to a version of this role's, existing or removed."""
     target = context.readlink(current)
-    # A link of somebody's own leads elsewhere.
+    # A link of the administrator's leads elsewhere.
     near = target is not None and "/" not in target
     return near and (not context.exists(current) or layout.manifest(context, current) is not None)
 
 
-def prune(context, wish):
-    """Remove the other versions that this role installed, never one it did not; their names."""
-    removed = other_versions(context, wish)
+def prune(context: Context, version: layout.Version) -> list[str]:
+    """Remove the other versions that this role installed; returns their names."""
+    removed = other_versions(context, version)
     for name in removed:
-        shutil.rmtree(os.path.join(wish.root, name))
+        shutil.rmtree(os.path.join(version.root, name))
     return removed
 
 
-def removable(context, root):
-    """What `remove` would begin with: the versions that this role installed, and their link."""
+def removable(context: Context, root: str) -> list[str]:
+    """Paths that `remove` removes: the versions that this role installed, and their link."""
     current = f"{root}/{layout.CURRENT}"
     return [current] * _is_ours(context, current) + [
         f"{root}/{name}"
@@ -285,12 +301,12 @@ def removable(context, root):
     ]
 
 
-def remove(context, root):
+def remove(context: Context, root: str) -> dict[str, Any]:
     """Remove all versions that this role installed, file by file as their manifests name them.
 
-    A file that was changed since is kept as .save, and so is every file that is not in a manifest.
+    A file that was changed since is kept as .save; files that are in no manifest stay.
     """
-    result = {"changed": False, "removed": [], "kept": []}
+    result: dict[str, Any] = {"changed": False, "removed": [], "kept": []}
     if not os.path.isdir(root):
         return result
     remove_stagings(root)
@@ -306,12 +322,13 @@ def remove(context, root):
     return result
 
 
-def _remove_version(context, tree):
-    """Remove what a version's manifest names; the files that were kept."""
+def _remove_version(context: Context, tree: str) -> list[str]:
+    """Remove the files in a version's manifest; returns the files that were kept."""
     kept = []
-    # Written last when it was installed, and so removed last: a run that is killed goes on.
+    # Written last on installation, and so removed last: after an interruption the next run resumes.
     since = os.stat(os.path.join(tree, layout.MANIFEST)).st_mtime
-    for relative, entry in sorted(layout.manifest(context, tree)["files"].items()):
+    manifest = layout.manifest(context, tree) or {"files": {}}
+    for relative, entry in sorted(manifest["files"].items()):
         path = os.path.join(tree, relative)
         if not os.path.lexists(path):
             continue
@@ -328,14 +345,14 @@ def _remove_version(context, tree):
     return kept
 
 
-def _is_as_unpacked(context, path, entry, since):
-    """Whether a file or link has its manifest's content; hashed where it is newer than that."""
+def _is_as_unpacked(context: Context, path: str, entry: dict[str, Any], since: float) -> bool:
+    """Whether a file or link has its manifest's content; newer files are hashed."""
     fault = layout.fault(entry, layout.entry(context, path, since=since))
     return fault in (None, "mode")
 
 
-def remove_empty(top):
-    """Remove the empty directories below `top`, and `top` itself where nothing is left in it."""
+def remove_empty(top: str) -> None:
+    """Remove the empty directories below `top`, and `top` itself if it is empty then."""
     for directory, _directories, _files in os.walk(top, topdown=False):
         if not os.listdir(directory):
             os.rmdir(directory)

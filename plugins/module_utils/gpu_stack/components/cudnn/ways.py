@@ -1,23 +1,31 @@
-"""The directories on the way to cuDNN's files: everybody enters them, and root alone writes."""
+"""The directories above cuDNN's files: everybody may enter them, and only root may write."""
+
+from __future__ import annotations
 
 import os
 import stat
 
 from ...host import modes
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
-def faults(context, root, directory, names):
-    """{directory on the way to the files: why not everybody may enter it, or others may write}.
+    from ...host.context import Context
 
-    Whose the directories above `root` are is the administrator's to say.
+
+def faults(context: Context, root: str, directory: str, names: Iterable[str]) -> dict[str, str]:
+    """{directory above the files: why not everybody may enter it, or others may write to it}.
+
+    Who owns the directories above `root` is the administrator's decision.
     """
-    paths = set()
+    paths: set[str] = set()
     for name in names:
         parts = name.split("/")[:-1]
         paths.update("/".join([directory, *parts[:end]]) for end in range(len(parts) + 1))
     parts = [part for part in directory.split("/") if part]
     paths.update("/" + "/".join(parts[: end + 1]) for end in range(len(parts)))
-    found = {}
+    faulty = {}
     owner = modes.owner_of_all(context)
     for path in sorted(paths):
         info = context.stat(path)
@@ -26,17 +34,19 @@ def faults(context, root, directory, names):
         fault = modes.of_directory(context, info, owner)
         inside = path == root or path.startswith(root + "/")
         if fault is not None and fault.endswith(", closed"):
-            found[path] = "closed"
+            faulty[path] = "closed"
         elif inside and fault is not None:
-            found[path] = fault
+            faulty[path] = fault
         elif inside and info.st_mode & stat.S_IWOTH:
             # With the sticky bit too: whoever adds a library here is found by the loader.
-            found[path] = f"mode {stat.S_IMODE(info.st_mode):04o}, writable by others"
-    return found
+            faulty[path] = f"mode {stat.S_IMODE(info.st_mode):04o}, writable by others"
+    return faulty
 
 
-def cure(context, root, directory, names, doing=True):
-    """Opens what is closed and takes from others what they could write; the paths, sorted.
+def cure(
+    context: Context, root: str, directory: str, names: Iterable[str], doing: bool = True
+) -> list[str]:
+    """Corrects the modes and owners of `faults`; returns the paths, sorted.
 
     A link in a directory's place is the administrator's, and stays. Without `doing` nothing is
     changed.
@@ -44,14 +54,15 @@ def cure(context, root, directory, names, doing=True):
     cured = set()
     for step in (_open, _close):
         for path, fault in faults(context, root, directory, names).items():
-            if stat.S_ISDIR(context.lstat(path).st_mode):
+            info = context.lstat(path)
+            if info is not None and stat.S_ISDIR(info.st_mode):
                 cured.add(path)
                 if doing and (fault == "closed") == (step is _open):
                     _do(step, path)
     return sorted(cured)
 
 
-def _do(step, path):
+def _do(step: Callable[[int], None], path: str) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         step(handle)
@@ -59,10 +70,10 @@ def _do(step, path):
         os.close(handle)
 
 
-def _open(handle):
+def _open(handle: int) -> None:
     os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | 0o555)
 
 
-def _close(handle):
+def _close(handle: int) -> None:
     os.fchown(handle, 0, -1)
     os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~0o022)

@@ -1,15 +1,23 @@
-"""NVIDIA's container toolkit: exact packages, their source, and docker that knows the runtime.
+"""NVIDIA's container toolkit: exact packages, their source, and the container runtimes.
 
-A list of yesterday makes apt refuse all work, an upgrade of one of the four packages breaks the
-others, and those who start containers have to know the runtime. The role's templates are the
-files' home; `files` says the same text, and a test renders both.
+A stale source file makes apt refuse to work, an upgrade of one of the four packages breaks the
+others, and the container runtimes have to know NVIDIA's. `files` returns the same text as the
+role's templates; a test renders both.
 """
+
+from __future__ import annotations
 
 from ...change import change
 from ...host import apt, dpkg, file_state, logins, other_sources, package_files
 from ...host.kept_names import SAVED
 from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio, docker
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 NAME = "nvidia_container_toolkit"
 TITLE = "nvidia-container-toolkit"
@@ -20,46 +28,46 @@ APT = "/etc/apt/apt.conf.d/90provision-nvidia-container-toolkit"
 HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
 
 
-def wanted(row):
-    """{package: exact version}."""
+def locked_packages(row: dict[str, Any]) -> dict[str, str]:
+    """{package: exact version} of the lock."""
     return (row.get("packages") or {}).get("toolkit") or {}
 
 
-def url(row, options):
-    """Where apt takes the packages from."""
+def url(row: dict[str, Any], options: dict[str, Any]) -> str:
+    """URL of the repository."""
     mirror = options.get("nvidia_container_toolkit_repository_url")
-    # apt is given the password in a file of its own.
+    # The password is in a login file of apt's.
     return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
-def _sources(row, options):
+def _sources(row: dict[str, Any], options: dict[str, Any]) -> str:
     return HEADER + "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(
         url(row, options), (row.get("repository") or {}).get("suite") or "/", KEY
     )
 
 
-def _preferences(row):
+def _preferences(row: dict[str, Any]) -> str:
     text = HEADER + (
         "# These versions and no others: a priority above 1000 also undoes an accidental upgrade.\n"
     )
-    for name in sorted(wanted(row)):
-        text += "\nPackage: {0}\nPin: version {1}\nPin-Priority: 1001\n".format(
-            name, wanted(row)[name]
+    for name in sorted(locked_packages(row)):
+        text += (
+            f"\nPackage: {name}\nPin: version {locked_packages(row)[name]}\nPin-Priority: 1001\n"
         )
     return text
 
 
-def _apt(row, options):
+def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("nvidia_container_toolkit_ca_bundle")
     if bundle:
         host = nvidia_cuda.host_of(url(row, options))
-        text += 'Acquire::https::{0}::CaInfo "{1}";\n'.format(host, bundle)
+        text += f'Acquire::https::{host}::CaInfo "{bundle}";\n'
     return text
 
 
-def files(row, options):
-    """{path: text} of what the role writes whole."""
+def files(row: dict[str, Any], options: dict[str, Any]) -> dict[str, str]:
+    """{path: text} of the files that the role writes."""
     return {
         KEY: ((row.get("repository") or {}).get("key") or "").strip() + "\n",
         SOURCES: _sources(row, options),
@@ -71,31 +79,28 @@ def files(row, options):
 # the look
 
 
-def _engine_url(options):
-    """Docker's repository as the inventory names it; "" for Docker's own place."""
-    given = options.get("nvidia_container_toolkit_docker_repository") or {}
-    return apt.bare(str(given.get("url") or "")).rstrip("/")
+def _engine_url(options: dict[str, Any]) -> str:
+    """URL of Docker's repository in the inventory; "" for Docker's default."""
+    repository = options.get("nvidia_container_toolkit_docker_repository") or {}
+    return apt.bare(str(repository.get("url") or "")).rstrip("/")
 
 
-def engine_look(context):
-    """{"others", "stale"}: what would go for Docker's own packages, and their other sources."""
+def engine_look(context: Context) -> dict[str, Any]:
+    """{"others", "stale"}: packages that Docker's would replace, and files of other sources."""
     return {
         "others": docker.others(context),
         "stale": other_sources.stale_files(context, "docker", _engine_url(context.options)),
     }
 
 
-def _logins(options):
-    """{name of the file: address} of the mirror that apt may have to log in to."""
+def _logins(options: dict[str, Any]) -> dict[str, str]:
+    """{name of apt's login file: address} of a mirror that may need a login."""
     mirror = options.get("nvidia_container_toolkit_repository_url") or ""
     return {"provision-nvidia-container-toolkit": mirror.rstrip("/")}
 
 
-def look(context):
-    """{version, packages, files, written, stale, flaws, docker, engine, containerd, cdi}.
-
-    Of other stacks the version alone: it is asked of dpkg, whose status is read anyway.
-    """
+def look(context: Context) -> dict[str, Any]:
+    """State of the toolkit; where the lock has none, only {"version"}."""
     row = context.part(NAME)
     installed = context.packages.get(TITLE)
     version = None if installed is None else installed["version"].rsplit("-", 1)[0]
@@ -104,12 +109,12 @@ def look(context):
     paths = sorted(files(row, context.options))
     return {
         "version": version,
-        "packages": dpkg.select(context, sorted(wanted(row))),
+        "packages": dpkg.select(context, sorted(locked_packages(row))),
         "files": {path: context.read(path) for path in paths},
         "written": file_state.faults(context, paths),
         "logins": logins.look(context, _logins(context.options)),
         "stale": other_sources.stale_files(context, "container_toolkit", url(row, context.options)),
-        "flaws": package_files.flaws(context, wanted(row)),
+        "flaws": package_files.flaws(context, locked_packages(row)),
         "docker": docker.look(context),
         "engine": engine_look(context),
         "containerd": containerd.look(context),
@@ -128,25 +133,27 @@ _REASONS = {
 }
 
 
-def differ(row, found, options):
-    """Changes for the source, the packages and docker's configuration."""
+def differ(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Changes to the source, the packages and the runtimes' configuration."""
     changes = []
-    for path in found["stale"]:
-        reason = "names NVIDIA's repository beside ours; kept as {0}{1}".format(path, SAVED)
+    for path in state["stale"]:
+        reason = f"names NVIDIA's repository beside ours; kept as {path}{SAVED}"
         changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
     texts = files(row, options)
     for path in sorted(texts):
         old = file_state.complaint(
-            found["files"].get(path), texts[path], found["written"].get(path)
+            state["files"].get(path), texts[path], state["written"].get(path)
         )
         if old is not None:
             changes.append(change(NAME, path, old, "as wished", _REASONS[path]))
-    changes.extend(logins.differ(NAME, found.get("logins") or {}))
+    changes.extend(logins.differ(NAME, state.get("logins") or {}))
     hold = options.get("nvidia_container_toolkit_hold", True)
-    changes.extend(dpkg.package_changes(NAME, wanted(row), found["packages"], hold))
-    changes.extend(package_files.flaw_changes(NAME, found["flaws"]))
-    changes.extend(docker.differ(NAME, found, options))
-    changes.extend(containerd.differ(NAME, found["containerd"]))
-    changes.extend(crio.differ(NAME, found["crio"]))
-    changes.extend(cdi.differ(NAME, row["version"], found["cdi"], options))
+    changes.extend(dpkg.package_changes(NAME, locked_packages(row), state["packages"], hold))
+    changes.extend(package_files.flaw_changes(NAME, state["flaws"]))
+    changes.extend(docker.differ(NAME, state, options))
+    changes.extend(containerd.differ(NAME, state["containerd"]))
+    changes.extend(crio.differ(NAME, state["crio"]))
+    changes.extend(cdi.differ(NAME, row["version"], state["cdi"], options))
     return changes

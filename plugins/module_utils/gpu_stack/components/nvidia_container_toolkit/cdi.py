@@ -8,10 +8,19 @@ more than "unresolvable CDI devices" (NVIDIA/nvidia-container-toolkit#1860). So 
 read, and what it names is looked for. How it is made anew is in cdi_specification.py.
 """
 
+from __future__ import annotations
+
 import re
 
 from ...change import change
 from ...tables import PODMAN_CDI
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from ...host.context import Context
 
 # Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"
@@ -39,27 +48,27 @@ SONAME = "libcuda.so.1"
 _OF_DRIVER = re.compile(r"/lib(?:cuda|nvidia-[a-z]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 
-def wish(options):
+def wish(options: dict[str, Any]) -> str:
     return options.get("nvidia_container_toolkit_cdi") or "auto"
 
 
-def numbers(version):
-    """A version's numbers, to be compared."""
-    return tuple(int(one) for one in re.findall(r"\d+", version or "")[:3])
+def numbers(version: str | None) -> tuple[int, ...]:
+    """The numbers of a version, for comparison."""
+    return tuple(int(number) for number in re.findall(r"\d+", version or "")[:3])
 
 
-def refreshed(version):
-    """Does this version of the toolkit bring the unit that writes the specification?"""
+def refreshed(version: str) -> bool:
+    """Whether this version of the toolkit has the unit that writes the specification."""
     return numbers(version) >= UNIT_SINCE
 
 
-def place(version):
-    """Where the specification is: where the unit of that version writes it, or where it stays."""
+def place(version: str) -> str:
+    """Path of the specification: the unit's in that version, or the permanent one."""
     return RUN if refreshed(version) else ETC
 
 
-def reads(podman):
-    """The newest CDI version that a podman reads; () where it reads none, None where unknown."""
+def reads(podman: str | None) -> tuple[int, ...] | None:
+    """The newest CDI version that a podman reads; () if it reads none, None if unknown."""
     if not podman:
         return None
     for since, newest in PODMAN_CDI:
@@ -68,36 +77,36 @@ def reads(podman):
     return ()
 
 
-def plain(version, podman):
-    """Must that version of the toolkit be told to leave groups out, for this podman?"""
+def plain(version: str, podman: str | None) -> bool:
+    """Whether that version of the toolkit must omit additional groups for this podman."""
     newest = reads(podman)
-    return bool(newest) and newest < (0, 7, 0) and numbers(version) >= GROUPS_SINCE
+    return bool(newest and newest < (0, 7, 0)) and numbers(version) >= GROUPS_SINCE
 
 
 # the look
 
 
-def podman(context):
-    """Its version; None where there is none, "" where no package tells."""
+def podman(context: Context) -> str | None:
+    """Version of podman; None if it is missing, "" if it belongs to no package."""
     if not context.exists(PODMAN):
         return None
-    found = context.packages.get("podman")
-    return "" if found is None else found["version"].split(":")[-1].split("-")[0].split("+")[0]
+    package = context.packages.get("podman")
+    return "" if package is None else package["version"].split(":")[-1].split("-")[0].split("+")[0]
 
 
-def library(context):
-    """The file that the loader opens for libcuda; None where it finds none."""
+def library(context: Context) -> str | None:
+    """The file that the loader opens for libcuda; None if it is missing."""
     path = context.loader.get(SONAME)
     return None if path is None else context.resolve(path)
 
 
-def paths(text):
+def paths(text: str) -> list[str]:
     """The host's files that a specification gives to containers."""
     return re.findall(r"(?m)^[ -]*hostPath: *[\"']?([^\"'\n]+?)[\"']? *$", text)
 
 
-def driver_of(text):
-    """The driver's version by the names of its libraries; None where they do not tell."""
+def driver_of(text: str) -> str | None:
+    """The driver's version by the names of its libraries; None if they have none."""
     for path in paths(text):
         match = _OF_DRIVER.search(path)
         if match:
@@ -105,7 +114,12 @@ def driver_of(text):
     return None
 
 
-def fault(text, newest, opened, exists):
+def fault(
+    text: str | None,
+    newest: tuple[int, ...] | None,
+    opened: str | None,
+    exists: Callable[[str], bool],
+) -> str | None:
     """Why a specification does not give the GPUs of this host; None where it does.
 
     `newest`: the CDI version that podman reads, as `reads`; `opened`: the file that the loader
@@ -115,54 +129,56 @@ def fault(text, newest, opened, exists):
         return "absent"
     kind = re.search(r"(?m)^kind: *[\"']?([^\"'\s]+)", text)
     if kind is None or kind.group(1) != DEVICE or not re.search(r"name: *[\"']?all\b", text):
-        return "names no {0}=all".format(DEVICE)
+        return f"names no {DEVICE}=all"
     version = re.search(r"(?m)^cdiVersion: *[\"']?([0-9.]+)", text)
     if newest and (version is None or numbers(version.group(1)) > newest):
-        said = "without a version" if version is None else version.group(1)
-        return "CDI {0}, and podman reads {1}".format(said, ".".join(map(str, newest)))
+        stated = "without a version" if version is None else version.group(1)
+        return "CDI {0}, and podman reads {1}".format(stated, ".".join(map(str, newest)))
     named = paths(text)
-    gone = [path for path in named if not exists(path)]
-    if gone:
-        more = " and {0} more".format(len(gone) - 1) if len(gone) > 1 else ""
-        return "names {0}{1}, which is not there".format(gone[0], more)
+    missing = [path for path in named if not exists(path)]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return f"names {missing[0]}{more}, which is not there"
     name = (opened or "").rsplit("/", 1)[-1]
     if name and name not in [path.rsplit("/", 1)[-1] for path in named]:
         old = driver_of(text)
-        return "made for driver {0}".format(old) if old else "without {0}".format(opened)
+        return f"made for driver {old}" if old else f"without {opened}"
     return None
 
 
-def look(context, version):
+def look(context: Context, version: str) -> dict[str, Any]:
     """{podman, driver, fault, coming, left, disabled, dropin} of a toolkit of this version."""
-    found, wished = podman(context), context.part("nvidia_driver")
+    podman_version, driver = podman(context), context.part("nvidia_driver")
     opened = library(context)
     text = context.read(place(version))
-    old, new = driver_of(text or ""), wished.get("version")
+    old, new = driver_of(text or ""), driver.get("version")
 
-    def wrong(content):
-        return fault(content, reads(found), opened, context.exists)
+    def wrong(content: str | None) -> str | None:
+        return fault(content, reads(podman_version), opened, context.exists)
 
     units = [UNIT + ".path", UNIT + ".service"] if refreshed(version) else []
     return {
-        "podman": found,
-        "driver": opened is not None or bool(wished),
+        "podman": podman_version,
+        "driver": opened is not None or bool(driver),
         "fault": wrong(text),
         "coming": old if old and new and old != new else None,
         "left": left(version, context.read, wrong),
         "disabled": [
-            one for one in units
-            if context.exists("/etc/systemd/system/" + one)
-            and context.lstat(WANTED_BY.format(one)) is None
+            unit for unit in units
+            if context.exists("/etc/systemd/system/" + unit)
+            and context.lstat(WANTED_BY.format(unit)) is None
         ],
         "dropin": context.read(DROPIN),
     }  # fmt: skip
 
 
-def left(version, read, wrong):
-    """The path of a specification that has to go; None where none does.
+def left(
+    version: str, read: Callable[[str], str | None], wrong: Callable[[str | None], str | None]
+) -> str | None:
+    """Path of a specification to remove; None without one.
 
-    Of two that name one device podman takes that of /var/run/cdi. What the role made for an older
-    toolkit is of no use beside it; where the role's own is in /etc, a bad one there hides it.
+    Of two that name a device podman takes that in /var/run/cdi: it makes the role's own in /etc
+    obsolete, and a bad one hides it.
     """
     path = ETC if refreshed(version) else RUN
     text = read(path)
@@ -172,12 +188,12 @@ def left(version, read, wrong):
     return path if goes else None
 
 
-def concerned(seen, options):
-    """Is there to be a specification on this host?"""
+def concerned(state: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether this host is to have a specification."""
     chosen = wish(options)
-    if chosen == "none" or not seen["driver"] or reads(seen["podman"]) == ():
+    if chosen == "none" or not state["driver"] or reads(state["podman"]) == ():
         return False
-    return chosen == "required" or seen["podman"] is not None
+    return chosen == "required" or state["podman"] is not None
 
 
 # the differences
@@ -192,55 +208,57 @@ _REASONS = {
 FOLLOWS = "it names the libraries of the driver that is replaced"
 
 
-def differ(component, version, seen, options):
-    """Changes for the specification, and for the unit that makes it at boot."""
-    if not concerned(seen, options):
+def differ(
+    component: str, version: str, state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Changes to the specification, and to the unit that generates it at boot."""
+    if not concerned(state, options):
         return []
-    changes = []
+    changes: list[dict[str, Any]] = []
 
-    def note(item, old, new, reason):
+    def note(item: str, old: str | None, new: str, reason: str) -> None:
         changes.append(change(component, item, old, new, reason))
 
-    text = DROPIN_TEXT if plain(version, seen["podman"]) else None
-    if seen["dropin"] != text:
-        old = None if seen["dropin"] is None else "other content" if text else "present"
+    text = DROPIN_TEXT if plain(version, state["podman"]) else None
+    if state["dropin"] != text:
+        old = None if state["dropin"] is None else "other content" if text else "present"
         note(DROPIN, old, "as wished" if text else "absent", _REASONS["dropin"])
-    for unit in seen["disabled"]:
+    for unit in state["disabled"]:
         note(unit, "disabled", "enabled", _REASONS["unit"])
-    if seen["left"]:
-        note(seen["left"], "present", "absent", _REASONS["left"])
-    if seen["fault"] is not None:
-        note(place(version), seen["fault"], "current", _REASONS["made"])
-    elif seen["coming"]:
-        note(place(version), "made for driver " + seen["coming"], "current", FOLLOWS)
+    if state["left"]:
+        note(state["left"], "present", "absent", _REASONS["left"])
+    if state["fault"] is not None:
+        note(place(version), state["fault"], "current", _REASONS["made"])
+    elif state["coming"]:
+        note(place(version), "made for driver " + state["coming"], "current", FOLLOWS)
     return changes
 
 
-def following(changes):
-    """The changes without those that follow a driver which no selected change touches."""
-    driver = any(one["component"] == "nvidia_driver" and one["selected"] for one in changes)
-    return [one for one in changes if driver or one["reason"] != FOLLOWS]
+def following(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes without those that follow a driver's, where no selected change touches it."""
+    driver = any(entry["component"] == "nvidia_driver" and entry["selected"] for entry in changes)
+    return [entry for entry in changes if driver or entry["reason"] != FOLLOWS]
 
 
 # its removal
 
 
-def own(context, owned):
-    """Paths of specifications that are the role's own, or were made by a package of its own.
+def own(context: Context, owned: Collection[str]) -> list[str]:
+    """Paths of specifications that the role, or a package of its own, wrote.
 
-    `owned`: names of the packages that go.
+    owned: names of the packages to be removed.
     """
-    found = []
+    paths_owned = []
     for path in (ETC, RUN):
         text = context.read(path)
-        mine = text is not None and text.startswith(MARK)
-        units = path == RUN and text is not None and "nvidia-container-toolkit-base" in owned
-        if mine or units:
-            found.append(path)
-    return found
+        by_role = text is not None and text.startswith(MARK)
+        by_unit = path == RUN and text is not None and "nvidia-container-toolkit-base" in owned
+        if by_role or by_unit:
+            paths_owned.append(path)
+    return paths_owned
 
 
-def remains(context, owned):
-    """[[item, what is there]] of what `own` names and of the unit's setting."""
+def remains(context: Context, owned: Collection[str]) -> list[list[str]]:
+    """[[item, value]] of the specifications of `own` and of the unit's setting."""
     settings = [DROPIN] if context.lstat(DROPIN) is not None else []
     return [[path, "present"] for path in settings + own(context, owned)]

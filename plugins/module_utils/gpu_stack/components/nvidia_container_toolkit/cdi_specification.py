@@ -1,4 +1,4 @@
-"""The CDI specification made anew, and taken away.
+"""Generates the CDI specification, and removes it.
 
 `nvidia-ctk cdi generate` is asked for the text, which takes the file's place in one step and only
 where it is one that this host's podman reads and whose files are there. In /etc/cdi what somebody
@@ -10,6 +10,8 @@ From 1.19.1 on the toolkit writes CDI 0.7.0, which podman reads from 5.1 on
 are left out, as NVIDIA's page on troubleshooting has it, and the specification is of 0.5.0.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import tempfile
@@ -17,6 +19,11 @@ import tempfile
 from ...host.context import Context, run_program
 from ...host.kept_names import free_name
 from . import cdi
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
 
 FLAG = "no-additional-gids-for-device-nodes"
 # Seconds for nvidia-ctk, which asks the driver.
@@ -36,117 +43,120 @@ class RefusedError(Exception):
     """Nothing was changed; the text says why."""
 
 
-def environment():
-    """That of the programs: this process's, without what would direct nvidia-ctk."""
+def environment() -> dict[str, str]:
+    """Environment for programs: this process's, without variables that configure nvidia-ctk."""
     variables = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     variables["LC_ALL"] = "C"
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return variables
 
 
-def host():
+def host() -> Context:
     """The running system."""
     runner = functools.partial(run_program, patience=PATIENCE, environment=environment())
     return Context(runner=runner)
 
 
-def look(context, version, wish):
+def look(context: Context, version: str, wish: str) -> dict[str, Any]:
     """{podman, driver, fault, left} as of `cdi.look`, and what follows for this toolkit and wish.
 
     `path`: where the specification is; `wanted`: is there to be one here; `unit`: has the toolkit a
     unit that makes it at boot; `plain`: must groups be left out.
     """
-    seen = cdi.look(context, version)
-    answer = {name: seen[name] for name in ("podman", "driver", "fault", "left")}
+    state = cdi.look(context, version)
+    answer = {name: state[name] for name in ("podman", "driver", "fault", "left")}
     answer["path"] = cdi.place(version)
-    answer["wanted"] = cdi.concerned(seen, {"nvidia_container_toolkit_cdi": wish})
+    answer["wanted"] = cdi.concerned(state, {"nvidia_container_toolkit_cdi": wish})
     answer["unit"] = cdi.refreshed(version)
-    answer["plain"] = cdi.plain(version, seen["podman"])
+    answer["plain"] = cdi.plain(version, state["podman"])
     return answer
 
 
-def present(context, version, wish, check):
+def present(
+    context: Context, version: str, wish: str, check: bool
+) -> tuple[dict[str, Any], str | None]:
     """(what `look` sees, with `changed`, `saved` and `diff`; why there is none, or None).
 
     With `check` nothing is changed, and a driver that is missing is no reason: the packages of the
     same run would bring it. `saved`: the name under which somebody else's is kept.
     """
-    seen = dict(look(context, version, wish), changed=False, saved=None, diff=[])
-    if wish == "required" and cdi.reads(seen["podman"]) == ():
-        return seen, (
+    state = dict(look(context, version, wish), changed=False, saved=None, diff=[])
+    if wish == "required" and cdi.reads(state["podman"]) == ():
+        return state, (
             "nvidia_container_toolkit_cdi is required, and podman {0} reads no CDI specification; "
             "{1} is the first that does. Install a newer podman, or set it to auto. Nothing was "
             "changed."
-        ).format(seen["podman"], ".".join(map(str, cdi.PODMAN_SINCE)))
-    if not seen["wanted"]:
+        ).format(state["podman"], ".".join(map(str, cdi.PODMAN_SINCE)))
+    if not state["wanted"]:
         if wish == "required" and not check:
-            return seen, (
-                "nvidia_container_toolkit_cdi is required, and the loader finds no {0}: a CDI "
-                "specification names the driver's libraries. Install the driver, then run again."
-            ).format(cdi.SONAME)
-        return seen, None
-    seen["changed"] = seen["fault"] is not None or seen["left"] is not None
+            return state, (
+                f"nvidia_container_toolkit_cdi is required, and the loader finds no {cdi.SONAME}: "
+                "a CDI specification names the driver's libraries. Install the driver, then run "
+                "again."
+            )
+        return state, None
+    state["changed"] = state["fault"] is not None or state["left"] is not None
     try:
         if not check:
-            _make(context, seen)
+            _make(context, state)
     except (RefusedError, OSError) as error:
-        seen["changed"] = False
-        return seen, _NONE.format(error)
-    return seen, None
+        state["changed"] = False
+        return state, _NONE.format(error)
+    return state, None
 
 
-def _make(context, seen):
-    """The specification anew where it is not as it has to be, and away what is in its way."""
-    path = seen["path"]
-    if seen["fault"] is not None:
+def _make(context: Context, state: dict[str, Any]) -> None:
+    """Generates the specification if it has a fault, and removes one that hides it."""
+    path = state["path"]
+    if state["fault"] is not None:
         old = context.read(path)
-        new = "{0}.\n{1}".format(cdi.MARK, _generated(context, seen))
+        new = f"{cdi.MARK}.\n{_generated(context, state)}"
         if path == cdi.ETC and old and not old.startswith(cdi.MARK):
-            seen["saved"] = _keep(context, path)
+            state["saved"] = _keep(context, path)
         replace(_real(context, path), new)
-        seen["diff"] = [
+        state["diff"] = [
             {"before_header": path, "after_header": path, "before": old or "", "after": new}
         ]
-    if seen["left"] is not None:
-        os.unlink(_real(context, seen["left"]))
+    if state["left"] is not None:
+        os.unlink(_real(context, state["left"]))
 
 
-def _generated(context, seen):
-    """What nvidia-ctk says that the file should be; RefusedError where that is of no use."""
-    flags = ["--feature-flag", FLAG] if seen["plain"] else []
-    made = context.run(["nvidia-ctk", "cdi", "generate", *flags])
-    if made.rc != 0:
-        said = [line for line in made.err.splitlines() if line.strip()]
+def _generated(context: Context, state: dict[str, Any]) -> str:
+    """The specification that nvidia-ctk generates; raises RefusedError if it has a fault."""
+    flags = ["--feature-flag", FLAG] if state["plain"] else []
+    result = context.run(["nvidia-ctk", "cdi", "generate", *flags])
+    if result.rc != 0:
+        lines = [line for line in result.err.splitlines() if line.strip()]
         raise RefusedError(
-            "nvidia-ctk cdi generate says: {0}".format(said[-1] if said else "nothing")
+            "nvidia-ctk cdi generate says: {0}".format(lines[-1] if lines else "nothing")
         )
-    newest, library = cdi.reads(seen["podman"]), cdi.library(context)
-    wrong = cdi.fault(made.out, newest, library, context.exists)
+    newest, library = cdi.reads(state["podman"]), cdi.library(context)
+    wrong = cdi.fault(result.out, newest, library, context.exists)
     if wrong is not None:
         wrong = "is " + wrong if wrong.startswith("made for") else wrong
-        raise RefusedError("what nvidia-ctk cdi generate made {0}".format(wrong))
-    return made.out
+        raise RefusedError(f"what nvidia-ctk cdi generate made {wrong}")
+    return str(result.out)
 
 
-def absent(context, packages, check):
+def absent(context: Context, packages: Collection[str], check: bool) -> list[str]:
     """Paths of the specifications that are (or would be) removed, as `cdi.own` has them."""
-    gone = cdi.own(context, packages)
-    for path in gone:
+    paths = cdi.own(context, packages)
+    for path in paths:
         if not check:
             os.unlink(_real(context, path))
-    return gone
+    return paths
 
 
 # files
 
 
-def _real(context, path):
+def _real(context: Context, path: str) -> str:
     """`path` on this machine's disk."""
     return os.path.join(context.root, path.lstrip("/"))
 
 
-def replace(path, text):
-    """The whole file or the old one, for everybody to read, whatever umask this is run with."""
+def replace(path: str, text: str) -> None:
+    """Replaces a file atomically, readable by all whatever the umask."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         os.makedirs(directory)
@@ -164,8 +174,8 @@ def replace(path, text):
         raise
 
 
-def _keep(context, path):
-    """Keeps what is at `path` under a name that no reader of CDI takes, which is returned."""
+def _keep(context: Context, path: str) -> str:
+    """Copies `path` to a name that CDI's readers ignore; returns that name."""
     name = free_name(path, lambda place: os.path.lexists(_real(context, place)))
-    replace(_real(context, name), context.read(path))
+    replace(_real(context, name), context.read(path) or "")
     return name

@@ -1,17 +1,26 @@
-"""containerd's runtimes: whether those who make containers by CRI find NVIDIA's under its name.
+"""containerd: whether CRI clients find NVIDIA's runtime in its configuration.
 
-containerd that merely serves docker needs nothing of it, so it is looked at only where somebody
-speaks CRI. What containerd makes of its files is asked of itself: config.toml may import others.
+A containerd that only serves docker does not need the runtime, so it is configured only where a CRI
+client is installed. The effective configuration is containerd's own output: config.toml may import
+other files.
 """
+
+from __future__ import annotations
 
 import re
 
 from ...change import change
 from . import units
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 CONFIG = "/etc/containerd/config.toml"
 PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")
-# Who makes containers by CRI; docker does not.
+# Programs that create containers through CRI; docker does not.
 USERS = ("kubelet", "crictl", "nerdctl")
 PLACES = ("/usr/bin/", "/usr/local/bin/", "/usr/sbin/")
 RUNTIME = "/usr/bin/nvidia-container-runtime"
@@ -29,48 +38,48 @@ RESTART = "containerd daemon"
 PATIENCE = "20"
 
 
-def wish(options):
+def wish(options: dict[str, Any]) -> str:
     return options.get("nvidia_container_toolkit_containerd") or "auto"
 
 
-def installed(context):
+def installed(context: Context) -> bool:
     return any(context.exists(path) for path in PROGRAMS)
 
 
-def used(context):
-    """Is there somebody who makes containers by CRI? The rule of `auto`."""
+def used(context: Context) -> bool:
+    """Whether a CRI client is installed, which `auto` depends on."""
     return any(context.exists(place + name) for place in PLACES for name in USERS)
 
 
-def wanted(context):
-    """Is containerd to know the runtime? Where it serves docker alone nobody would look there."""
-    said = wish(context.options)
-    if said == "none" or not installed(context):
+def needs_runtime(context: Context) -> bool:
+    """Whether containerd is to know the runtime; one that only serves docker is not."""
+    option_value = wish(context.options)
+    if option_value == "none" or not installed(context):
         return False
-    return said == "required" or (used(context) and not disabled(context.read(CONFIG)))
+    return option_value == "required" or (used(context) and not disabled(context.read(CONFIG)))
 
 
 # config.toml
 
 
-def version(content):
-    """The format's version, as the text says it; 1 without a word, 2 of an empty one."""
-    said = re.search(r"(?m)^\s*version\s*=\s*(\d+)\s*(?:#.*)?$", content or "")
-    if said is not None:
-        return int(said.group(1))
+def version(content: str | None) -> int:
+    """Version of the configuration's format; 1 if it names none, 2 if it is empty."""
+    match = re.search(r"(?m)^\s*version\s*=\s*(\d+)\s*(?:#.*)?$", content or "")
+    if match is not None:
+        return int(match.group(1))
     return 1 if re.search(r"(?m)^\s*[^#\s]", content or "") else 2
 
 
-def disabled(content):
-    """Does the text switch CRI off? Docker's package of containerd brings such a file."""
-    said = re.search(r"(?ms)^\s*disabled_plugins\s*=\s*\[(.*?)\]", content or "")
-    return bool(said and re.search(r"[\"'](io\.containerd\.grpc\.v1\.)?cri[\"']", said.group(1)))
+def disabled(content: str | None) -> bool:
+    """Whether the configuration disables CRI, as in Docker's package of containerd."""
+    match = re.search(r"(?ms)^\s*disabled_plugins\s*=\s*\[(.*?)\]", content or "")
+    return bool(match and re.search(r"[\"'](io\.containerd\.grpc\.v1\.)?cri[\"']", match.group(1)))
 
 
-def torn(content):
-    """The line that begins the role's block where no line ends it; None where it is whole.
+def torn(content: str | None) -> int | None:
+    """Number of the line that begins the role's block, if its end is missing; None otherwise.
 
-    Such a block can't be told from what is somebody else's.
+    Such a block can't be told from other people's lines.
     """
     if content and not content.endswith("\n"):
         content += "\n"
@@ -81,18 +90,18 @@ def torn(content):
     return before.count("\n") + 1
 
 
-def _torn_words(content):
+def _torn_words(content: str | None) -> str | None:
     line = torn(content)
     if line is None:
         return None
     return f"line {line} begins this role's table, and no line ends it ({END.strip()})"
 
 
-# what containerd makes of it
+# the effective configuration
 
 
-def parsed(dump):
-    """{(table, key): value's text} of what `containerd config dump` prints."""
+def parsed(dump: str) -> dict[tuple[str, str], str]:
+    """{(table, key): value's text} of the output of `containerd config dump`."""
     values, table = {}, ""
     for line in dump.splitlines():
         line = line.strip()
@@ -105,13 +114,13 @@ def parsed(dump):
     return values
 
 
-def table(number, runtime):
-    """The name of a runtime's table, by the version of the format."""
+def table(number: int, runtime: str) -> str:
+    """Name of a runtime's table in this version of the format."""
     return f'plugins."{PLUGINS[number]}".containerd.runtimes.{runtime}'
 
 
-def option(dump, runtime, key):
-    """An option of a runtime, whichever plugin's name it is under; None without one."""
+def option(dump: dict[tuple[str, str], str], runtime: str, key: str) -> str | None:
+    """An option of a runtime under any of the plugin's names; None without one."""
     for number in sorted(PLUGINS):
         value = dump.get((table(number, runtime) + ".options", key))
         if value is not None:
@@ -119,72 +128,77 @@ def option(dump, runtime, key):
     return None
 
 
-def program(dump):
-    """The program of the runtime nvidia; None without one."""
+def program(dump: dict[tuple[str, str], str]) -> str | None:
+    """Program of the runtime nvidia; None without one."""
     return option(dump, "nvidia", "BinaryName") or None
 
 
-def default(dump):
-    """Is nvidia the runtime of those who name none?"""
+def default(dump: dict[tuple[str, str], str]) -> bool:
+    """Whether nvidia is the default runtime."""
     values = [value for (_, key), value in dump.items() if key == "default_runtime_name"]
     return any(value.strip("\"'") == "nvidia" for value in values)
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{"installed", "wanted", "fault", "runtime", "other", "running", "owed", "loses"}.
 
-    `runtime` is the program of the runtime nvidia, `other` is that its cgroups are not runc's,
-    `loses` why a restart that is due would end containers. Only what is wanted is asked of
-    containerd.
+    runtime: program of the runtime nvidia. other: whether its cgroups differ from runc's. owed:
+    whether a restart is pending. loses: why a restart would end containers. containerd is asked
+    only if it is to know the runtime.
     """
-    found = {"installed": installed(context), "wanted": wanted(context), "fault": None}
-    found.update(runtime=None, other=False, running=False, owed=False, loses=None)
-    if not found["wanted"]:
-        return found
+    state: dict[str, Any] = {
+        "installed": installed(context),
+        "wanted": needs_runtime(context),
+        "fault": None,
+    }
+    state.update(runtime=None, other=False, running=False, owed=False, loses=None)
+    if not state["wanted"]:
+        return state
     content = context.read(CONFIG)
     if disabled(content):
-        found["fault"] = "disabled_plugins switches CRI off"
-        return found
-    found["fault"] = _torn_words(content)
-    if found["fault"] is not None:
-        return found
+        state["fault"] = "disabled_plugins switches CRI off"
+        return state
+    state["fault"] = _torn_words(content)
+    if state["fault"] is not None:
+        return state
     if version(content) not in PLUGINS:
-        found["fault"] = f"version {version(content)}; expected 2 or 3"
-        return found
+        state["fault"] = f"version {version(content)}; expected 2 or 3"
+        return state
     answer = context.run(["timeout", PATIENCE, "containerd", "config", "dump"])
     if answer.rc != 0:
-        found["fault"] = "not read by containerd: " + (units.last_line(answer) or "no answer")
-        return found
+        state["fault"] = "not read by containerd: " + (units.last_line(answer) or "no answer")
+        return state
     dump = parsed(answer.out)
-    found["runtime"] = program(dump)
+    state["runtime"] = program(dump)
     cgroups = [option(dump, runtime, "SystemdCgroup") or "false" for runtime in ("runc", "nvidia")]
-    found["other"] = BEGIN in (content or "") and cgroups[0] != cgroups[1]
-    if found["runtime"] not in (None, RUNTIME):
-        found["fault"] = "a runtime nvidia of somebody else's, by " + found["runtime"]
-    found["running"] = context.lstat(SOCKET) is not None
-    found["owed"] = context.exists(OWED) and owed(context)
-    if restarts(found):
-        found["loses"] = losing(context)
-    return found
+    state["other"] = BEGIN in (content or "") and cgroups[0] != cgroups[1]
+    if state["runtime"] not in (None, RUNTIME):
+        state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
+    state["running"] = context.lstat(SOCKET) is not None
+    state["owed"] = context.exists(OWED) and owed(context)
+    if restarts(state):
+        state["loses"] = losing(context)
+    return state
 
 
-def daemon(context):
-    """ "PID START" of the containerd that runs as a unit; None without one."""
+def daemon(context: Context) -> str | None:
+    """Returns "PID START" of the containerd that runs as a unit; None without one."""
     return units.daemon(context, UNIT, "containerd")
 
 
-def owed(context):
-    """Has the containerd that runs now still to be restarted?"""
+def owed(context: Context) -> bool:
+    """Whether the running containerd has to be restarted."""
     return units.restart_due(context, OWED, daemon(context))
 
 
-def at_work(context):
+def at_work(context: Context) -> list[tuple[str, str]]:
     """[(namespace, identity)] of the containers whose shims run."""
-    return [tuple(path.split("/")[-3:-1]) for path in context.glob(TASKS + "*/*/address")]
+    paths = [path.split("/") for path in context.glob(TASKS + "*/*/address")]
+    return [(parts[-3], parts[-2]) for parts in paths]
 
 
-def losing(context):
-    """Why a restart would end containers; None where they live through it, or none is at work."""
+def losing(context: Context) -> str | None:
+    """Why a restart would end containers; None where they survive it, or none runs."""
     spaces = [space for space, _identity in at_work(context)]
     if not spaces:
         return None
@@ -196,33 +210,33 @@ def losing(context):
     return None
 
 
-def stale(found):
-    """Is the table to be written?"""
-    return found["fault"] is not None or found["runtime"] != RUNTIME or found["other"]
+def stale(state: dict[str, Any]) -> bool:
+    """Whether the table has to be written."""
+    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
 
 
-def restarts(found):
-    """Would a run restart containerd?"""
-    return (stale(found) and found["running"]) or found["owed"]
+def restarts(state: dict[str, Any]) -> bool:
+    """Whether a run would restart containerd."""
+    return bool((stale(state) and state["running"]) or state["owed"])
 
 
-def differ(name, found):
-    """The runtime's table, and the restart that makes containerd read it."""
-    if not found["wanted"]:
+def differ(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Changes to containerd: the runtime's table, and the restart that loads it."""
+    if not state["wanted"]:
         return []
     changes = []
-    if stale(found):
-        old = found["fault"] or ("other cgroups than runc's" if found["other"] else None)
+    if stale(state):
+        old = state["fault"] or ("other cgroups than runc's" if state["other"] else None)
         reason = "who speaks CRI finds the runtime by it; all else in the file stays"
         changes.append(change(name, ENTRY, old, RUNTIME, reason))
-    if restarts(found):
+    if restarts(state):
         reason = "containerd reads its configuration when it starts, and at no other time"
         changes.append(change(name, RESTART, "started before it", "restarted", reason))
     return changes
 
 
-def users(context):
-    """NAMESPACE/IDENTITY of the containers at work that NVIDIA's program started, less docker's."""
+def users(context: Context) -> list[str]:
+    """NAMESPACE/IDENTITY of running containers that NVIDIA's program started, without docker's."""
     names = []
     for space, identity in at_work(context):
         options = context.read(f"{TASKS}{space}/{identity}/options.json")
@@ -231,36 +245,37 @@ def users(context):
     return names
 
 
-def parting(context):
-    """[[rule, why the toolkit can't be taken from containerd now, the way out]]."""
-    content, found = context.read(CONFIG) or "", []
+def parting(context: Context) -> list[list[str]]:
+    """[[rule, message, hint]] of what forbids the toolkit's removal from containerd."""
+    content = context.read(CONFIG) or ""
+    reasons: list[list[str]] = []
     if not installed(context):
-        return found
+        return reasons
     started = users(context)
     if started:
         message = "containers of containerd's were started by NVIDIA's program, wished away: {0}"
         hint = "stop them when their users agree; without it nobody could"
-        found.append(["containerd-containers", message.format(", ".join(started)), hint])
+        reasons.append(["containerd-containers", message.format(", ".join(started)), hint])
     if wish(context.options) == "none" or BEGIN not in content:
-        return found
+        return reasons
     fault = _torn_words(content)
     if fault is not None:
         hint = "put the end back below the table, or take the table and its begin out"
-        return [*found, ["containerd-config", "{0}: {1}".format(CONFIG, fault), hint]]
+        return [*reasons, ["containerd-config", f"{CONFIG}: {fault}", hint]]
     dump = parsed(context.run(["timeout", PATIENCE, "containerd", "config", "dump"]).out)
     if default(dump):
-        message = "{0} names nvidia as its default_runtime_name".format(CONFIG)
-        found.append(["containerd-config", message, "take that out first"])
+        message = f"{CONFIG} names nvidia as its default_runtime_name"
+        reasons.append(["containerd-config", message, "take that out first"])
     lost = losing(context) if context.lstat(SOCKET) is not None else None
     if lost is not None:
         message = "containerd would be restarted to forget NVIDIA's runtime, and containers lost: "
         hint = "stop them when their users agree, then run again"
-        found.append(["containerd-containers", message + lost, hint])
-    return found
+        reasons.append(["containerd-containers", message + lost, hint])
+    return reasons
 
 
-def remains(context):
-    """What is left of the role's work in containerd's configuration."""
+def remains(context: Context) -> list[list[str]]:
+    """[[item, value]] of the role's table in containerd's configuration."""
     if wish(context.options) == "none" or BEGIN not in (context.read(CONFIG) or ""):
         return []
     return [[ENTRY, RUNTIME]]

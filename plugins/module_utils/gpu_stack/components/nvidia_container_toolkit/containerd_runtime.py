@@ -14,6 +14,8 @@ its unit has KillMode=process: each has a shim of its own
 containerd's would be restarted with it, and is looked for.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import tempfile
@@ -23,10 +25,15 @@ from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
 _NOTHING = ('""', "''", "false", "0", "[]")
 
 
-def _torn_words(content):
+def _torn_words(content: str | None) -> str | None:
     """Why our block can't be told from what is somebody else's; None where it can."""
     line = containerd.torn(content)
     if line is None:
@@ -38,7 +45,7 @@ def _torn_words(content):
     )
 
 
-def _split(content):
+def _split(content: str | None) -> tuple[str, str, str]:
     """(what is before our block, the block, what is after it). RefusedError where it is torn."""
     fault = _torn_words(content)
     if fault is not None:
@@ -53,23 +60,27 @@ def _split(content):
     return before, begin + inner + end, after
 
 
-def _without(content):
+def _without(content: str | None) -> str:
     """The text less our block and the empty line before it."""
-    before, mine, after = _split(content)
-    return (before[:-1] if mine and before.endswith("\n\n") else before) + after
+    before, block, after = _split(content)
+    return (before[:-1] if block and before.endswith("\n\n") else before) + after
 
 
-def _tables(dump):
+def _tables(dump: dict[tuple[str, str], str]) -> dict[str, dict[str, dict[str, str]]]:
     """{runtime: {the rest of the table's name: {key: value's text}}} of all runtimes."""
-    found = {}
+    tables: dict[str, dict[str, dict[str, str]]] = {}
     for at, key in dump:
-        said = re.match(r'plugins\."[^"]*cri[^"]*"\.containerd\.runtimes\.([^.]+)(.*)$', at)
-        if said is not None:
-            found.setdefault(said.group(1), {}).setdefault(said.group(2), {})[key] = dump[at, key]
-    return found
+        match = re.match(r'plugins\."[^"]*cri[^"]*"\.containerd\.runtimes\.([^.]+)(.*)$', at)
+        if match is not None:
+            tables.setdefault(match.group(1), {}).setdefault(match.group(2), {})[key] = dump[
+                at, key
+            ]
+    return tables
 
 
-def _block(number, dump, whole, also=()):
+def _block(
+    number: int, dump: dict[tuple[str, str], str], whole: bool, also: Iterable[str] = ()
+) -> str:
     """The table, with what runc's has: cgroups of systemd's are for both or for none.
 
     `also`: runtimes that containerd has by itself, as it has them.
@@ -95,14 +106,14 @@ def _block(number, dump, whole, also=()):
     return "\n".join(lines) + "\n" + END
 
 
-def _apart(before, after):
+def _apart(before: dict[tuple[str, str], str], after: dict[tuple[str, str], str]) -> list[str]:
     """Keys outside our table that differ between two dumps; the list of files read is no key."""
-    mine = tuple(containerd.table(number, "nvidia") for number in PLUGINS)
+    prefixes = tuple(containerd.table(number, "nvidia") for number in PLUGINS)
     keys = {key for key in set(before) | set(after) if before.get(key) != after.get(key)}
     return sorted(
         f"{at}.{key}".lstrip(".")
         for at, key in keys
-        if not at.startswith(mine) and (at, key) != ("", "imports")
+        if not at.startswith(prefixes) and (at, key) != ("", "imports")
     )
 
 
@@ -123,21 +134,21 @@ class Containerd(CriRuntime):
 
     # the file
 
-    def _dumped(self, path):
+    def _dumped(self, path: str) -> dict[tuple[str, str], str]:
         """What containerd makes of a file. RefusedError with its words where it can't be read."""
         answer = self.context.run(["containerd", "--config", path, "config", "dump"])
         if answer.rc:
-            said = units.last_line(answer) or answer.rc
-            raise RefusedError(f"containerd can't read {CONFIG}: {said}")
+            message = units.last_line(answer) or answer.rc
+            raise RefusedError(f"containerd can't read {CONFIG}: {message}")
         return containerd.parsed(answer.out)
 
-    def _tried(self, content):
+    def _tried(self, content: str) -> dict[tuple[str, str], str]:
         """What containerd makes of a text that would lie in config.toml's place."""
         place = os.path.dirname(os.path.realpath(inside(self.context, CONFIG)))
         if not content.strip():
             content = "version = 2\n"
-        there = place if os.path.isdir(place) else None
-        handle, new = tempfile.mkstemp(dir=there, prefix=".provision-")
+        directory = place if os.path.isdir(place) else None
+        handle, new = tempfile.mkstemp(dir=directory, prefix=".provision-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(content)
@@ -145,7 +156,7 @@ class Containerd(CriRuntime):
         finally:
             os.unlink(new)
 
-    def _with_block(self, content):
+    def _with_block(self, content: str | None) -> str:
         """The text with our block as it should be. RefusedError where that can't be."""
         rest = _without(content)
         if containerd.disabled(rest):
@@ -172,17 +183,17 @@ class Containerd(CriRuntime):
         lost = set(_tables(dump)) - set(_tables(self._tried(new)))
         return rest + gap + _block(number, dump, whole, lost) if lost else new
 
-    def planned(self):
+    def planned(self) -> tuple[Any, Any]:
         """(the text that is there, the text as it should be)."""
         content = text(self.context, CONFIG)
         return content or "", self._with_block(content)
 
-    def difference(self, old, new):
+    def difference(self, old: Any, new: Any) -> dict[str, Any]:
         """Of our table alone: the rest may hold a registry's password."""
         header = {"before_header": CONFIG, "after_header": CONFIG}
         return dict(header, before=_split(old)[1], after=_split(new)[1])
 
-    def _put(self, old, new):
+    def _put(self, old: Any, new: Any) -> dict[str, Any]:
         """The new text, once containerd reads it and nothing else changes by it."""
         changed = _apart(self._tried(old), self._tried(new))
         if changed:
@@ -191,24 +202,24 @@ class Containerd(CriRuntime):
             )
         path = os.path.realpath(inside(self.context, CONFIG))
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        saved, like = keep(path)
+        saved, status = keep(path)
         note_restart(self.context, containerd.OWED, containerd.daemon(self.context))
         if new.strip():
-            replace(path, new, like)
+            replace(path, new, status)
         else:
             os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(old, new)}
 
-    def write(self):
+    def write(self) -> dict[str, Any]:
         """Make the runtime known to containerd; what was there is kept beside it."""
         old, new = self.planned()
         return {"changed": False, "saved": None} if new == old else self._put(old, new)
 
-    def restore(self, saved):
+    def restore(self, saved: str | None) -> None:
         """Put back what `write` found: the file that it kept under `saved`, or none."""
         put_back(os.path.realpath(inside(self.context, CONFIG)), saved)
 
-    def take(self):
+    def take(self) -> dict[str, Any]:
         """Take our block out; a file that held nothing else goes."""
         content = text(self.context, CONFIG)
         if not _split(content)[1]:
@@ -217,32 +228,32 @@ class Containerd(CriRuntime):
 
     # what a person is told
 
-    def unserved(self, found):
+    def unserved(self, state: dict[str, Any]) -> str | None:
         required = self.wish() == "required"
-        if not required or found["installed"] or self.comes_later:
+        if not required or state["installed"] or self.comes_later:
             return None
         return (
             "nvidia_container_toolkit_containerd is required, and containerd is not installed. "
             "Install it first, or set it to auto. Nothing was changed."
         )
 
-    def unready(self, found, written=None):
-        if found["fault"] is not None:
+    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
+        if state["fault"] is not None:
             return (
-                f"{found['fault']}. It was left as it is, and nothing was changed: repair it "
+                f"{state['fault']}. It was left as it is, and nothing was changed: repair it "
                 "(containerd config dump shows what containerd makes of it), or set "
                 "nvidia_container_toolkit_containerd to none."
             )
-        if not self.due(found) or found["loses"] is None:
+        if not self.due(state) or state["loses"] is None:
             return None
         done = "The table is written." if written and written["changed"] else "Nothing was changed."
         return (
             "containerd has to be restarted to read the runtime, and containers would be lost: "
-            f"{found['loses']}. Stop them when their users agree, then run again; or set "
+            f"{state['loses']}. Stop them when their users agree, then run again; or set "
             f"nvidia_container_toolkit_containerd to none. {done}"
         )
 
-    def unwritten(self, fault):
+    def unwritten(self, fault: str) -> str:
         return (
             f"{fault}. It was left as it is; set nvidia_container_toolkit_containerd to none where "
             "that is meant."
@@ -250,42 +261,42 @@ class Containerd(CriRuntime):
 
     # without it
 
-    def parting(self):
+    def parting(self) -> dict[str, Any]:
         """What stands in the way of taking the toolkit away, and whether our entry is there."""
-        found = {"entry": False, "users": [], "default": False, "loses": None}
+        state = {"entry": False, "users": [], "default": False, "loses": None}
         content = text(self.context, CONFIG)
-        found["fault"] = _torn_words(content)
-        if found["fault"] or not containerd.installed(self.context):
-            return found
-        found.update(entry=bool(_split(content)[1]), users=containerd.users(self.context))
-        if found["entry"]:
-            found["default"] = containerd.default(self._tried(content))
+        state["fault"] = _torn_words(content)
+        if state["fault"] or not containerd.installed(self.context):
+            return state
+        state.update(entry=bool(_split(content)[1]), users=containerd.users(self.context))
+        if state["entry"]:
+            state["default"] = containerd.default(self._tried(content or ""))
         running = containerd.daemon(self.context)
         owed = units.restart_due(self.context, containerd.OWED, running)
-        if running is not None and (found["entry"] or (owed and not self.left_alone())):
-            found["loses"] = containerd.losing(self.context)
-        return found
+        if running is not None and (state["entry"] or (owed and not self.left_alone())):
+            state["loses"] = containerd.losing(self.context)
+        return state
 
-    def needed(self, found):
-        if found["fault"] is not None and not self.left_alone():
+    def needed(self, state: dict[str, Any]) -> str | None:
+        if state["fault"] is not None and not self.left_alone():
             return (
-                f"{found['fault']}; or set nvidia_container_toolkit_containerd to none. "
+                f"{state['fault']}; or set nvidia_container_toolkit_containerd to none. "
                 "Nothing was changed."
             )
-        if found["users"]:
+        if state["users"]:
             return (
                 "Containers of containerd's were started by the toolkit's program, and could not "
-                f"be stopped without it: {', '.join(found['users'])}. Stop them when their users "
+                f"be stopped without it: {', '.join(state['users'])}. Stop them when their users "
                 "agree, then run again. Nothing was changed."
             )
-        if found["default"]:
+        if state["default"]:
             return (
                 f"{CONFIG} names nvidia as its default_runtime_name: take that out first. "
                 "Nothing was changed."
             )
-        if found["loses"] is not None:
+        if state["loses"] is not None:
             return (
                 "containerd has to be restarted to forget the runtime, and containers would be "
-                f"lost: {found['loses']}. Nothing was changed."
+                f"lost: {state['loses']}. Nothing was changed."
             )
         return None

@@ -1,13 +1,21 @@
-"""CRI-O's runtimes: whether pods find NVIDIA's under its name.
+"""CRI-O: whether it knows NVIDIA's runtime.
 
-Of CRI-O's configuration one drop-in is the role's; what CRI-O makes of all its files it is asked
-itself. It learns of a runtime only when it starts, whatever its reload shows.
+The role manages one drop-in of CRI-O's configuration; the effective configuration is CRI-O's own
+output. It loads a runtime only when it starts, whatever its reload shows.
 """
+
+from __future__ import annotations
 
 import re
 
 from ...change import change
 from . import units
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 CONFIG = "/etc/crio/crio.conf"
 PLACE = "/etc/crio/crio.conf.d"
@@ -19,7 +27,7 @@ UNIT = "crio.service"
 OWED = "/run/provision/crio-restart"
 SOCKET = "/run/crio/crio.sock"
 TABLE = "crio.runtime.runtimes."
-# Of the default runtime's, what concerns how a container is watched and what a pod may ask for.
+# Options copied from the default runtime: how containers are monitored and what pods may request.
 OPTIONS = (
     *("runtime_root", "monitor_path", "monitor_cgroup", "monitor_exec_cgroup", "monitor_env"),
     *("allowed_annotations", "privileged_without_host_devices", "container_min_memory"),
@@ -27,39 +35,40 @@ OPTIONS = (
 ENTRY = DROPIN
 RESTART = "crio daemon"
 PATIENCE = "20"
-# What crio says where somebody's default is the runtime that is to come.
+# crio's message where the configured default is the runtime that is not there yet.
 WAITS = r'default_runtime set to .?"nvidia.?"'
 
 
-def wish(options):
+def wish(options: dict[str, Any]) -> str:
     return options.get("nvidia_container_toolkit_crio") or "auto"
 
 
-def installed(context):
+def installed(context: Context) -> bool:
     return any(context.exists(path) for path in PROGRAMS)
 
 
-def wanted(context):
-    """Is CRI-O to know the runtime?"""
+def needs_runtime(context: Context) -> bool:
+    """Whether CRI-O is to know the runtime."""
     return installed(context) and wish(context.options) != "none"
 
 
-def ours(content):
-    """Did this role write the text?"""
+def ours(content: str | None) -> bool:
+    """Whether this role wrote the text."""
     return (content or "").startswith(HEADER)
 
 
-def parsed(dump):
-    """{(table, key): value's text} of what `crio config` prints.
+def parsed(dump: str) -> dict[tuple[str, str], str]:
+    """{(table, key): value's text} of the output of `crio config`.
 
-    It comments out what is CRI-O's own default (`# default_runtime = "crun"`), and explains each
-    option with examples that look alike; what stands without the sign wins.
+    It comments out CRI-O's defaults (`# default_runtime = "crun"`), and documents each option with
+    examples that look alike; lines that are not comments win.
     """
-    found, said = {}, set()
-    table, key, value, plain = "", None, "", False
+    values: dict[tuple[str, str], str] = {}
+    explicit: set[tuple[str, str]] = set()
+    table, key, value, plain = "", "", "", False
     for line in dump.splitlines():
         bare = re.sub(r"^\s*#\s?", "", line).strip()
-        if key is None:
+        if not key:
             head = re.match(r"\[([^\[\]]+)\]$", bare)
             if head is not None:
                 table = head.group(1).strip().replace('"', "")
@@ -73,95 +82,101 @@ def parsed(dump):
         # A list has a line for each of its values.
         if value.startswith("[") and not value.endswith("]") and bare:
             continue
-        if plain or (table, key) not in said:
-            found[table, key] = re.sub(r",?\s*\]$", "]", re.sub(r"^\[\s*", "[", value))
+        if plain or (table, key) not in explicit:
+            values[table, key] = re.sub(r",?\s*\]$", "]", re.sub(r"^\[\s*", "[", value))
         if plain:
-            said.add((table, key))
-        key = None
-    return found
+            explicit.add((table, key))
+        key = ""
+    return values
 
 
-def program(dump):
-    """The program of the runtime nvidia; None without one."""
+def program(dump: dict[tuple[str, str], str]) -> str | None:
+    """Program of the runtime nvidia; None without one."""
     value = dump.get((TABLE + "nvidia", "runtime_path"))
     return None if value is None else value.strip("\"'") or "nvidia"
 
 
-def default(dump):
-    """The runtime of those who name none."""
+def default(dump: dict[tuple[str, str], str]) -> str:
+    """Name of the default runtime."""
     return dump.get(("crio.runtime", "default_runtime"), "").strip("\"'")
 
 
-def model(dump):
-    """The runtime whose options NVIDIA's has: the default one, or else runc or crun."""
+def model(dump: dict[tuple[str, str], str]) -> str | None:
+    """Name of the runtime whose options are copied: the default one, else runc or crun."""
     for name in (default(dump), "runc", "crun"):
         if name != "nvidia" and any(at == TABLE + name for at, _ in dump):
             return name
     return None
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{"installed", "wanted", "fault", "runtime", "other", "running", "owed", "loses"}.
 
-    `runtime` is the program of the runtime nvidia, `other` is that its options are not the default
-    runtime's, `loses` why a restart that is due would end containers.
+    runtime: program of the runtime nvidia. other: whether its options differ from the default
+    runtime's. owed: whether a restart is pending. loses: why a restart would end containers.
     """
-    found = {"installed": installed(context), "wanted": wanted(context), "fault": None}
-    found.update(runtime=None, other=False, running=False, owed=False, loses=None)
-    if not found["wanted"]:
-        return found
+    state: dict[str, Any] = {
+        "installed": installed(context),
+        "wanted": needs_runtime(context),
+        "fault": None,
+    }
+    state.update(runtime=None, other=False, running=False, owed=False, loses=None)
+    if not state["wanted"]:
+        return state
     content = context.read(DROPIN)
     mine = ours(content)
     answer = context.run(["timeout", PATIENCE, "crio", "config"])
     if answer.rc != 0:
-        said = units.last_line(answer) or "no answer"
-        # Somebody's default waits for the very table that is to come.
-        if content is not None or not re.search(WAITS, said):
-            found["fault"] = "not read by crio: " + said
-        return found
+        message = units.last_line(answer) or "no answer"
+        # A default_runtime of nvidia fails only until the drop-in exists.
+        if content is not None or not re.search(WAITS, message):
+            state["fault"] = "not read by crio: " + message
+        return state
     dump = parsed(answer.out)
-    found["runtime"] = program(dump)
+    state["runtime"] = program(dump)
     if mine:
         name = model(dump)
-        found["other"] = any(
+        state["other"] = any(
             dump.get((TABLE + name, key), '""') != dump.get((TABLE + "nvidia", key), '""')
             for key in OPTIONS
             if name
         )
-    if found["runtime"] is None and content is not None and not mine:
-        found["fault"] = DROPIN + " is somebody else's and names no runtime nvidia"
-    if found["runtime"] not in (None, RUNTIME) and not (mine and found["runtime"] in content):
-        found["fault"] = "a runtime nvidia of somebody else's, by " + found["runtime"]
-    found["running"] = context.lstat(SOCKET) is not None
-    found["owed"] = context.exists(OWED) and owed(context)
-    if restarts(found):
-        found["loses"] = losing(context)
-    return found
+    if state["runtime"] is None and content is not None and not mine:
+        state["fault"] = DROPIN + " is somebody else's and names no runtime nvidia"
+    if state["runtime"] not in (None, RUNTIME) and not (
+        mine and state["runtime"] in (content or "")
+    ):
+        state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
+    state["running"] = context.lstat(SOCKET) is not None
+    state["owed"] = context.exists(OWED) and owed(context)
+    if restarts(state):
+        state["loses"] = losing(context)
+    return state
 
 
-def daemon(context):
-    """ "PID START" of the crio that runs as a unit; None without one."""
+def daemon(context: Context) -> str | None:
+    """Returns "PID START" of the crio that runs as a unit; None without one."""
     return units.daemon(context, UNIT, "crio")
 
 
-def owed(context):
-    """Has the crio that runs now still to be restarted?"""
+def owed(context: Context) -> bool:
+    """Whether the running crio has to be restarted."""
     return units.restart_due(context, OWED, daemon(context))
 
 
-def monitors(context):
-    """The pids of root's conmon processes, of which each container has one."""
+def monitors(context: Context) -> list[str]:
+    """PIDs of root's conmon processes, one per container."""
     pids = []
     for path in context.glob("/proc/[0-9]*/comm"):
         pid = path.split("/")[-2]
-        # podman of a user has its own, and anybody may call a process that
+        # A user's podman has its own, and anybody may give a process this name.
         if (context.read(path) or "").strip() == "conmon" and context.is_roots(pid):
             pids.append(pid)
     return pids
 
 
-def losing(context):
-    """Why a restart would end containers; None where they live through it."""
+def losing(context: Context) -> str | None:
+    """Why a restart would end containers; None where they survive it."""
     if units.shown(context, UNIT, "KillMode") == "process":
         return None
     group, held = units.shown(context, UNIT, "ControlGroup"), 0
@@ -173,26 +188,26 @@ def losing(context):
     return f"crio.service has no KillMode=process, and conmon runs in its own cgroup ({held})"
 
 
-def stale(found):
-    """Is the drop-in to be written?"""
-    return found["fault"] is not None or found["runtime"] != RUNTIME or found["other"]
+def stale(state: dict[str, Any]) -> bool:
+    """Whether the drop-in has to be written."""
+    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
 
 
-def restarts(found):
-    """Would a run restart CRI-O?"""
-    return found["wanted"] and ((stale(found) and found["running"]) or found["owed"])
+def restarts(state: dict[str, Any]) -> bool:
+    """Whether a run would restart CRI-O."""
+    return bool(state["wanted"] and ((stale(state) and state["running"]) or state["owed"]))
 
 
-def differ(name, found):
-    """The drop-in, and the restart that makes CRI-O know the runtime."""
-    if not found["wanted"]:
+def differ(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Changes to CRI-O: the drop-in, and the restart that loads the runtime."""
+    if not state["wanted"]:
         return []
     changes = []
-    if stale(found):
-        old = found["fault"] or ("other options than the default's" if found["other"] else None)
+    if stale(state):
+        old = state["fault"] or ("other options than the default's" if state["other"] else None)
         reason = "pods find the runtime by it; no other file is touched"
-        changes.append(change(name, ENTRY, old or found["runtime"], RUNTIME, reason))
-    if restarts(found):
+        changes.append(change(name, ENTRY, old or state["runtime"], RUNTIME, reason))
+    if restarts(state):
         reason = (
             "crio makes pods of the runtimes that it found when it started, whatever it reloads"
         )
@@ -200,47 +215,49 @@ def differ(name, found):
     return changes
 
 
-def users(context):
-    """Names of CRI-O's containers at work that NVIDIA's program started, as their conmon has it."""
+def users(context: Context) -> list[str]:
+    """Names of CRI-O's running containers that NVIDIA's program started, by their conmon."""
     names = []
     for pid in monitors(context):
         words = (context.read(f"/proc/{pid}/cmdline") or "").split("\0")
-        given = {word: words[number] for number, word in enumerate(words[:-1], 1)}
-        if RUNTIME in (given.get("-r"), given.get("--runtime")):
-            names.append(given.get("-n") or given.get("--name") or given.get("-c") or "?")
+        arguments = {word: words[number] for number, word in enumerate(words[:-1], 1)}
+        if RUNTIME in (arguments.get("-r"), arguments.get("--runtime")):
+            names.append(
+                arguments.get("-n") or arguments.get("--name") or arguments.get("-c") or "?"
+            )
     return sorted(names)
 
 
-def parting(context):
-    """[[rule, why the toolkit can't be taken from CRI-O now, the way out]]."""
-    found = []
+def parting(context: Context) -> list[list[str]]:
+    """[[rule, message, hint]] of what forbids the toolkit's removal from CRI-O."""
+    reasons: list[list[str]] = []
     if not installed(context):
-        return found
+        return reasons
     started = users(context)
     if started:
         message = "containers of CRI-O's were started by NVIDIA's program, wished away: {0}"
         hint = "stop them when their users agree; without it nobody could"
-        found.append(["crio-containers", message.format(", ".join(started)), hint])
+        reasons.append(["crio-containers", message.format(", ".join(started)), hint])
     if wish(context.options) == "none":
-        return found
+        return reasons
     mine = ours(context.read(DROPIN))
     dump = parsed(context.run(["timeout", PATIENCE, "crio", "config"]).out)
     if default(dump) == "nvidia":
         message = "CRI-O has nvidia as its default_runtime, and would not start without it"
-        found.append(["crio-config", message, "take that out of {0} first".format(PLACE)])
+        reasons.append(["crio-config", message, f"take that out of {PLACE} first"])
     elif not mine and program(dump) == RUNTIME:
-        message = "a file of somebody's below /etc/crio names {0}, which goes".format(RUNTIME)
-        found.append(["crio-config", message, "take its runtime nvidia out first"])
+        message = f"a file of somebody's below /etc/crio names {RUNTIME}, which goes"
+        reasons.append(["crio-config", message, "take its runtime nvidia out first"])
     lost = losing(context) if mine and context.lstat(SOCKET) is not None else None
     if lost is not None:
         message = "CRI-O would be restarted to forget NVIDIA's runtime, and containers lost: "
         hint = "stop them when their users agree, then run again"
-        found.append(["crio-containers", message + lost, hint])
-    return found
+        reasons.append(["crio-containers", message + lost, hint])
+    return reasons
 
 
-def remains(context):
-    """What is left of the role's work in CRI-O's configuration."""
+def remains(context: Context) -> list[list[str]]:
+    """[[item, value]] of the role's drop-in."""
     if wish(context.options) == "none" or not ours(context.read(DROPIN)):
         return []
     return [[ENTRY, RUNTIME]]

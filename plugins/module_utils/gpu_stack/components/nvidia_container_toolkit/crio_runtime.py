@@ -19,6 +19,8 @@ of CRI-O's unit is ended with it unless that has KillMode=process (contrib/syste
 why), and is looked for.
 """
 
+from __future__ import annotations
+
 import collections
 import os
 import re
@@ -30,39 +32,43 @@ from .crio import CONFIG, DROPIN, HEADER, OPTIONS, PLACE, RUNTIME, TABLE
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 _NOTHING = ('""', "''", "false", "[]")
 
 
-def _lines(dump):
+def _lines(dump: str) -> list[str]:
     """[line] of what a dump says, without marks of defaults and the table of ours.
 
     That one is no default, and ends where the next begins or is explained.
     """
-    found, mine = [], False
+    lines, in_table = [], False
     for line in dump.splitlines():
         bare = re.sub(r"^\s*#\s?", "", line).strip()
         if re.match(r"\[[^\[\]]+\]$", bare):
-            mine = bare == f"[{TABLE}nvidia]"
+            in_table = bare == f"[{TABLE}nvidia]"
         elif line.lstrip().startswith("#"):
-            mine = False
-        if bare and not mine:
-            found.append(bare)
-    return found
+            in_table = False
+        if bare and not in_table:
+            lines.append(bare)
+    return lines
 
 
-def _apart(before, after):
+def _apart(before: str, after: str) -> list[str]:
     """Lines that one of two dumps has more often than the other."""
     first, second = collections.Counter(_lines(before)), collections.Counter(_lines(after))
     return sorted((first - second) + (second - first))
 
 
-def _block(dump):
+def _block(dump: dict[tuple[str, str], str]) -> str:
     """The drop-in's text."""
     lines = [HEADER.rstrip("\n"), f"[{TABLE}nvidia]"]
     lines += [f'runtime_path = "{RUNTIME}"', 'runtime_type = "oci"']
     name = crio.model(dump)
     for key in OPTIONS if name else ():
-        value = dump.get((TABLE + name, key), '""')
+        value = dump.get((f"{TABLE}{name}", key), '""')
         if value not in _NOTHING:
             lines.append(f"{key} = {value}")
     return "\n".join(lines) + "\n"
@@ -82,11 +88,11 @@ class Crio(CriRuntime):
 
     # the drop-in
 
-    def _above(self):
+    def _above(self) -> str:
         """Where CRI-O reads no copy and no half of a file."""
         return inside(self.context, os.path.dirname(CONFIG))
 
-    def _dumped(self, place):
+    def _dumped(self, place: str) -> str:
         """What CRI-O makes of crio.conf and the files of a directory, as it prints it.
 
         RefusedError with its words where it can't read them.
@@ -96,11 +102,11 @@ class Crio(CriRuntime):
         named = ["--config", path] if os.path.exists(path) else []
         answer = self.context.run(["crio", *named, "--config-dir", place, "config"])
         if answer.rc:
-            said = units.last_line(answer).replace(place, PLACE) or answer.rc
-            raise RefusedError(f"crio can't read {CONFIG} with {PLACE}: {said}")
-        return answer.out
+            message = units.last_line(answer).replace(place, PLACE) or answer.rc
+            raise RefusedError(f"crio can't read {CONFIG} with {PLACE}: {message}")
+        return str(answer.out)
 
-    def _tried(self, content):
+    def _tried(self, content: str | None) -> str:
         """What CRI-O makes of it with this text as our drop-in; without one for None."""
         here, copy = inside(self.context, PLACE), tempfile.mkdtemp(prefix="provision-crio-")
         try:
@@ -118,7 +124,7 @@ class Crio(CriRuntime):
         finally:
             shutil.rmtree(copy, ignore_errors=True)
 
-    def _before(self):
+    def _before(self) -> str | None:
         """CRI-O's dump without our drop-in; None where it can't be read for want of it alone.
 
         That is so where somebody's default_runtime is nvidia.
@@ -132,7 +138,7 @@ class Crio(CriRuntime):
             self._tried(_block({}))
             return None
 
-    def _wished(self, content):
+    def _wished(self, content: str | None) -> str | None:
         """The drop-in's text as it should be; None where somebody else's does it already.
 
         RefusedError where that can't be.
@@ -160,7 +166,7 @@ class Crio(CriRuntime):
             )
         return new
 
-    def planned(self):
+    def planned(self) -> tuple[Any, Any]:
         """(the drop-in's text or None, as it should be): equal where nothing is to be written."""
         content = text(self.context, DROPIN)
         new = self._wished(content)
@@ -168,30 +174,30 @@ class Crio(CriRuntime):
             return content, content
         return content, new
 
-    def difference(self, old, new):
+    def difference(self, old: Any, new: Any) -> dict[str, Any]:
         header = {"before_header": DROPIN, "after_header": DROPIN}
         return dict(header, before=old or "", after=new or "")
 
-    def write(self):
+    def write(self) -> dict[str, Any]:
         """Make the runtime known to CRI-O; what was there is kept beside crio.conf."""
         old, new = self.planned()
         if new == old:
             return {"changed": False, "saved": None}
         path = inside(self.context, DROPIN)
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        saved, like = keep(path, self._above())
+        saved, status = keep(path, self._above())
         note_restart(self.context, crio.OWED, crio.daemon(self.context))
         if new is not None:
-            replace(path, new, like, self._above())
+            replace(path, new, status, self._above())
         elif saved is not None:
             os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(old, new)}
 
-    def restore(self, saved):
+    def restore(self, saved: str | None) -> None:
         """Put back what `write` found: the file that it kept under `saved`, or none."""
         put_back(inside(self.context, DROPIN), saved, self._above())
 
-    def take(self):
+    def take(self) -> dict[str, Any]:
         """Take our drop-in away; one that somebody changed is kept beside crio.conf."""
         content, path = text(self.context, DROPIN), inside(self.context, DROPIN)
         if not crio.ours(content):
@@ -206,38 +212,38 @@ class Crio(CriRuntime):
 
     # what a person is told
 
-    def unserved(self, found):
-        if self.wish() != "required" or found["installed"]:
+    def unserved(self, state: dict[str, Any]) -> str | None:
+        if self.wish() != "required" or state["installed"]:
             return None
         return (
             "nvidia_container_toolkit_crio is required, and CRI-O is not installed. Install it "
             "first, or set it to auto. Nothing was changed."
         )
 
-    def unready(self, found, written=None):
-        if found["fault"] is not None:
+    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
+        if state["fault"] is not None:
             return (
-                f"{found['fault']}. It was left as it is, and nothing was changed: repair it (crio "
+                f"{state['fault']}. It was left as it is, and nothing was changed: repair it (crio "
                 "config shows what CRI-O makes of it), or set nvidia_container_toolkit_crio to "
                 "none."
             )
-        if not self.due(found) or found["loses"] is None:
+        if not self.due(state) or state["loses"] is None:
             return None
         done = "It is written." if written and written["changed"] else "Nothing was changed."
         return (
             "CRI-O has to be restarted to know the runtime, and containers would be lost: "
-            f"{found['loses']}. Drain the node when its users agree, or give the unit "
+            f"{state['loses']}. Drain the node when its users agree, or give the unit "
             "KillMode=process (systemctl edit crio), then run again; or set "
             f"nvidia_container_toolkit_crio to none. {done}"
         )
 
-    def unwritten(self, fault):
+    def unwritten(self, fault: str) -> str:
         return (
             f"{fault}. It was left as it is; set nvidia_container_toolkit_crio to none where that "
             "is meant."
         )
 
-    def started(self):
+    def started(self) -> None:
         """RefusedError where the crio that runs can be asked and does not know the runtime.
 
         CRI-O starts without a runtime that it finds no good, and says so in its journal alone.
@@ -254,48 +260,48 @@ class Crio(CriRuntime):
 
     # without it
 
-    def parting(self):
+    def parting(self) -> dict[str, Any]:
         """What stands in the way of taking the toolkit away, and whether our drop-in is there."""
-        found = {"entry": False, "users": [], "default": False, "other": None, "loses": None}
+        state = {"entry": False, "users": [], "default": False, "other": None, "loses": None}
         if not crio.installed(self.context):
-            return found
-        found.update(entry=crio.ours(text(self.context, DROPIN)), users=crio.users(self.context))
+            return state
+        state.update(entry=crio.ours(text(self.context, DROPIN)), users=crio.users(self.context))
         running = crio.daemon(self.context)
         if running is not None and (
-            found["entry"] or units.restart_due(self.context, crio.OWED, running)
+            state["entry"] or units.restart_due(self.context, crio.OWED, running)
         ):
-            found["loses"] = crio.losing(self.context)
+            state["loses"] = crio.losing(self.context)
         try:
             dump = self._before()
         except RefusedError:
-            return found  # it says nothing that our drop-in could be part of
+            return state  # it says nothing that our drop-in could be part of
         rest = {} if dump is None else crio.parsed(dump)
-        found["default"] = dump is None or crio.default(rest) == "nvidia"
-        found["other"] = RUNTIME if crio.program(rest) == RUNTIME else None
-        return found
+        state["default"] = dump is None or crio.default(rest) == "nvidia"
+        state["other"] = RUNTIME if crio.program(rest) == RUNTIME else None
+        return state
 
-    def needed(self, found):
-        if found["users"]:
+    def needed(self, state: dict[str, Any]) -> str | None:
+        if state["users"]:
             return (
                 "Containers of CRI-O's were started by the toolkit's program, and could not be "
-                f"stopped without it: {', '.join(found['users'])}. Stop them when their users "
+                f"stopped without it: {', '.join(state['users'])}. Stop them when their users "
                 "agree, then run again. Nothing was changed."
             )
         if self.left_alone():
             return None
-        if found["default"]:
+        if state["default"]:
             return (
                 "CRI-O has nvidia as its default_runtime, and would not start without it: take "
                 "that out of /etc/crio first. Nothing was changed."
             )
-        if found["other"] is not None:
+        if state["other"] is not None:
             return (
                 "A file of somebody's below /etc/crio names the toolkit's program as the runtime "
                 "nvidia: take that out first. Nothing was changed."
             )
-        if found["loses"] is not None:
+        if state["loses"] is not None:
             return (
                 "CRI-O has to be restarted to forget the runtime, and containers would be lost: "
-                f"{found['loses']}. Nothing was changed."
+                f"{state['loses']}. Nothing was changed."
             )
         return None

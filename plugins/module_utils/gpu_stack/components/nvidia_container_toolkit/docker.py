@@ -1,9 +1,11 @@
-"""docker: whether it knows NVIDIA's runtime, and whether it found the hook when it started.
+"""docker: whether it knows NVIDIA's runtime, and whether it was started after the hook's install.
 
 A docker that was started before the hook was installed has no driver for `--gpus`. daemon.json is
-the administrator's: of it one entry is looked at, and a file that docker could not read is told
-and left alone.
+the administrator's: only one entry of it is managed, and a file that docker could not read is
+reported and left alone.
 """
+
+from __future__ import annotations
 
 import json
 
@@ -12,6 +14,12 @@ from ...host import other_sources
 from ...host.kept_names import SAVED
 from ..cuda import nvidia_cuda
 from . import units
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 CONFIG = "/etc/docker/daemon.json"
 PROGRAMS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
@@ -23,56 +31,56 @@ RUNTIME = "nvidia-container-runtime"
 RESTART = "docker daemon"
 ENGINES = {"distribution": "docker.io", "docker-ce": "docker-ce"}
 ENGINE_SOURCES = other_sources.REPOSITORIES["docker"].own
-# Packages of the distribution's that Docker's conflict with (its debian/control), or that own its
-# programs' names: https://docs.docker.com/engine/install/debian/#uninstall-old-versions
+# The distribution's packages that conflict with Docker's (its debian/control), or own its programs'
+# names: https://docs.docker.com/engine/install/debian/#uninstall-old-versions
 OTHERS = ("containerd", "docker.io", "podman-docker", "runc")
 ENTRY = CONFIG + " runtimes.nvidia"
 # Its package brings the hook.
 TOOLKIT = "nvidia-container-toolkit"
-# A docker that does not answer must not hold the look for ever.
+# Seconds, so that a docker that does not answer can't block the look.
 PATIENCE = "30"
 
 
-def wish(options):
+def wish(options: dict[str, Any]) -> str:
     return options.get("nvidia_container_toolkit_docker") or "auto"
 
 
-def engine(options):
-    """The package that brings docker itself; None where what is there is used."""
+def engine(options: dict[str, Any]) -> str | None:
+    """The package that installs docker itself; None where an existing docker is used."""
     source = options.get("nvidia_container_toolkit_docker_engine")
-    return None if wish(options) == "none" else ENGINES.get(source)
+    return None if wish(options) == "none" else ENGINES.get(source or "")
 
 
-def installs(seen, options):
-    """Is docker itself to be installed? `seen` is what the look found of it."""
-    return engine(options) is not None and not seen["installed"]
+def installs(state: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether docker itself is to be installed; `state` is of `look`."""
+    return engine(options) is not None and not state["installed"]
 
 
-def missing(seen, options):
-    """Is docker required, and neither there nor to come? `seen` is what the look found of it."""
-    if wish(options) != "required" or seen["installed"]:
+def missing(state: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether docker is required, but neither installed nor to be installed."""
+    if wish(options) != "required" or state["installed"]:
         return False
-    return seen["snap"] or not installs(seen, options)
+    return state["snap"] or not installs(state, options)
 
 
-def others(context):
-    """Installed packages that Docker's own would replace; none where that is here already."""
-    here = context.packages
-    return [] if "docker-ce" in here else [name for name in OTHERS if name in here]
+def others(context: Context) -> list[str]:
+    """Installed packages that Docker's own would replace; none if that is installed."""
+    packages = context.packages
+    return [] if "docker-ce" in packages else [name for name in OTHERS if name in packages]
 
 
-def in_place(others, options):
-    """Those of `others` that stand in the way: all, where Docker's own is wished for."""
+def in_place(others: list[str], options: dict[str, Any]) -> list[str]:
+    """Those of `others` that are in the way: all, if Docker's own is to be installed."""
     return others if engine(options) == ENGINES["docker-ce"] else []
 
 
-def running(context):
-    """ "PID START" of the dockerd that runs; None without one."""
+def running(context: Context) -> str | None:
+    """Returns "PID START" of the running dockerd; None without one."""
     return units.process(context, context.read(PIDFILE), "dockerd")
 
 
-def parsed(text):
-    """(daemon.json as a dict, why docker could not use it) of its text; one of them is None."""
+def parsed(text: str | None) -> tuple[dict[str, Any] | None, str | None]:
+    """(daemon.json as a dict, why docker can't use it); one of them is None."""
     if text is None or not text.strip():
         return {}, None
     try:
@@ -84,40 +92,40 @@ def parsed(text):
     return config, None
 
 
-def program(config):
-    """The program of the runtime nvidia, without a directory of the system's; None without one."""
+def program(config: dict[str, Any] | None) -> str | None:
+    """Program of the runtime nvidia, by its name if it is in /usr/bin; None without one."""
     entry = (config or {}).get("runtimes", {}).get("nvidia")
     path = str(entry.get("path") or "") if isinstance(entry, dict) else ""
     return RUNTIME if path == "/usr/bin/" + RUNTIME else path or None
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{"installed", "snap", "running", "owed", "runtime", "fault"}."""
-    now = running(context)
+    process = running(context)
     config, fault = parsed(context.read(CONFIG))
     return {
         "installed": any(context.exists(path) for path in PROGRAMS),
         "snap": context.lstat(SNAP) is not None,
-        "running": now is not None,
-        "owed": units.restart_due(context, OWED, now),
+        "running": process is not None,
+        "owed": units.restart_due(context, OWED, process),
         "runtime": program(config),
         "fault": fault,
     }
 
 
-# what docker says
+# docker's answers
 
 
-def ask(context, *arguments):
-    """What the docker of this host answers; "" where it does not."""
-    answer = context.run(["timeout", PATIENCE, "docker", "--host", SOCKET, *arguments])
-    return answer.out if answer.rc == 0 else ""
+def ask(context: Context, *arguments: str) -> str:
+    """Output of the docker client; "" on failure."""
+    result = context.run(["timeout", PATIENCE, "docker", "--host", SOCKET, *arguments])
+    return str(result.out) if result.rc == 0 else ""
 
 
-def containers(context):
-    """{"count", "live_restore"} of the docker that runs; {"count": None} where it does not answer.
+def containers(context: Context) -> dict[str, Any]:
+    """{"count", "live_restore"} of the running docker; "count" is None if it does not answer.
 
-    A container that is paused is lost as one that runs.
+    Paused containers count, as a restart ends them too.
     """
     shape = "{{.ContainersRunning}} {{.ContainersPaused}} {{.LiveRestoreEnabled}}"
     words = ask(context, "info", "--format", shape).split()
@@ -126,13 +134,14 @@ def containers(context):
     return {"count": int(words[0]) + int(words[1]), "live_restore": words[2] == "true"}
 
 
-def loses(seen):
-    """Would a restart end containers, or can't that be known? `seen` is what `containers` said."""
-    return seen["count"] is None or (seen["count"] > 0 and not seen["live_restore"])
+def loses(state: dict[str, Any]) -> bool:
+    """Whether a restart would, or might, end containers; `state` is of `containers`."""
+    count = state["count"]
+    return count is None or bool(count > 0 and not state["live_restore"])
 
 
-def users(context):
-    """Names of the containers at work that were given GPUs by the toolkit; None where unknown."""
+def users(context: Context) -> list[str] | None:
+    """Names of the running containers with GPUs from the toolkit; None where unknown."""
     if running(context) is None:
         return []
     if containers(context)["count"] is None:
@@ -147,8 +156,8 @@ def users(context):
     return sorted(names)
 
 
-def _asks_for_gpus(text):
-    """Does a container's list of device requests (docker's JSON) name GPUs? `--gpus` does."""
+def _asks_for_gpus(text: str) -> bool:
+    """Whether a container's device requests (docker's JSON) name GPUs, as with `--gpus`."""
     try:
         requests = json.loads(text) or []
     except ValueError:
@@ -160,8 +169,8 @@ def _asks_for_gpus(text):
     return False
 
 
-def parting(context):
-    """What may stand in the way of taking the toolkit away: {"users", "default", "fault"}."""
+def parting(context: Context) -> dict[str, Any]:
+    """What may forbid the toolkit's removal: {"users", "default", "fault"}."""
     config, fault = parsed(context.read(CONFIG))
     return {
         "users": users(context),
@@ -170,8 +179,8 @@ def parting(context):
     }
 
 
-def remains(context):
-    """What is left of the role's work in docker's configuration."""
+def remains(context: Context) -> list[list[str]]:
+    """[[item, value]] of the role's entry in docker's configuration."""
     config, _fault = parsed(context.read(CONFIG))
     if wish(context.options) == "none" or program(config) != RUNTIME:
         return []
@@ -181,8 +190,8 @@ def remains(context):
 # the differences
 
 
-def _engine_changes(name, stale, package):
-    """Docker itself, and for Docker's own what makes apt go to its repository."""
+def _engine_changes(name: str, stale: list[str], package: str) -> list[dict[str, Any]]:
+    """Changes that install docker, and the source of Docker's own packages."""
     changes = []
     if package == ENGINES["docker-ce"]:
         for path in stale:
@@ -194,23 +203,23 @@ def _engine_changes(name, stale, package):
     return [*changes, change(name, package, None, "installed", reason)]
 
 
-def differ(name, found, options):
-    """Docker itself, the runtime's entry, and the restart that makes docker see it.
+def differ(name: str, state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Changes to docker: its package, the runtime's entry, and the restart that loads it.
 
-    `found` is what the look found of the whole toolkit.
+    state: of the whole toolkit.
     """
-    seen = found["docker"]
+    docker = state["docker"]
     changes = []
-    if installs(seen, options):
-        changes.extend(_engine_changes(name, found["engine"]["stale"], engine(options)))
-    elif wish(options) == "none" or not seen["installed"]:
+    if installs(docker, options):
+        changes.extend(_engine_changes(name, state["engine"]["stale"], engine(options) or ""))
+    elif wish(options) == "none" or not docker["installed"]:
         return []
-    if seen["fault"] is not None or seen["runtime"] != RUNTIME:
-        old = seen["fault"] or seen["runtime"]
+    if docker["fault"] is not None or docker["runtime"] != RUNTIME:
+        old = docker["fault"] or docker["runtime"]
         reason = "docker gives GPUs to containers by it; all else in the file stays"
         changes.append(change(name, ENTRY, old, RUNTIME, reason))
-    new = TOOLKIT not in found["packages"]
-    if seen["running"] and (changes or new or seen["owed"]):
+    new = TOOLKIT not in state["packages"]
+    if docker["running"] and (changes or new or docker["owed"]):
         reason = "docker looks for the runtime and its hook when it starts, and at no other time"
         changes.append(change(name, RESTART, "started before them", "restarted", reason))
     return changes

@@ -13,6 +13,8 @@ lost by that. It does so only where the file has the word
 (https://github.com/moby/moby/blob/v24.0.0/daemon/reload_unix.go, `reloadPlatform`).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -22,6 +24,10 @@ from . import docker
 from .docker import CONFIG, RUNTIME
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import Runtime
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 _WAY_OUT = (
     'Stop the containers when their users agree, or let them live through it: "live-restore": true '
@@ -34,7 +40,7 @@ _REPAIR = (
 )
 
 
-def _merged(config):
+def _merged(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with the runtime; arguments that somebody gave it stay."""
     runtimes = dict(config.get("runtimes", {}))
     before = runtimes.get("nvidia")
@@ -43,11 +49,11 @@ def _merged(config):
     return dict(config, runtimes=runtimes)
 
 
-def _json(config):
+def _json(config: dict[str, Any]) -> str:
     return json.dumps(config, indent=4, ensure_ascii=False) + "\n"
 
 
-def _entry(config):
+def _entry(config: dict[str, Any]) -> str:
     """The runtime's entry alone, as text; "" without one."""
     entry = config.get("runtimes", {}).get("nvidia")
     return "" if entry is None else _json({"runtimes": {"nvidia": entry}})
@@ -72,47 +78,47 @@ class Docker(Runtime):
 
     # daemon.json
 
-    def _read(self):
+    def _read(self) -> dict[str, Any]:
         """daemon.json as a dict. RefusedError where it can't be read as what it should be."""
         try:
             config, fault = docker.parsed(text(self.context, CONFIG))
         except (OSError, UnicodeDecodeError) as error:
             raise RefusedError(f"{CONFIG} can't be read: {error}") from error
-        if fault is not None:
+        if config is None:
             raise RefusedError(f"{CONFIG} is {fault}")
         return config
 
-    def _path(self):
+    def _path(self) -> str:
         """A link of the administrator's stays one."""
         return os.path.realpath(inside(self.context, CONFIG))
 
-    def planned(self):
+    def planned(self) -> tuple[Any, Any]:
         """(daemon.json as it is, as it should be)."""
         config = self._read()
         return config, config if docker.program(config) == RUNTIME else _merged(config)
 
-    def difference(self, old, new):
+    def difference(self, old: Any, new: Any) -> dict[str, Any]:
         """Of the entry alone: the rest may hold a proxy's password."""
         header = {"before_header": CONFIG, "after_header": CONFIG}
         return dict(header, before=_entry(old), after=_entry(new))
 
-    def write(self):
+    def write(self) -> dict[str, Any]:
         """Merge the runtime into daemon.json; what was there is kept beside it."""
         old, new = self.planned()
         if new == old:
             return {"changed": False, "saved": None}
         path = self._path()
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        saved, like = keep(path)
+        saved, status = keep(path)
         note_restart(self.context, docker.OWED, docker.running(self.context))
-        replace(path, _json(new), like)
+        replace(path, _json(new), status)
         return {"changed": True, "saved": saved, "diff": self.difference(old, new)}
 
-    def restore(self, saved):
+    def restore(self, saved: str | None) -> None:
         """Put back what `write` found: the file that it kept under `saved`, or none."""
         put_back(self._path(), saved)
 
-    def take(self):
+    def take(self) -> dict[str, Any]:
         """Take the runtime out of daemon.json; a copy of what was there is kept beside it.
 
         A file in which nothing else stands goes. An entry that leads elsewhere is somebody else's.
@@ -128,67 +134,67 @@ class Docker(Runtime):
         if runtimes:
             left["runtimes"] = runtimes
         path = self._path()
-        saved, like = keep(path)
+        saved, status = keep(path)
         running = docker.running(self.context)
         if running is not None:
-            replace(path, _json(dict(left, runtimes=runtimes)), like)
+            replace(path, _json(dict(left, runtimes=runtimes)), status)
             os.kill(int(running.split()[0]), signal.SIGHUP)
             self._wait_until_forgotten()
         if left:
-            replace(path, _json(left), like)
+            replace(path, _json(left), status)
         else:
             os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(config, left)}
 
-    def _wait_until_forgotten(self):
+    def _wait_until_forgotten(self) -> None:
         """One that does not answer is not waited for."""
         for _ in range(50):
             if '"nvidia"' not in self._known():
                 return
             time.sleep(0.2)
 
-    def _known(self):
+    def _known(self) -> str:
         """Docker's own list of its runtimes, as JSON; "" where it does not answer."""
         return docker.ask(self.context, "info", "--format", "{{json .Runtimes}}")
 
     # what is there
 
-    def left_alone(self):
+    def left_alone(self) -> bool:
         return docker.wish(self.context.options) == "none"
 
-    def wanted(self):
+    def wanted(self) -> bool:
         return any(self.context.exists(path) for path in docker.PROGRAMS)
 
-    def there(self):
+    def there(self) -> dict[str, Any]:
         return docker.look(self.context)
 
-    def look(self):
+    def look(self) -> dict[str, Any]:
         """As docker.look, with `planned`, all that is known of the fault, and `containers`."""
-        found = dict(docker.look(self.context), planned=None, containers=None)
+        state = dict(docker.look(self.context), planned=None, containers=None)
         try:
-            found["planned"] = self.planned()
+            state["planned"] = self.planned()
         except RefusedError as error:
-            found["fault"] = str(error)
-        if found["running"]:
-            found["containers"] = docker.containers(self.context)
-        return found
+            state["fault"] = str(error)
+        if state["running"]:
+            state["containers"] = docker.containers(self.context)
+        return state
 
-    def _hook_comes(self):
+    def _hook_comes(self) -> bool:
         """Is the package that brings the hook still to come?"""
         package = self.context.packages.get(docker.TOOLKIT)
         return package is None or package["status"] != "installed"
 
-    def _restarts(self, found):
+    def _restarts(self, state: dict[str, Any]) -> bool:
         """Docker looks for the runtime and its hook when it starts: has it to start anew?"""
-        right = found["runtime"] == RUNTIME
-        return found["running"] and (found["owed"] or self._hook_comes() or not right)
+        right = state["runtime"] == RUNTIME
+        return state["running"] and (state["owed"] or self._hook_comes() or not right)
 
-    def due(self, found):
-        return found["runtime"] != RUNTIME or self._restarts(found)
+    def due(self, state: dict[str, Any]) -> bool:
+        return state["runtime"] != RUNTIME or self._restarts(state)
 
-    def unserved(self, found):
-        if docker.missing(found, self.context.options):
-            snap = f", but from snap, whose configuration is not {CONFIG}" if found["snap"] else ""
+    def unserved(self, state: dict[str, Any]) -> str | None:
+        if docker.missing(state, self.context.options):
+            snap = f", but from snap, whose configuration is not {CONFIG}" if state["snap"] else ""
             return (
                 f"nvidia_container_toolkit_docker is required, and docker is not installed{snap}. "
                 "Install docker.io or docker-ce first, or set it to auto. Nothing was changed."
@@ -201,8 +207,8 @@ class Docker(Runtime):
                 "when nobody needs it (images and volumes stay in /var/lib/docker), or let "
                 "nvidia_container_toolkit_docker_engine be check, which uses what is there."
             )
-        if found["snap"]:
-            package = " and from a package" if found["installed"] else ""
+        if state["snap"]:
+            package = " and from a package" if state["installed"] else ""
             return (
                 f"Docker is here from snap{package}; the one of snap reads another file than "
                 f"{CONFIG}, and its containers would get no GPU. Nothing was changed: move its "
@@ -211,32 +217,32 @@ class Docker(Runtime):
             )
         return None
 
-    def unready(self, found, written=None):
+    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
         if written is not None:
-            if not found["owed"] or not docker.loses(found["containers"]):
+            if not state["owed"] or not docker.loses(state["containers"]):
                 return None
             return (
-                f"Docker still has to be restarted to find the runtime, and {self._lost(found)}. "
+                f"Docker still has to be restarted to find the runtime, and {self._lost(state)}. "
                 f"The toolkit is installed and daemon.json is written. {_WAY_OUT}"
             )
-        if found["fault"] is not None:
-            return f"{found['fault']}. {_REPAIR}"
-        if self._restarts(found) and docker.loses(found["containers"]):
+        if state["fault"] is not None:
+            return f"{state['fault']}. {_REPAIR}"
+        if self._restarts(state) and docker.loses(state["containers"]):
             return (
-                f"Docker has to be restarted to find the runtime, and {self._lost(found)}. "
+                f"Docker has to be restarted to find the runtime, and {self._lost(state)}. "
                 f"Nothing was changed. {_WAY_OUT}"
             )
         return None
 
-    def _lost(self, found):
-        count = found["containers"]["count"]
+    def _lost(self, state: dict[str, Any]) -> str:
+        count = state["containers"]["count"]
         if count is None:
             return "docker runs and does not answer, so whether containers run cannot be known"
         return f"running containers would be lost ({count})"
 
-    def proof(self, found):
+    def proof(self, state: dict[str, Any]) -> None:
         """Does the docker that runs know the runtime?"""
-        if not found["running"]:
+        if not state["running"]:
             return
         try:
             known = json.loads(self._known())
@@ -252,7 +258,7 @@ class Docker(Runtime):
             "docker started with --config-file reads another file."
         )
 
-    def restart_due(self):
+    def restart_due(self) -> None:
         """Note that a docker which runs has to look for the hook anew, where the hook comes now."""
         running = docker.running(self.context)
         if running is not None and self._hook_comes() and not self.left_alone():
@@ -260,30 +266,30 @@ class Docker(Runtime):
 
     # without it
 
-    def parting(self):
+    def parting(self) -> dict[str, Any]:
         """As docker.parting, with `entry`: is the runtime's entry there, and ours?"""
-        found = dict(docker.parting(self.context), entry=False, fault=None)
+        state = dict(docker.parting(self.context), entry=False, fault=None)
         try:
-            found["entry"] = docker.program(self._read()) == RUNTIME
+            state["entry"] = docker.program(self._read()) == RUNTIME
         except RefusedError as error:
-            found["fault"] = str(error)
-        return found
+            state["fault"] = str(error)
+        return state
 
-    def needed(self, found):
-        if found["users"] is None:
+    def needed(self, state: dict[str, Any]) -> str | None:
+        if state["users"] is None:
             return (
                 "Docker runs and does not answer, so whether containers use the toolkit cannot be "
                 "known. Nothing was changed."
             )
-        if found["users"]:
+        if state["users"]:
             return (
                 "Containers at work were given GPUs by the toolkit, and could not be started again "
-                f"without it: {', '.join(found['users'])}. Stop them when their users agree, then "
+                f"without it: {', '.join(state['users'])}. Stop them when their users agree, then "
                 "run again. Nothing was changed."
             )
-        if found["fault"] is not None and not self.left_alone():
-            return f"{found['fault']}. {_REPAIR}"
-        if found["default"]:
+        if state["fault"] is not None and not self.left_alone():
+            return f"{state['fault']}. {_REPAIR}"
+        if state["default"]:
             return (
                 f"{CONFIG} names nvidia as its default-runtime, and docker would not start without "
                 "that runtime. Nothing was changed: take default-runtime out of it, systemctl "

@@ -1,9 +1,15 @@
 """What goes wrong with GPUs in containers."""
 
+from __future__ import annotations
+
 from ...doctor.case import Case, clue, run_of
 from ...host import debian_versions
 from .. import nvidia_container_toolkit
 from . import cdi, docker
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 CASES = (
     Case(
@@ -79,80 +85,78 @@ CASES = (
 )
 
 
-def containers_lose_gpus(facts):
+def containers_lose_gpus(facts: dict[str, Any]) -> list[dict[str, Any]]:
     # 1.18.1 names devices by their path; under cgroupfs systemd has no say.
     version = facts["toolkit"]
     if version is None or facts["cgroupfs"] or debian_versions.compare(version, "1.18.1") >= 0:
         return []
     return [
-        clue("{path} has no {link}, and the container toolkit is {0}".format(version, **one))
-        for one in facts["unlinked"]
+        clue("{path} has no {link}, and the container toolkit is {0}".format(version, **device))
+        for device in facts["unlinked"]
     ]
 
 
-def container_runtime(facts):
-    """Of a host that has the toolkit or should have it, where docker is not left alone.
+def container_runtime(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of a docker without NVIDIA's runtime, on a host that has or should have the toolkit.
 
-    `--gpus` needs no entry in daemon.json, so only a lock tells that one is missed.
+    `--gpus` needs no entry in daemon.json, so a missing one counts only where a lock has the
+    toolkit.
     """
     row = (facts["row"] or {}).get(nvidia_container_toolkit.NAME)
-    version, seen, options = facts["toolkit"], facts["docker"], facts["options"]
-    gone = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
-    left = docker.wish(options) == "none"
-    if not seen["installed"] or left or gone or not (row or version):
+    version, state, options = facts["toolkit"], facts["docker"], facts["options"]
+    absent = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
+    left_alone = docker.wish(options) == "none"
+    if not state["installed"] or left_alone or absent or not (row or version):
         return []
     if version is None:
         return [clue("docker is installed, and the lock's container toolkit is not")]
     config, clues = docker.CONFIG, []
-    if seen["fault"] is not None:
-        clues.append(clue("{0} is {1}".format(config, seen["fault"])))
-    elif row and seen["runtime"] is None:
+    if state["fault"] is not None:
+        clues.append(clue("{0} is {1}".format(config, state["fault"])))
+    elif row and state["runtime"] is None:
         clues.append(
-            clue("{0} names no runtime nvidia, and container toolkit {1} is there".format(
-                config, version
-            ))
+            clue(f"{config} names no runtime nvidia, and container toolkit {version} is there")
         )  # fmt: skip
-    if seen["owed"]:
+    if state["owed"]:
         clues.append(clue("docker was started before the container toolkit, and not since then"))
     return clues
 
 
-def cdi_specification(facts):
-    """Of a host that has the toolkit and a podman that reads CDI.
+def cdi_specification(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of a bad specification, on a host that has the toolkit and a podman that reads CDI.
 
-    That there is no specification is missed only where a lock has the toolkit.
+    A missing one counts only where a lock has the toolkit.
     """
-    row, seen = (facts["row"] or {}).get(nvidia_container_toolkit.NAME), facts["cdi"]
+    row, state = (facts["row"] or {}).get(nvidia_container_toolkit.NAME), facts["cdi"]
     options = facts["options"]
-    gone = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
-    if seen is None or gone or seen["fault"] is None or not cdi.concerned(seen, options):
+    absent = options.get(nvidia_container_toolkit.NAME + "_state") == "absent"
+    if state is None or absent or state["fault"] is None or not cdi.concerned(state, options):
         return []
-    if seen["fault"] == "absent" and not row:
+    if state["fault"] == "absent" and not row:
         return []
-    return [clue("{path}: {fault}".format(**seen))]
+    return [clue("{path}: {fault}".format(**state))]
 
 
-def cri_runtime(facts):
-    """Of a host that has the toolkit or should have it, where it is to serve pods.
+def cri_runtime(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of containerd or CRI-O without NVIDIA's runtime, where they are to serve pods.
 
-    That the runtime is not named is missed only where a lock has the toolkit: it may be NVIDIA's
-    GPU Operator's to bring.
+    A missing one counts only where a lock has the toolkit: the GPU Operator may provide it.
     """
     row = (facts["row"] or {}).get(nvidia_container_toolkit.NAME)
     if facts["options"].get(nvidia_container_toolkit.NAME + "_state") == "absent":
         return []
     clues = []
     for unit in sorted(facts["cri"]):
-        seen = facts["cri"][unit]
-        if not seen["wanted"]:
+        state = facts["cri"][unit]
+        if not state["wanted"]:
             continue
-        if seen["fault"] is not None:
-            clues.append(clue("{0}: {1}".format(unit, seen["fault"]), runtime=unit))
-        elif seen["runtime"] is None and row:
-            clues.append(clue("{0} names no runtime nvidia".format(unit), runtime=unit))
-        elif seen["owed"]:
-            said = "{0} was started before it was told of the runtime, and not since then"
-            clues.append(clue(said.format(unit), runtime=unit))
+        if state["fault"] is not None:
+            clues.append(clue("{0}: {1}".format(unit, state["fault"]), runtime=unit))
+        elif state["runtime"] is None and row:
+            clues.append(clue(f"{unit} names no runtime nvidia", runtime=unit))
+        elif state["owed"]:
+            evidence = "{0} was started before it was told of the runtime, and not since then"
+            clues.append(clue(evidence.format(unit), runtime=unit))
     return clues
 
 

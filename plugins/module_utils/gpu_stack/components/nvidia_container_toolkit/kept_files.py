@@ -1,4 +1,6 @@
-"""Writes a daemon's configuration so that it is whole at every moment, and keeps what was there."""
+"""Writes a daemon's configuration atomically, and keeps the previous file."""
+
+from __future__ import annotations
 
 import os
 import shutil
@@ -6,18 +8,22 @@ import tempfile
 
 from ...host.kept_names import free_name
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from ...host.context import Context
+
 
 class RefusedError(Exception):
-    """What was asked for is not done; the text says why."""
+    """The request was refused; the text says why."""
 
 
-def inside(context, path):
-    """The path on this machine's disk of a path of the host."""
+def inside(context: Context, path: str) -> str:
+    """Path on this machine's disk of a host's path."""
     return os.path.join(context.root, path.lstrip("/"))
 
 
-def text(context, path):
-    """A file's text; None where there is none. OSError or UnicodeDecodeError of any other."""
+def text(context: Context, path: str) -> str | None:
+    """A file's text; None if it is missing. Raises OSError or UnicodeDecodeError."""
     try:
         with open(inside(context, path), encoding="utf-8") as file:
             return file.read()
@@ -25,10 +31,12 @@ def text(context, path):
         return None
 
 
-def replace(path, content, like=None, place=None):
-    """The whole file or the old one, with the owner and mode of `like`, its status before.
+def replace(
+    path: str, content: str, status: os.stat_result | None = None, place: str | None = None
+) -> None:
+    """Replaces a file atomically; owner and mode are those of `status`, of the previous file.
 
-    It is made in `place`, a directory of the same file system.
+    place: directory of the same file system for the temporary file.
     """
     handle, new = tempfile.mkstemp(dir=place or os.path.dirname(path), prefix=".provision-")
     try:
@@ -36,31 +44,31 @@ def replace(path, content, like=None, place=None):
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(new, 0o644 if like is None else like.st_mode & 0o7777)
-        if like is not None:
-            os.chown(new, like.st_uid, like.st_gid)
+        os.chmod(new, 0o644 if status is None else status.st_mode & 0o7777)
+        if status is not None:
+            os.chown(new, status.st_uid, status.st_gid)
         os.replace(new, path)
     except BaseException:
         os.unlink(new)
         raise
 
 
-def keep(path, place=None):
-    """(where a copy of the file is now, the file's status); (None, None) where there is none.
+def keep(path: str, place: str | None = None) -> tuple[str | None, os.stat_result | None]:
+    """Copies a file to a free name; returns (the copy's path, the file's status), or Nones.
 
-    The copy lies in `place`, by default beside the file, under a name that nothing has.
+    place: directory of the copy, by default the file's.
     """
     if not os.path.exists(path):
         return None, None
-    like = os.stat(path)
+    status = os.stat(path)
     saved = free_name(os.path.join(place or os.path.dirname(path), os.path.basename(path)))
     shutil.copy2(path, saved)
-    os.chown(saved, like.st_uid, like.st_gid)
-    return saved, like
+    os.chown(saved, status.st_uid, status.st_gid)
+    return saved, status
 
 
-def put_back(path, saved, place=None):
-    """The file that was kept under `saved` in its place again, or none for None."""
+def put_back(path: str, saved: str | None, place: str | None = None) -> None:
+    """Restores a file from the copy `saved`; None removes it."""
     if saved:
         with open(saved, encoding="utf-8") as file:
             replace(path, file.read(), os.stat(saved), place)
@@ -68,8 +76,8 @@ def put_back(path, saved, place=None):
         os.unlink(path)
 
 
-def note_restart(context, note, running):
-    """Note that the daemon which runs now, "PID START" or None, has to be restarted."""
+def note_restart(context: Context, note: str, running: str | None) -> None:
+    """Notes that the running daemon, "PID START" or None, has to be restarted."""
     if running is not None:
         path = inside(context, note)
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)

@@ -1,35 +1,51 @@
 """Container runtimes that can't be configured, or whose restart would end containers."""
 
+from __future__ import annotations
+
 from ...rules import Rule
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def _docker(found, options):
+
+def _docker(host: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
     """What the look found of the docker that is to be configured; None where none is."""
-    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
+    state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     none = docker.wish(options) == "none"
-    return None if none or not seen["installed"] else seen
+    return None if none or not state["installed"] else state
 
 
-def docker_config(found, _changes, options, _row):
-    seen = _docker(found, options)
-    if seen is None or seen["fault"] is None:
+def docker_config(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = _docker(host, options)
+    if state is None or state["fault"] is None:
         return []
     return [
         (
-            "{0} is {1}; it is left as it is".format(docker.CONFIG, seen["fault"]),
-            "repair it (python3 -m json.tool {0} shows where), or set "
-            "nvidia_container_toolkit_docker: none".format(docker.CONFIG),
+            "{0} is {1}; it is left as it is".format(docker.CONFIG, state["fault"]),
+            f"repair it (python3 -m json.tool {docker.CONFIG} shows where), or set "
+            "nvidia_container_toolkit_docker: none",
         )
     ]
 
 
-def docker_missing(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
-    if not docker.missing(seen, options):
+def docker_missing(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["docker"]
+    if not docker.missing(state, options):
         return []
-    snap = " but from snap, whose configuration is another file" if seen["snap"] else ""
+    snap = " but from snap, whose configuration is another file" if state["snap"] else ""
     return [
         (
             "nvidia_container_toolkit_docker is required, and docker is not installed" + snap,
@@ -38,9 +54,14 @@ def docker_missing(found, _changes, options, _row):
     ]
 
 
-def docker_other(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]
-    others = docker.in_place(seen["engine"]["others"], options)
+def docker_other(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]
+    others = docker.in_place(state["engine"]["others"], options)
     if not others:
         return []
     return [
@@ -53,46 +74,61 @@ def docker_other(found, _changes, options, _row):
     ]
 
 
-def docker_snap(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["docker"]
+def docker_snap(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     wish = docker.wish(options)
     # The rule above says it of one that is required.
-    if not seen["snap"] or wish == "none" or (wish == "required" and not seen["installed"]):
+    if not state["snap"] or wish == "none" or (wish == "required" and not state["installed"]):
         return []
-    here = "from snap and from a package" if seen["installed"] else "from snap"
+    origin = "from snap and from a package" if state["installed"] else "from snap"
     return [
         (
-            "docker is here {0}; the one of snap reads another file than {1}, and its containers "
-            "would get no GPU".format(here, docker.CONFIG),
+            f"docker is here {origin}; the one of snap reads another file than {docker.CONFIG}, "
+            "and its containers would get no GPU",
             "move its containers to docker.io or docker-ce and `snap remove docker`, or leave "
             "docker alone with nvidia_container_toolkit_docker: none",
         )
     ]
 
 
-def docker_containers(found, changes, _options, _row):
-    if not any(one["item"] == docker.RESTART for one in changes):
+def docker_containers(
+    host: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    if not any(change["item"] == docker.RESTART for change in changes):
         return []
-    seen = found["preflight"].get("docker")
-    if seen is None or not docker.loses(seen):
+    docker_state = host["preflight"].get("docker")
+    if docker_state is None or not docker.loses(docker_state):
         return []
     lost = "docker does not answer, so whether containers run can't be known"
-    if seen["count"]:
-        lost = "running containers would be lost ({0})".format(seen["count"])
+    if docker_state["count"]:
+        lost = "running containers would be lost ({0})".format(docker_state["count"])
     return [
         (
             "docker would be restarted to find NVIDIA's runtime: " + lost,
-            'stop them when their users agree, or set "live-restore": true in {0} and '
+            f'stop them when their users agree, or set "live-restore": true in {docker.CONFIG} and '
             "`systemctl reload docker`, which restarts nothing; or leave docker alone with "
-            "nvidia_container_toolkit_docker: none".format(docker.CONFIG),
+            "nvidia_container_toolkit_docker: none",
         )
     ]
 
 
-def containerd_config(found, _changes, options, _row):
-    toolkit = found["state"][nvidia_container_toolkit.NAME]
-    seen = toolkit["containerd"]
-    if containerd.wish(options) == "required" and not seen["installed"]:
+def containerd_config(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    toolkit = host["state"][nvidia_container_toolkit.NAME]
+    state = toolkit["containerd"]
+    if containerd.wish(options) == "required" and not state["installed"]:
         if docker.installs(toolkit["docker"], options):
             return []  # the platform's docker brings it
         return [
@@ -101,69 +137,89 @@ def containerd_config(found, _changes, options, _row):
                 "install it, or set nvidia_container_toolkit_containerd: auto",
             )
         ]
-    if not seen["wanted"] or seen["fault"] is None:
+    if not state["wanted"] or state["fault"] is None:
         return []
     return [
         (
-            "{0} is left as it is: {1}".format(containerd.CONFIG, seen["fault"]),
+            "{0} is left as it is: {1}".format(containerd.CONFIG, state["fault"]),
             "repair it (`containerd config dump` shows what containerd makes of it), or set "
             "nvidia_container_toolkit_containerd: none",
         )
     ]
 
 
-def _lost(name, seen, option):
-    """The blocker of a daemon that takes containers along; `seen` is what the look found of it."""
-    if not seen["wanted"] or seen["loses"] is None:
+def _lost(name: str, state: dict[str, Any], option: str) -> list[tuple[str, str]]:
+    """The refusal of a restart that would end containers of the daemon."""
+    if not state["wanted"] or state["loses"] is None:
         return []
     return [
         (
             "{0} would be restarted to know NVIDIA's runtime, and containers would be lost: "
-            "{1}".format(name, seen["loses"]),
-            "stop them when their users agree, then run again, or set {0}: none".format(option),
+            "{1}".format(name, state["loses"]),
+            f"stop them when their users agree, then run again, or set {option}: none",
         )
     ]
 
 
-def containerd_containers(found, _changes, _options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["containerd"]
-    return _lost("containerd", seen, "nvidia_container_toolkit_containerd")
+def containerd_containers(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["containerd"]
+    return _lost("containerd", state, "nvidia_container_toolkit_containerd")
 
 
-def crio_config(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["crio"]
-    if crio.wish(options) == "required" and not seen["installed"]:
+def crio_config(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["crio"]
+    if crio.wish(options) == "required" and not state["installed"]:
         return [
             (
                 "nvidia_container_toolkit_crio is required, and CRI-O is not installed",
                 "install it, or set nvidia_container_toolkit_crio: auto",
             )
         ]
-    if not seen["wanted"] or seen["fault"] is None:
+    if not state["wanted"] or state["fault"] is None:
         return []
     return [
         (
-            "CRI-O's configuration is left as it is: {0}".format(seen["fault"]),
-            "repair it (`crio config` shows what CRI-O makes of {0} and {1}), or set "
-            "nvidia_container_toolkit_crio: none".format(crio.CONFIG, crio.PLACE),
+            "CRI-O's configuration is left as it is: {0}".format(state["fault"]),
+            f"repair it (`crio config` shows what CRI-O makes of {crio.CONFIG} and {crio.PLACE}), "
+            "or set nvidia_container_toolkit_crio: none",
         )
     ]
 
 
-def crio_containers(found, _changes, _options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["crio"]
-    return _lost("CRI-O", seen, "nvidia_container_toolkit_crio")
+def crio_containers(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["crio"]
+    return _lost("CRI-O", state, "nvidia_container_toolkit_crio")
 
 
-def podman_too_old(found, _changes, options, _row):
-    seen = found["state"][nvidia_container_toolkit.NAME]["cdi"]
-    if cdi.wish(options) != "required" or cdi.reads(seen["podman"]) != ():
+def podman_too_old(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"][nvidia_container_toolkit.NAME]["cdi"]
+    if cdi.wish(options) != "required" or cdi.reads(state["podman"]) != ():
         return []
     since = ".".join(map(str, cdi.PODMAN_SINCE))
     return [
         (
             "nvidia_container_toolkit_cdi is required, and podman {0} reads no CDI specification; "
-            "{1} is the first that does".format(seen["podman"], since),
+            "{1} is the first that does".format(state["podman"], since),
             "install a newer podman, or set nvidia_container_toolkit_cdi: auto, which leaves this "
             "one alone",
         )

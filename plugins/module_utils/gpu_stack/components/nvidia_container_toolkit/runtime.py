@@ -8,8 +8,17 @@ the configuration from before is put back and started. No container is ever stop
 The note stays where a run was cut off or refused before the restart; the next run does it.
 """
 
+from __future__ import annotations
+
 from . import units
 from .kept_files import RefusedError
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...host.context import Context, Result
 
 # Seconds for systemctl, which waits for the daemon: one with many images takes minutes to start.
 RESTART_PATIENCE = 1800.0
@@ -18,12 +27,12 @@ RESTART_PATIENCE = 1800.0
 class RestartError(RefusedError):
     """A daemon was restarted and did not start; `said` is what systemctl said."""
 
-    def __init__(self, message, said):
+    def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
         self.said = said
 
 
-def refuse(words):
+def refuse(words: str | None) -> None:
     """Raises RefusedError with these words, if any."""
     if words is not None:
         raise RefusedError(words)
@@ -42,7 +51,9 @@ class Runtime:
     # docker reads its configuration anew when told to.
     restarts_to_forget = True
 
-    def __init__(self, context, restart, comes_later=False):
+    def __init__(
+        self, context: Context, restart: Callable[[str], Result], comes_later: bool = False
+    ) -> None:
         """`context`: the host, with the role's options. `restart(unit)`: systemctl's Result.
 
         `comes_later`: it is not missed yet, for another package of this run brings it.
@@ -51,62 +62,63 @@ class Runtime:
         self.systemctl_restart = restart
         self.comes_later = comes_later
 
-    def present(self, check=False):
+    def present(self, check: bool = False) -> dict[str, Any]:
         """Make it know the runtime; with `check` say what would be done. Returns the answer."""
         if self.left_alone():
             return {"changed": False}
-        found = self.there()
-        answer = {"changed": False, "installed": found["installed"]}
-        refuse(self.unserved(found))
+        state = self.there()
+        answer = {"changed": False, "installed": state["installed"]}
+        refuse(self.unserved(state))
         if not self.wanted():
             return answer
         if check:
-            found = self.look()
-            refuse(self.unready(found))
-            if self.due(found):
-                difference = self.difference(*found["planned"])
+            state = self.look()
+            refuse(self.unready(state))
+            if self.due(state):
+                difference = self.difference(*state["planned"])
                 answer.update(changed=True, msg=self.would, diff=difference)
             return answer
         written = self.written()
-        found = self.look()
-        refuse(self.unready(found, written))
-        answer.update(written, restarted=found["owed"])
-        if found["owed"]:
+        state = self.look()
+        refuse(self.unready(state, written))
+        answer.update(written, restarted=state["owed"])
+        if state["owed"]:
             self.restart(written)
             answer["changed"] = True
-        self.proof(found)
+        self.proof(state)
         return answer
 
-    def absent(self, check=False):
+    def absent(self, check: bool = False) -> dict[str, Any]:
         """Make it forget the runtime; with `check` say what would be done. Returns the answer."""
-        found = self.parting()
-        refuse(self.needed(found))
+        state = self.parting()
+        refuse(self.needed(state))
         if self.left_alone():
             return {"changed": False}
         if check:
-            answer = {"changed": found["entry"]}
-            return dict(answer, msg=self.would_forget) if found["entry"] else answer
+            answer = {"changed": state["entry"]}
+            return dict(answer, msg=self.would_forget) if state["entry"] else answer
         answer = self.take()
         answer["restarted"] = self.restarts_to_forget and self.owed()
         if answer["restarted"]:
             result = self.systemctl_restart(self.unit)
             if result.rc:
-                said = result.err.strip()
-                raise RestartError(f"Unable to restart service {self.unit}: {said}", said)
+                message = result.err.strip()
+                raise RestartError(f"Unable to restart service {self.unit}: {message}", message)
             answer["changed"] = True
-        return answer
+        return dict(answer)
 
-    def restart_due(self):
+    def restart_due(self) -> None:
         """Note a restart that the packages which come next make necessary. docker's alone do."""
 
-    def written(self):
+    def written(self) -> dict[str, Any]:
         """What `write` did. RefusedError with the way out where it could not be written."""
         try:
-            return self.write()
+            result: dict[str, Any] = self.write()
+            return result
         except RefusedError as error:
             raise RefusedError(self.unwritten(str(error))) from error
 
-    def restart(self, written):
+    def restart(self, written: dict[str, Any]) -> None:
         """Restart the daemon; one that does not start gets back what it had.
 
         `written` is what `write` returned. Raises RestartError.
@@ -130,53 +142,68 @@ class Runtime:
             words += f"; this run wrote nothing there, and {self.daemon} {end}"
         raise RestartError(f"{words}. {self.journal}", result.err.strip())
 
-    def started(self):
+    def started(self) -> None:
         """After a restart: RefusedError where it does not know the runtime."""
 
-    def proof(self, found):
-        """At the end: RefusedError where it does not know the runtime. `found`: what `look` saw."""
+    def proof(self, state: dict[str, Any]) -> None:
+        """At the end: raises RefusedError if it does not know the runtime. state: of `look`."""
 
-    def unwritten(self, fault):
-        """What a person is told of a file that could not be written."""
+    def unwritten(self, fault: str) -> str:
+        """Message about a file that could not be written."""
         return fault
 
-    # What each has to say beside: `left_alone`, `there`, `unserved`, `wanted`; `look`, `unready`,
-    # `due`, `difference`; `write`, `restore`; and without it `parting`, `needed`, `take`, `owed`.
+    # Methods of each runtime: its state, why it can't be configured, whether it is to be; the plan
+    # and its obstacles; writing and restoring; and the same for the removal.
+    left_alone: Any
+    there: Any
+    unserved: Any
+    wanted: Any
+    look: Any
+    unready: Any
+    due: Any
+    difference: Any
+    planned: Any
+    write: Any
+    restore: Any
+    parting: Any
+    needed: Any
+    take: Any
+    owed: Any
 
 
 class CriRuntime(Runtime):
     """containerd or CRI-O, which the kubelet asks: what both see of themselves."""
 
     # The module with the look's functions: wish, wanted, owed, installed, daemon, losing, OWED.
-    facts = None
+    facts: Any = None
 
-    def left_alone(self):
+    def left_alone(self) -> bool:
         return self.wish() == "none"
 
-    def wish(self):
-        return self.facts.wish(self.context.options)
+    def wish(self) -> str:
+        return str(self.facts.wish(self.context.options))
 
-    def wanted(self):
-        return self.facts.wanted(self.context)
+    def wanted(self) -> bool:
+        return bool(self.facts.needs_runtime(self.context))
 
-    def owed(self):
-        return self.facts.owed(self.context)
+    def owed(self) -> bool:
+        return bool(self.facts.owed(self.context))
 
-    def there(self):
+    def there(self) -> dict[str, Any]:
         return {"installed": self.facts.installed(self.context)}
 
-    def look(self):
+    def look(self) -> dict[str, Any]:
         """{"fault", "planned", "right", "owed", "loses"} of one that is installed."""
-        seen = {"fault": None, "planned": None, "right": False}
+        state: dict[str, Any] = {"fault": None, "planned": None, "right": False}
         try:
-            seen["planned"] = old, new = self.planned()
-            seen["right"] = old == new
+            state["planned"] = old, new = self.planned()
+            state["right"] = old == new
         except (RefusedError, OSError, UnicodeDecodeError) as error:
-            seen["fault"] = str(error)
+            state["fault"] = str(error)
         running = self.facts.daemon(self.context)
-        seen["owed"] = units.restart_due(self.context, self.facts.OWED, running)
-        seen["loses"] = self.facts.losing(self.context) if running is not None else None
-        return seen
+        state["owed"] = units.restart_due(self.context, self.facts.OWED, running)
+        state["loses"] = self.facts.losing(self.context) if running is not None else None
+        return state
 
-    def due(self, found):
-        return found["owed"] or not found["right"]
+    def due(self, state: dict[str, Any]) -> bool:
+        return state["owed"] or not state["right"]

@@ -1,4 +1,6 @@
-"""The container runtimes of the running host, by their names: what the module calls."""
+"""The container runtimes of the running host by name, for the module."""
+
+from __future__ import annotations
 
 from ...host.context import PATH, Context, run_program
 from .containerd_runtime import Containerd
@@ -7,23 +9,29 @@ from .docker_runtime import Docker
 from .kept_files import RefusedError
 from .runtime import RESTART_PATIENCE, RestartError
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Result
+
 RUNTIMES = {"docker": Docker, "containerd": Containerd, "crio": Crio}
 # Seconds for a question to a daemon or to its program.
 PATIENCE = 60.0
-# A containerd or a CRI-O of its makers' own archive lies below /usr/local.
+# containerd and CRI-O from their projects' archives are below /usr/local.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": ":".join(("/usr/local/sbin", "/usr/local/bin", *PATH))}
 
 
-def asked(argv):
+def asked(argv: list[str]) -> Result:
     return run_program(argv, PATIENCE, ENVIRONMENT)
 
 
-def restart(unit):
+def restart(unit: str) -> Result:
     return run_program(["systemctl", "restart", unit], RESTART_PATIENCE, ENVIRONMENT)
 
 
-def answer(parameters, check_mode):
-    """(whether it failed, the module's result) for the module's parameters."""
+def answer(parameters: dict[str, Any], check_mode: bool) -> tuple[bool, dict[str, Any]]:
+    """(whether it failed, the module's result) for its parameters."""
     name = parameters["runtime"]
     options = {
         f"nvidia_container_toolkit_{name}": parameters["wish"],

@@ -1,7 +1,13 @@
 """What goes wrong with a driver: versions apart, no module for the kernel, nouveau, Secure Boot."""
 
+from __future__ import annotations
+
 from ...doctor import look
 from ...doctor.case import RUN, Case, clue, heard, run_of
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 CASES = (
     Case(
@@ -213,42 +219,40 @@ CASES = (
 BY_ID = {case.id: case for case in CASES}
 
 
-def driver_mismatch(facts):
+def driver_mismatch(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if facts["loaded"] is None or facts["library"] in (None, facts["loaded"]):
         return []
-    evidence = "the loaded module is {0}, the installed libraries are {1}"
-    clues = [clue(evidence.format(facts["loaded"], facts["library"]))]
-    for one in facts["moved"]:
-        if look.upstream(one["new"]) == facts["library"]:
-            clues.append(clue(_moved(one)))
+    loaded, library = facts["loaded"], facts["library"]
+    clues = [clue(f"the loaded module is {loaded}, the installed libraries are {library}")]
+    for upgrade in facts["moved"]:
+        if look.upstream(upgrade["new"]) == facts["library"]:
+            clues.append(clue(_moved(upgrade)))
     return clues
 
 
-def _moved(one):
-    return "unattended-upgrades moved {package} from {old} to {new} on {when}".format(**one)
+def _moved(upgrade: dict[str, Any]) -> str:
+    return "unattended-upgrades moved {package} from {old} to {new} on {when}".format(**upgrade)
 
 
-def unattended_upgrades(facts):
-    return [] if facts["spared"] else [clue(_moved(one)) for one in facts["moved"]]
+def unattended_upgrades(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if facts["spared"] else [clue(_moved(upgrade)) for upgrade in facts["moved"]]
 
 
-def nouveau_loaded(facts):
+def nouveau_loaded(facts: dict[str, Any]) -> list[dict[str, Any]]:
     state = facts["found"]["state"].get("nvidia_driver") or {}
-    if not state.get("nouveau_loaded") or facts["found"]["container"]:
-        return []
-    if not facts["found"]["gpus"]:
+    on_host = facts["found"]["gpus"] and not facts["found"]["container"]
+    if not state.get("nouveau_loaded") or not on_host:
         return []
     lists = facts["blacklists"]
-    why = "though {0} says not to".format(lists[0]) if lists else "and nothing blacklists it"
+    why = f"though {lists[0]} says not to" if lists else "and nothing blacklists it"
     return [clue("/sys/module/nouveau is there, " + why)]
 
 
-def nouveau_initramfs(facts):
-    evidence = "{0} is older than {1}"
-    return [clue(evidence.format(path, facts["blacklists"][0])) for path in facts["initramfs"]]
+def nouveau_initramfs(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [clue(f"{path} is older than {facts['blacklists'][0]}") for path in facts["initramfs"]]
 
 
-def headers_missing(facts):
+def headers_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if not facts["dkms"] and not _builds(facts):
         return []
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
@@ -264,60 +268,63 @@ def headers_missing(facts):
     ]
 
 
-def _builds(facts):
-    """True where the lock wishes for a module that is built on this host."""
+def _builds(facts: dict[str, Any]) -> bool:
+    """Whether the locked module is built on this host."""
     state = facts["found"]["state"].get("nvidia_driver") or {}
-    return facts["row"] is not None and state.get("scope") == "full" and state.get("packages")
+    full = facts["row"] is not None and state.get("scope") == "full"
+    return full and bool(state.get("packages"))
 
 
-def headers_metapackage(facts):
+def headers_metapackage(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if not facts["dkms"]:
         return []
     return [
         clue(
-            "linux-image-{0} brings new kernels, and linux-headers-{0} is not installed".format(n),
+            f"linux-image-{n} brings new kernels, and linux-headers-{n} is not installed",
             headers="linux-headers-" + n,
         )
         for n in facts["metapackages"]
     ]
 
 
-def driver_gone_after_kernel(facts):
+def driver_gone_after_kernel(facts: dict[str, Any]) -> list[dict[str, Any]]:
     kernel = facts["found"]["platform"].get("kernel")
     if facts["found"]["container"] or not facts["found"]["gpus"] or facts["loaded"]:
         return []
-    others = sorted(name for name, there in facts["modules"].items() if there and name != kernel)
+    others = sorted(
+        name for name, installed in facts["modules"].items() if installed and name != kernel
+    )
     if facts["modules"].get(kernel) is not False or not others:
         return []
     evidence = "/lib/modules/{0} has no NVIDIA module, /lib/modules/{1} has one"
     return [clue(evidence.format(kernel, others[-1]), kernel=kernel)]
 
 
-def _failed_builds(facts, case):
-    """Clues of a case from the logs of builds that no module came of."""
+def _failed_builds(facts: dict[str, Any], case: Case) -> list[dict[str, Any]]:
+    """Clues of a case from the logs of failed builds."""
     clues = []
-    for one in facts["builds"]:
-        if facts["modules"].get(one["kernel"]) is not False:
-            continue  # it was built since, or that kernel is gone
-        for found in heard(case, one["text"], one["path"]):
-            found["words"].setdefault("kernel", one["kernel"])
-            clues.append(found)
+    for build in facts["builds"]:
+        if facts["modules"].get(build["kernel"]) is not False:
+            continue  # it was built later, or that kernel was removed
+        for match in heard(case, build["text"], build["path"]):
+            match["words"].setdefault("kernel", build["kernel"])
+            clues.append(match)
     return clues
 
 
-def dkms_gpl_symbol(facts):
+def dkms_gpl_symbol(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-gpl-symbol"])
 
 
-def dkms_compiler(facts):
+def dkms_compiler(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-compiler"])
 
 
-def dkms_failed(facts):
+def dkms_failed(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-failed"])
 
 
-def secure_boot(facts):
+def secure_boot(facts: dict[str, Any]) -> list[dict[str, Any]]:
     seen = facts["found"].get("preflight") or {}
     if seen.get("secure_boot") is not True or seen.get("module_key") or facts["loaded"]:
         return []
@@ -327,43 +334,41 @@ def secure_boot(facts):
     return [clue(evidence, certificate=facts["certificate"] or "/var/lib/dkms/mok.pub")]
 
 
-def transitional_branch(facts):
+def transitional_branch(facts: dict[str, Any]) -> list[dict[str, Any]]:
     clues = []
     for name, version in sorted(facts["driver_packages"].items()):
         branch = look.BRANCH.match(name)
         real = look.upstream(version).split(".")[0]
         if branch is not None and real.isdigit() and len(real) == 3 and real != branch.group(1):
-            clues.append(clue("{0} is {1}".format(name, version), package=name))
+            clues.append(clue(f"{name} is {version}", package=name))
     return clues
 
 
-def _driver(facts):
-    """The driver's version: the module's, the libraries', or the packages' alone; None without."""
-    packages = sorted(facts["driver_packages"].items())
-    names = ("libcuda1", "libnvidia-compute")
-    installed = [version for name, version in packages if name.startswith(names)]
-    return (
-        facts["loaded"] or facts["library"] or (look.upstream(installed[0]) if installed else None)
-    )
+def _driver(facts: dict[str, Any]) -> str | None:
+    """The driver's version: the module's, else the libraries', else the packages'; or None."""
+    packages, names = sorted(facts["driver_packages"].items()), ("libcuda1", "libnvidia-compute")
+    packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
+    version: str | None = facts["loaded"] or facts["library"] or next(iter(packaged), None)
+    return version
 
 
-def fabric_manager(facts):
+def fabric_manager(facts: dict[str, Any]) -> list[dict[str, Any]]:
     driver = _driver(facts)
     return [
-        clue("{0} is {1}, the driver is {2}".format(name, version, driver),
+        clue(f"{name} is {version}, the driver is {driver}",
              package=name, driver=driver)
         for name, version in sorted(facts["fabric"].items())
         if driver is not None and version != driver
     ]  # fmt: skip
 
 
-def _headers(facts, _clues):
+def _headers(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
     return {} if "absent" in seen.values() else run_of("nvidia_driver")(facts, [])
 
 
-def _libraries(facts, clues):
-    """The libraries go back to a module that is the locked one; forward goes only a reboot."""
+def _libraries(facts: dict[str, Any], clues: list[dict[str, Any]]) -> dict[str, Any]:
+    """A run downgrades the libraries to a loaded module of the lock; else a reboot is needed."""
     row = (facts["row"] or {}).get("nvidia_driver") or {}
     back = facts["loaded"] is not None and facts["loaded"] == row.get("version")
     return run_of("nvidia_driver")(facts, clues) if back else {}

@@ -1,13 +1,22 @@
-"""How a driver comes to a host: the platform's packages, NVIDIA's repository, the .run file.
+"""Where a driver is installed from: the platform's packages, NVIDIA's repository, the .run file.
 
-Each way alone works; two of them on one host are how drivers break: a package's upgrade overwrites
-half of the .run file's libraries, and the other's uninstaller then removes the rest. So the look
-says which way is there and what is left of another, and a plan never mixes two.
+Each source works alone; two on one host break the driver: a package upgrade overwrites half of the
+.run file's libraries, and its uninstaller then removes the rest. So the look reports which source
+was used and what another one left behind, and a plan never mixes two.
 """
+
+from __future__ import annotations
 
 import re
 
 from ...host import apt, modes
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
 
 DISTRIBUTION = "distribution"
 NETWORK = "network"
@@ -37,8 +46,8 @@ FABRIC_UNIT = "nvidia-fabricmanager.service"
 
 _VERSION = re.compile(r"^\d{3}\.\d+(\.\d+)?$")
 
-# Packages that are a driver, or a part of one: what goes when the way is switched. Not CUDA's
-# (nvidia-cuda-*, *-dev), not the container toolkit's, and no tool that drives nothing.
+# Packages of a driver: what is removed when the source is switched. Not CUDA's (nvidia-cuda-*,
+# *-dev), not the container toolkit's, and no tool that is no part of a driver.
 DRIVER = re.compile(
     r"^(?!.*-dev$)(?!libnvidia-(container|egl-wayland))("
     r"cuda-drivers(-.*)?|nvidia-open(-.*)?|libcuda1|libnvcuvid1|libnvoptix1|libnvidia-.*"
@@ -57,72 +66,72 @@ BRANCHED = re.compile(
     r"^(?:libnvidia-[a-z0-9-]+?|nvidia-[a-z-]+?|cuda-drivers|xserver-xorg-video-nvidia"
     r"|linux-(?:modules|objects|signatures)-nvidia)-(\d{3})(?:xx)?(?:-|$)"
 )
-# Modules that the distribution built and signed, one package for each kernel and one that follows
-# the newest: their version is the kernel's, so it is the module in them that is looked at.
+# Modules that the distribution built and signed, one package per kernel and one that follows the
+# newest. Their version is the kernel's, so the module in them is compared instead.
 OF_KERNEL = re.compile(r"^linux-(modules|objects|signatures)-nvidia-")
 
 
-def source(row):
-    """ "distribution", "network" or "runfile"; a lock without the key is of the first kind."""
+def source(row: dict[str, Any]) -> str:
+    """Returns "distribution", "network" or "runfile"; a lock without the key means the first."""
     return row.get("source") or DISTRIBUTION
 
 
-def prebuilt(row):
-    """True where the row's modules come built and signed, and DKMS has nothing to do."""
+def prebuilt(row: dict[str, Any]) -> bool:
+    """Whether the row's modules come built and signed, so that DKMS has nothing to do."""
     return any(OF_KERNEL.match(name) for name in row.get("packages", {}).get("kernel") or {})
 
 
-def upstream(version):
+def upstream(version: str) -> str:
     """NVIDIA's version in a package's: "470.256.02" of "1:470.256.02-0ubuntu1"."""
     return version.rpartition(":")[2].split("-")[0]
 
 
-def packaged(context, names=()):
-    """The version of the driver's library as packages have it; None without one.
+def packaged(context: Context, names: Iterable[str] = ()) -> str | None:
+    """Version of the packaged driver library; None without one.
 
-    `names`: the row's own packages, which are asked first.
+    `names`: the row's own packages, which take precedence.
     """
-    seen = context.packages.get("libcuda1")
-    if seen is not None:
-        return upstream(seen["version"])
+    library = context.packages.get("libcuda1")
+    if library is not None:
+        return upstream(library["version"])
     installed = [name for name in context.packages if name.startswith("libnvidia-compute")]
-    for name in sorted(installed, key=lambda one: (one not in names, one)):
+    for name in sorted(installed, key=lambda name: (name not in names, name)):
         if ":" not in name:
             return upstream(context.packages[name]["version"])
     return None
 
 
-def of_pins(text):
-    """The way that the role took here, by its own pins; None where it has written none."""
+def of_pins(text: str | None) -> str | None:
+    """The source that the role installed from, as its pins record it; None without our pins."""
     if text is None or not text.startswith("# Written by provision: the driver "):
         return None
-    told = re.search(r"^# Source: (\w+)$", text, re.M)
-    return told.group(1) if told is not None else DISTRIBUTION
+    recorded = re.search(r"^# Source: (\w+)$", text, re.M)
+    return recorded.group(1) if recorded is not None else DISTRIBUTION
 
 
-def runfile(context):
-    """{"version", "faults": {path: fault}} of a driver by the .run file; None without one."""
+def runfile(context: Context) -> dict[str, Any] | None:
+    """{"version", "faults": {path: fault}} of a driver from the .run file; None without one."""
     if not context.exists(UNINSTALLER):
         return None
-    first = (context.read(RECORD) or "").split("\n", 1)[0].strip()
-    version = first if _VERSION.match(first) else _library(context, "libnvidia-ml.so.1")[1]
+    recorded = (context.read(RECORD) or "").split("\n", 1)[0].strip()
+    version = recorded if _VERSION.match(recorded) else _library(context, "libnvidia-ml.so.1")[1]
     faults = {}
     if not context.exists(PROGRAM):
         faults[PROGRAM] = "missing"
     for soname in SONAMES:
-        path, seen = _library(context, soname)
-        if seen is None:
+        path, found_version = _library(context, soname)
+        if found_version is None:
             faults[path] = "missing"
-        elif version is not None and seen != version:
-            faults[path] = seen
-    there = [PROGRAM, *(_library(context, name)[0] for name in SONAMES)]
-    for path, (fault, _mode) in modes.ways(context, there).items():
+        elif version is not None and found_version != version:
+            faults[path] = found_version
+    paths = [PROGRAM, *(_library(context, name)[0] for name in SONAMES)]
+    for path, (fault, _mode) in modes.ways(context, paths).items():
         faults.setdefault(path, fault)
     return {"version": version, "faults": faults}
 
 
-def _library(context, soname):
-    """(path, the version it leads to) of a driver's library; the version is None without one."""
+def _library(context: Context, soname: str) -> tuple[str, str | None]:
+    """(path, version its link points to) of a driver library; the version is None if missing."""
     for directory in LIBRARIES:
         path = directory + "/" + soname
         real = context.resolve(path)
@@ -131,38 +140,40 @@ def _library(context, soname):
     return LIBRARIES[0] + "/" + soname, None
 
 
-def leftovers(context, row, names, pins):
-    """{package: version} of another driver, or of another branch, beside what the row wishes."""
+def leftovers(
+    context: Context, row: dict[str, Any], names: list[str], pins: str | None
+) -> dict[str, str]:
+    """{package: version} of another driver or branch, installed beside the row's packages."""
     installed = [name for name in context.packages if ":" not in name and name not in names]
     way = source(row)
     if way == RUNFILE or of_pins(pins) not in (None, way):
-        found = [name for name in installed if DRIVER.match(name)]
+        others = [name for name in installed if DRIVER.match(name)]
     else:
         kinds = {_kind(name) for name in names} - {None}
-        # The names of a platform without branches in them say nothing of what is beside them.
+        # Package names without a branch can't tell which other packages are of another branch.
         if of_pins(pins) is not None and not kinds:
             return {}
-        found = [name for name in installed if _kind(name) not in kinds | {None}]
-    return {name: context.packages[name]["version"] for name in sorted(found)}
+        others = [name for name in installed if _kind(name) not in kinds | {None}]
+    return {name: context.packages[name]["version"] for name in sorted(others)}
 
 
-def _kind(name):
-    """(branch, whether Canonical's -server) in a package's name; None where it has no branch."""
+def _kind(name: str) -> tuple[str, bool] | None:
+    """(branch, whether Canonical's -server) of a package name; None where it has no branch."""
     match = BRANCHED.match(name)
     return None if match is None else (match.group(1), "-server" in name)
 
 
-def _debian(row):
-    """True where the module is Debian's own, whose name differs from all others."""
+def _debian(row: dict[str, Any]) -> bool:
+    """Whether the module is Debian's own, whose name differs from all others."""
     kernel = (row.get("packages") or {}).get("kernel") or {}
     return source(row) == DISTRIBUTION and (not row or "nvidia-kernel-dkms" in kernel)
 
 
-def module(context, kernel, row):
-    """The version of the module that one kernel would load; None without one.
+def module(context: Context, kernel: str, row: dict[str, Any]) -> str | None:
+    """Version of the module that `kernel` would load; None without one.
 
     DKMS keeps a link kernel-<kernel>-<architecture> to <version>/<kernel>/<architecture> for what
-    is installed; a link without the file means that somebody took the module away.
+    is installed; a link without the file means that somebody deleted the module.
     """
     debian = _debian(row)
     for name in (DEBIAN_MODULE,) if debian else MODULES:
@@ -175,49 +186,50 @@ def module(context, kernel, row):
     return answer.out.strip() or None if answer.rc == 0 else None
 
 
-def _of_dkms(context, kernel, name):
+def _of_dkms(context: Context, kernel: str, name: str) -> str | None:
+    """Version of the DKMS module `name` that is installed for `kernel`; None without one."""
     file = DEBIAN_MODULE if name == DEBIAN_MODULE else "nvidia"
-    if not context.glob("/lib/modules/{0}/updates/dkms/{1}.ko*".format(kernel, file)):
+    if not context.glob(f"/lib/modules/{kernel}/updates/dkms/{file}.ko*"):
         return None
     base = DKMS + "/" + name
     for entry in context.listdir(base):
-        if entry.startswith("kernel-{0}-".format(kernel)):
+        if entry.startswith(f"kernel-{kernel}-"):
             return (context.readlink(base + "/" + entry) or "").split("/")[0] or None
     return None
 
 
-def older_modules(context, row):
-    """["nvidia/470.239.06"] of the versions that DKMS still keeps beside the row's.
+def older_modules(context: Context, row: dict[str, Any]) -> list[str]:
+    """Module versions that DKMS keeps beside the row's, as ["nvidia/470.239.06"].
 
-    A new kernel would get all of them, and the last one built would be the one that is loaded.
+    DKMS would build all of them for a new kernel, which loads the one built last.
     """
-    found = []
+    modules = []
     for name in () if _debian(row) else MODULES[:-1]:
         for entry in context.listdir(DKMS + "/" + name):
             if _VERSION.match(entry) and entry != row["version"]:
-                found.append(name + "/" + entry)
-    return found
+                modules.append(name + "/" + entry)
+    return modules
 
 
-def headers_lacking(context):
-    """The metapackages of headers that are not there though that of the kernel image is.
+def headers_lacking(context: Context) -> list[str]:
+    """Headers metapackages that are missing beside an installed one of the kernel image.
 
     linux-image-generic brings the next kernel; without linux-headers-generic DKMS can't build for
     it, and the driver is gone after the next boot.
     """
-    found = []
+    missing = []
     for name in sorted(context.packages):
         match = re.match(r"^linux-image-((?!unsigned-|extra-)[a-z][^:]*)$", name)
         if match is None or name.endswith("-dbg"):
             continue
         headers = "linux-headers-" + match.group(1)
         if headers not in context.packages:
-            found.append(headers)
-    return found
+            missing.append(headers)
+    return missing
 
 
-def switches(context):
-    """How many NVSwitches are on the PCI bus."""
+def switches(context: Context) -> int:
+    """Number of NVSwitches on the PCI bus."""
     count = 0
     for path in context.glob("/sys/bus/pci/devices/*/vendor"):
         kind = (context.read(path[: -len("vendor")] + "class") or "").strip().lower()
@@ -226,28 +238,29 @@ def switches(context):
     return count
 
 
-def fabric(context, branch):
-    """{"package", "version", "want", "unit"} of the fabric manager; version None without one."""
-    found = {"package": "nvidia-fabricmanager-{0}".format(branch), "version": None, "want": None}
-    for name in (found["package"], "nvidia-fabricmanager"):
-        seen = context.packages.get(name)
-        if seen is not None:
-            found.update(package=name, version=seen["version"], want=seen["want"])
+def fabric(context: Context, branch: Any) -> dict[str, Any]:
+    """{"package", "version", "want", "unit"} of the fabric manager; "version" None if missing."""
+    branched = f"nvidia-fabricmanager-{branch}"
+    fabric_manager: dict[str, Any] = {"package": branched, "version": None, "want": None}
+    for name in (branched, "nvidia-fabricmanager"):
+        package = context.packages.get(name)
+        if package is not None:
+            fabric_manager.update(package=name, version=package["version"], want=package["want"])
             break
     link = "/etc/systemd/system/multi-user.target.wants/" + FABRIC_UNIT
-    found["unit"] = "enabled" if context.lstat(link) is not None else "disabled"
-    return found
+    fabric_manager["unit"] = "enabled" if context.lstat(link) is not None else "disabled"
+    return fabric_manager
 
 
-def sources(context, url, suite, file):
-    """None where the repository is named with our key in `file`, else what is wrong."""
+def sources(context: Context, url: str, suite: str, file: str) -> str | None:
+    """What is wrong with the repository's entry in `file`; None where it is as expected."""
     text = context.read(file)
     if text is None:
         return "absent"
     if apt.bare(text) != text:
         return "a password that everybody can read"
     for entry in apt.apt_entries(context):
-        uris = [one.rstrip("/") for one in entry["uris"]]
+        uris = [uri.rstrip("/") for uri in entry["uris"]]
         if entry["file"] == file and suite in entry["suites"] and uris == [url.rstrip("/")]:
             return None
     return "other content"

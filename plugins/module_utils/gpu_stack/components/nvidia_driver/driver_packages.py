@@ -1,6 +1,12 @@
 """The driver's packages, and how apt's preferences keep them at their versions."""
 
+from __future__ import annotations
+
 from . import driver_method
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 PINS_TEXT = """\
 # Written by provision: the driver stays {0} on this host.
@@ -48,9 +54,9 @@ Pin-Priority: 50
 """
 
 
-def main_version(row):
-    """The version that most of the driver's packages have: that of the library's source."""
-    userspace = row["packages"].get("userspace") or {}
+def main_version(row: dict[str, Any]) -> str:
+    """Version that most of the driver's packages have: that of their common source package."""
+    userspace: dict[str, str] = row["packages"].get("userspace") or {}
     if "nvidia-smi" in userspace:
         return userspace["nvidia-smi"]
     own = [
@@ -58,11 +64,11 @@ def main_version(row):
         for name in sorted(userspace)
         if driver_method.upstream(userspace[name]) == row["version"]
     ]
-    return own[0] if own else row["version"]
+    return own[0] if own else str(row["version"])
 
 
-def pins_text(row):
-    """apt_preferences(5): the driver's source version for all siblings, then the exceptions."""
+def pins_text(row: dict[str, Any]) -> str:
+    """Content of the apt preferences file: the driver's version for all, then the exceptions."""
     if driver_method.source(row) == driver_method.RUNFILE:
         return RUNFILE_PINS_TEXT.format(row["version"], RUNFILE_PINNED)
     packages = {
@@ -75,22 +81,20 @@ def pins_text(row):
     text = (NETWORK_PINS_TEXT if network else PINS_TEXT).format(row["version"], main)
     for name in sorted(packages):
         if packages[name] != main:
-            text += "\nPackage: {0}\nPin: version {1}\nPin-Priority: 1001\n".format(
-                name, packages[name]
-            )
+            text += f"\nPackage: {name}\nPin: version {packages[name]}\nPin-Priority: 1001\n"
     return text + NETWORK_REST_TEXT if network else text
 
 
-def all_packages(row):
-    """{name: version} of every set the lock names."""
-    packages = {}
-    for one in ("userspace", "kernel", "desktop"):
-        packages.update((row.get("packages") or {}).get(one) or {})
+def all_packages(row: dict[str, Any]) -> dict[str, str]:
+    """{name: version} of all package sets of the lock."""
+    packages: dict[str, str] = {}
+    for group in ("userspace", "kernel", "desktop"):
+        packages.update((row.get("packages") or {}).get(group) or {})
     return packages
 
 
-def wanted_packages(row, scope, options):
-    """{name: version} of the sets that this scope and profile install."""
+def wanted_packages(row: dict[str, Any], scope: str, options: dict[str, Any]) -> dict[str, str]:
+    """{name: version} of the package sets that this scope and profile install."""
     if driver_method.source(row) == driver_method.RUNFILE:
         return {}
     packages = dict(row["packages"]["userspace"])
@@ -101,8 +105,8 @@ def wanted_packages(row, scope, options):
     return packages
 
 
-def resolve_scope(options, container):
-    """ "userspace" or "full"; "auto" is userspace in a container, whose kernel is not its own."""
+def resolve_scope(options: dict[str, Any], container: bool) -> str:
+    """Returns "userspace" or "full"; "auto" is userspace in a container, which shares a kernel."""
     scope = options.get("nvidia_driver_scope") or "auto"
     if scope != "auto":
         return scope

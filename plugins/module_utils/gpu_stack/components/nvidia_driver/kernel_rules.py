@@ -1,4 +1,6 @@
-"""What keeps the kernel from loading the driver's module: no headers, Secure Boot, no room."""
+"""Rules on what keeps the kernel from loading the module: headers, Secure Boot, a full /boot."""
+
+from __future__ import annotations
 
 import re
 
@@ -9,6 +11,12 @@ from .. import nvidia_driver
 from . import driver_method
 from .rules import replaces, scope
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 # What NVIDIA's modules add to an initramfs where they are put into it.
 MODULES_IN_INITRAMFS = (1 << 30) // 16
 
@@ -18,41 +26,41 @@ MODULE_KEYS = (
     ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der"),
 )
 
-# What shim trusts, as it tells the kernel: certificates among EFI's own words. A long list is in
-# the second place alone (Linux, drivers/firmware/efi/mokvar-table.c).
+# The certificates that shim trusts, in EFI signature lists. A long list is only in the second
+# place (Linux, drivers/firmware/efi/mokvar-table.c).
 ENROLLED = ("/sys/firmware/efi/efivars/MokListRT*", "/sys/firmware/efi/mok-variables/MokListRT*")
 
 
-def secure_boot(context):
-    """True or False as the firmware says; None where there is no such variable (BIOS, container).
+def secure_boot(context: Context) -> bool | None:
+    """Whether the firmware enforces Secure Boot; None without the variable (BIOS, container).
 
     The variable's content is four bytes of attributes and one byte of value.
     """
     for path in context.glob("/sys/firmware/efi/efivars/SecureBoot-*"):
         data = context.read_bytes(path)
         if data:
-            return data[-1] == 1
+            return bool(data[-1] == 1)
     return None
 
 
-def module_key(context):
-    """True where DKMS signs modules with a key that this machine's firmware trusts.
+def module_key(context: Context) -> bool:
+    """Whether DKMS signs modules with a key that this machine's firmware trusts.
 
-    Up to dkms 2 a key is there only because somebody made it. dkms 3 makes one by itself with the
-    first module that it builds, so there the certificate must be seen among the enrolled ones.
+    Up to dkms 2 a key exists only where an administrator created it. dkms 3 creates one with the
+    first module that it builds, so its certificate must be among the enrolled ones.
     """
     certificates = [public for key, public in MODULE_KEYS if context.exists(key)]
     dkms = context.packages.get("dkms")
     if dkms is None or debian_versions.compare(dkms["version"], "3~") < 0:
         return bool(certificates)
     enrolled = [context.read_bytes(path) for glob in ENROLLED for path in context.glob(glob)]
-    wanted = [data for data in map(context.read_bytes, certificates) if data]
-    return any(one in data for one in wanted for data in enrolled if data)
+    certificate_contents = [data for data in map(context.read_bytes, certificates) if data]
+    return any(content in data for content in certificate_contents for data in enrolled if data)
 
 
-def headers(context, kernel):
-    """Whether the module can be built for one kernel: "installed", "offered" or "absent"."""
-    if context.exists("/lib/modules/{0}/build".format(kernel)):
+def headers(context: Context, kernel: str) -> str:
+    """State of a kernel's headers: "installed", "offered", "absent" or "unknown" (no lists)."""
+    if context.exists(f"/lib/modules/{kernel}/build"):
         return "installed"
     package = "linux-headers-" + kernel
     answer = context.run(["apt-cache", "policy", package])
@@ -62,7 +70,7 @@ def headers(context, kernel):
     return "absent" if context.glob("/var/lib/apt/lists/*_Packages*") else "unknown"
 
 
-def boot(context):
+def boot(context: Context) -> dict[str, int] | None:
     """{"free", "needed"} in bytes under /boot, where an initramfs is rebuilt; None without one.
 
     update-initramfs writes each image beside the old one before it takes its place, and the new
@@ -75,8 +83,8 @@ def boot(context):
     return {"free": free, "needed": max(sizes) + MODULES_IN_INITRAMFS}
 
 
-def compilers(context):
-    """Major versions: of the compiler that built the running kernel, and of those installed."""
+def compilers(context: Context) -> dict[str, Any]:
+    """Major versions of gcc: {"kernel": its compiler's, "installed": [...], "default"}."""
     version = text_of(context, "/proc/version")
     built = re.search(r"\bgcc(?:-(\d+)| version (\d+)| \([^)]*\) (\d+))", version)
     return {
@@ -86,16 +94,21 @@ def compilers(context):
     }
 
 
-def _major(context, path):
-    """The version of the compiler that `path` leads to; None where it leads to none."""
+def _major(context: Context, path: str) -> int | None:
+    """Major version of the gcc that `path` links to; None where it links to none."""
     target = context.resolve(path)
     match = target and re.search(r"gcc-(\d+)$", target)
     return int(match.group(1)) if match else None
 
 
-def boot_full(found, changes, options, row):
-    space = found["preflight"].get("boot")
-    if scope(found, options) != "full" or not space or space["free"] >= space["needed"]:
+def boot_full(
+    host: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    space = host["preflight"].get("boot")
+    if scope(host, options) != "full" or not space or space["free"] >= space["needed"]:
         return []
     if not replaces(changes, row):
         return []
@@ -109,12 +122,17 @@ def boot_full(found, changes, options, row):
     ]
 
 
-def secure_boot_unsigned(found, _changes, options, row):
+def secure_boot_unsigned(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
     if driver_method.prebuilt(row["nvidia_driver"]):
         return []
-    if scope(found, options) != "full" or found["preflight"].get("secure_boot") is not True:
+    if scope(host, options) != "full" or host["preflight"].get("secure_boot") is not True:
         return []
-    if found["preflight"].get("module_key"):
+    if host["preflight"].get("module_key"):
         return []
     return [
         (
@@ -127,15 +145,19 @@ def secure_boot_unsigned(found, _changes, options, row):
     ]
 
 
-def _nouveau(found, options):
-    return found["state"].get("nvidia_driver", {}).get("nouveau_loaded") and (
-        scope(found, options) == "full" and not found["container"]
-    )
+def _nouveau(host: dict[str, Any], options: dict[str, Any]) -> bool:
+    loaded = host["state"].get("nvidia_driver", {}).get("nouveau_loaded")
+    return bool(loaded) and scope(host, options) == "full" and not host["container"]
 
 
-def nouveau_loaded(found, _changes, options, _row):
+def nouveau_loaded(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     local = options.get("ansible_connection") == "local"
-    if not _nouveau(found, options) or (options.get("nvidia_driver_reboot") and not local):
+    if not _nouveau(host, options) or (options.get("nvidia_driver_reboot") and not local):
         return []
     return [
         (
@@ -146,46 +168,59 @@ def nouveau_loaded(found, _changes, options, _row):
     ]
 
 
-def _image(found):
+def _image(host: dict[str, Any]) -> str:
     """The metapackage of the platform's kernel."""
-    ubuntu = found["platform"].get("distribution") == "ubuntu"
+    ubuntu = host["platform"].get("distribution") == "ubuntu"
     return "linux-image-generic" if ubuntu else "linux-image-amd64"
 
 
-def headers_absent(found, _changes, options, row):
-    if scope(found, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
+def headers_absent(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    if scope(host, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
         return []
     return [
         (
-            "the headers of kernel {0} are neither installed nor in the archive any more, so no "
-            "module can be built for it".format(kernel),
-            "install the current kernel (apt install {0}), reboot, then run again".format(
-                _image(found)
-            ),
+            f"the headers of kernel {kernel} are neither installed nor in the archive any more, so "
+            "no module can be built for it",
+            f"install the current kernel (apt install {_image(host)}), reboot, then run again",
         )
-        for kernel, state in sorted((found["preflight"].get("headers") or {}).items())
+        for kernel, state in sorted((host["preflight"].get("headers") or {}).items())
         if state == "absent"
     ]
 
 
-def no_kernel(found, _changes, options, _row):
-    if scope(found, options) != "full" or found["state"]["nvidia_driver"]["kernels"]:
+def no_kernel(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    if scope(host, options) != "full" or host["state"]["nvidia_driver"]["kernels"]:
         return []
     return [
         (
             "nvidia_driver_scope is full, but no kernel image is installed under /boot and the "
             "running kernel is not this system's",
-            "install {0}, or set nvidia_driver_scope: userspace".format(_image(found)),
+            f"install {_image(host)}, or set nvidia_driver_scope: userspace",
         )
     ]
 
 
-def kernel_compiler(found, _changes, options, row):
-    compilers_found = found["preflight"].get("compilers") or {}
+def kernel_compiler(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    gcc = host["preflight"].get("compilers") or {}
     if driver_method.prebuilt(row["nvidia_driver"]):
         return []
-    kernel, installed = compilers_found.get("kernel"), compilers_found.get("installed")
-    if scope(found, options) != "full" or found["container"]:
+    kernel, installed = gcc.get("kernel"), gcc.get("installed")
+    if scope(host, options) != "full" or host["container"]:
         return []
     if kernel is None or not installed or kernel in installed:
         return []
@@ -193,7 +228,7 @@ def kernel_compiler(found, _changes, options, row):
         (
             "the running kernel was built by gcc {0}, and only gcc {1} is installed: modules built "
             "by another compiler often fail".format(kernel, ", ".join(map(str, installed))),
-            "apt install gcc-{0}".format(kernel),
+            f"apt install gcc-{kernel}",
         )
     ]
 

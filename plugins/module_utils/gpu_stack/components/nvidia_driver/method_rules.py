@@ -1,4 +1,6 @@
-"""A driver that came another way than the lock's: packages of somebody else, the .run file."""
+"""Rules about a driver from another source than the lock's: others' packages, the .run file."""
+
+from __future__ import annotations
 
 import re
 
@@ -8,25 +10,34 @@ from .. import nvidia_driver
 from . import driver_method, driver_packages
 from .rules import scope
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 # Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
 FOREIGN = re.compile(
     r"^(cuda-drivers(-\d+)?|nvidia-open(-\d+)?|nvidia-driver-\d+(-server|-open)*"
     r"|libnvidia-compute-\d+(-server)?|nvidia-tesla-.*|nvidia-legacy-.*xx-.*|cuda-compat-.*)$"
 )
 
-# The way out of another way's driver that the run itself can take.
+# What the run itself can do about a driver from another source.
 SWITCH_HINT = "; or let the run switch: nvidia_driver_switch: switch"
 
 
-def held_elsewhere(found, _changes, options, row):
-    state = found["state"]["nvidia_driver"]
+def held_elsewhere(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    state = host["state"]["nvidia_driver"]
     if state.get("pins") is not None:
         return []
-    wanted = driver_packages.wanted_packages(row["nvidia_driver"], scope(found, options), options)
+    versions = driver_packages.wanted_packages(row["nvidia_driver"], scope(host, options), options)
     held = [
-        "{0} {1}".format(name, seen["version"])
-        for name, seen in sorted((state.get("packages") or {}).items())
-        if seen["want"] == "hold" and name in wanted and seen["version"] != wanted[name]
+        "{0} {1}".format(name, package["version"])
+        for name, package in sorted((state.get("packages") or {}).items())
+        if package["want"] == "hold" and name in versions and package["version"] != versions[name]
     ]
     if not held:
         return []
@@ -34,17 +45,22 @@ def held_elsewhere(found, _changes, options, row):
         (
             "held by somebody else at another version: " + ", ".join(held),
             "if the hold is not wanted any more: apt-mark unhold "
-            + " ".join(one.split()[0] for one in held),
+            + " ".join(entry.split()[0] for entry in held),
         )
     ]
 
 
-def foreign_driver(found, changes, _options, row):
-    # What the plan removes by itself is no reason to stop.
-    ours = transaction.locked(row) | {one["item"] for one in changes if one["to"] is None}
+def foreign_driver(
+    host: dict[str, Any],
+    changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    # The plan removes some of them itself.
+    ours = transaction.locked(row) | {change["item"] for change in changes if change["to"] is None}
     if driver_method.source(row["nvidia_driver"]) == driver_method.RUNFILE:
-        return []  # packaged_driver says it
-    names = [name for name in found["preflight"].get("foreign") or [] if name not in ours]
+        return []  # packaged_driver reports it
+    names = [name for name in host["preflight"].get("foreign") or [] if name not in ours]
     if not names:
         return []
     return [
@@ -55,36 +71,47 @@ def foreign_driver(found, changes, _options, row):
     ]
 
 
-def _way(found):
-    state = found["state"]["nvidia_driver"]
-    return state.get("method"), state.get("leftovers")
+def _method(host: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
+    """(the method that our pins record, packages left by another one)."""
+    state = host["state"]["nvidia_driver"]
+    return state.get("method"), state.get("leftovers") or {}
 
 
-def packaged_driver(found, _changes, options, row):
-    _method, leftovers = _way(found)
+def packaged_driver(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    leftovers = _method(host)[1]
     if driver_method.source(row["nvidia_driver"]) != driver_method.RUNFILE or not leftovers:
         return []
     if options.get("nvidia_driver_switch") == "switch":
         return []
     return [
         (
-            "the driver is installed from packages ({0}), and NVIDIA's .run file would be "
-            "installed over their files".format(some(sorted(leftovers))),
+            f"the driver is installed from packages ({some(sorted(leftovers))}), and NVIDIA's "
+            ".run file would be installed over their files",
             "remove them first: apt-get remove " + " ".join(sorted(leftovers)) + SWITCH_HINT,
         )
     ]
 
 
-def other_method(found, _changes, options, row):
-    """Packages of one way on a host that our own pins say was made by another one."""
-    method, leftovers = _way(found)
+def other_method(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Refuses packages from one repository on a host whose pins name the other as the source."""
+    method, leftovers = _method(host)
     way = driver_method.source(row["nvidia_driver"])
     packaged = (driver_method.DISTRIBUTION, driver_method.NETWORK)
     if method not in packaged or way not in packaged or method == way:
         return []
     if options.get("nvidia_driver_switch") == "switch":
         return []
-    version = found["state"]["nvidia_driver"]["version"]
+    version = host["state"]["nvidia_driver"]["version"]
     if version is None and not leftovers:
         return []
     return [
@@ -92,13 +119,18 @@ def other_method(found, _changes, options, row):
             "{0} came from source {1}, and the lock's driver comes from {2}".format(
                 "the driver " + version if version else some(sorted(leftovers)), method, way
             ),
-            "keep driver_source: {0} in gpu_stack{1}".format(method, SWITCH_HINT),
+            f"keep driver_source: {method} in gpu_stack{SWITCH_HINT}",
         )
     ]
 
 
-def runfile_driver(found, _changes, options, row):
-    installer = found["preflight"].get("installer")
+def runfile_driver(
+    host: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    installer = host["preflight"].get("installer")
     if not installer or options.get("nvidia_driver_switch") == "switch":
         return []
     if driver_method.source(row["nvidia_driver"]) == driver_method.RUNFILE:
