@@ -14,9 +14,11 @@ from ...change import change
 from ...host import file_state, loader, modes
 from ...host.context import Context
 from . import shell_startup
-from .shell_startup import NO_USER, PROFILE, between_markers
+from .shell_startup import between_markers
 
 NAME = "gpu_env"
+NO_USER = shell_startup.NO_USER
+PROFILE = shell_startup.PROFILE
 UNITS = "/etc/provision/gpu.env"
 LOADER = "/etc/ld.so.conf.d/01-provision-cuda.conf"
 MANAGER = "/etc/systemd/system.conf.d/50-provision-gpu.conf"

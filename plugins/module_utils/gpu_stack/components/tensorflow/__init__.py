@@ -280,10 +280,10 @@ def _content_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[st
     for name in sorted(row["wheels"]):
         versions = state["wheels"].get(normalise(name)) or []
         if versions != [row["wheels"][name]]:
-            old = " and ".join(sorted(versions)) or None
-            reason = "the lock's requirements say so"
+            installed = " and ".join(sorted(versions)) or None
+            to, reason = row["wheels"][name], "the lock's requirements say so"
             repair = reinstall if len(versions) > 1 else None
-            changes.append(change(NAME, name, old, row["wheels"][name], reason, repair=repair))
+            changes.append(change(NAME, name, installed, to, reason, repair=repair))
     for soname in state.get("links") or []:
         reason = "TensorFlow opens it by name, and does not look in its own wheel"
         to = f"link to {row['sonames'][soname]}'s"

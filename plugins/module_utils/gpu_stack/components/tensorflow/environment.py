@@ -64,7 +64,7 @@ class Environment(object):
 
     def works(self) -> bool:
         """Whether there is a current version."""
-        return self.context.exists(self.root + "/" + venv_place.CURRENT + "/bin/python")
+        return bool(self.context.exists(f"{self.root}/{venv_place.CURRENT}/bin/python"))
 
     def site(self, place: str) -> str:
         """The site-packages of the environment at `place`."""
