@@ -56,7 +56,7 @@ WAIT_SECONDS = 930.0
 
 
 def program(request: dict[str, Any], places: dict[str, Any]) -> bytes:
-    """The line that BOOTSTRAP reads: the program with its request."""
+    """The one line that BOOTSTRAP waits for: the program with its request."""
     text = "".join((FILES / name).read_text(encoding="utf-8") for name in ("watch.py", "hold.py"))
     text += f"\nmain({request!r}, watch=Watch(places={places!r}))\n"
     return MARK.encode() + base64.b64encode(zlib.compress(text.encode("utf-8"), 6)) + b"\n"

@@ -8,13 +8,17 @@ renders both and compares them byte for byte.
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ...change import change
 from ...host import file_state, loader, modes
-from ...host.context import Context
 from . import shell_startup
 from .shell_startup import between_markers
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 NAME = "gpu_env"
 NO_USER = shell_startup.NO_USER

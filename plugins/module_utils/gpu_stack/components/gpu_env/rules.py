@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...rules import Rule
 from .. import gpu_env
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _bashrc_left(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -17,11 +17,15 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
-from typing import Any
 
 from ...host import regular
-from ...host.context import Context
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
 
 PROFILE = "/etc/profile.d/provision-gpu.sh"
 LINE = ". " + PROFILE

@@ -12,13 +12,17 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ...change import change
 from ...host import package_files
-from ...host.context import Context
 from . import activation, venv_trust
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ...host.context import Context
 
 NAME = "tensorflow"
 # The directory of CUDA's wheels that the RUNPATH of every TensorFlow since 2.14 names; that of 2.21

@@ -8,9 +8,11 @@ the file. PATH needs no block, for `deactivate` restores it anyway.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-from ...host.context import Context
+    from ...host.context import Context
 
 BEGIN = "# BEGIN provision: the CUDA of this environment"
 END = "# END provision"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
 
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import gpu_models
 from .. import tensorflow
 from . import rules as tensorflow_rules
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 # Bounds that the wheels of a TensorFlow before this one need, and its wheels' own metadata only
 # later say: (before TensorFlow, package, first version that breaks it).
@@ -151,7 +154,7 @@ def _code_clues(
     devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
     concerned = [device for device in devices if gpu_models.generation(device) in generations]
     # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".
-    gpu = "10de:" + concerned[0][2:] if concerned else None
+    gpu: Any = "10de:" + concerned[0][2:] if concerned else None
     return [clue(message, gpu=gpu) for message, _hint in reasons]
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from ...host import gpu_models, surroundings
-from ...host.context import Context
 from ...host.processes import accounts, text_of
 from ...rules import Rule
 from .. import tensorflow
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 # Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
 TRANSLATED = ("Hopper",)

@@ -12,9 +12,13 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
 
 from .. import tensorflow
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
 
 # What a venv has by itself, and what wheels put beside it.
 OWN = ("bin", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", "requirements.txt",

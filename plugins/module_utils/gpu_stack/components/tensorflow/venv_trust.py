@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ...change import change
-from ...host.context import Context
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from ...host.context import Context
 
 BUILDING, READY, REMOVING = ".building-", ".ready-", ".removing-"
 # Debian's policy (9.1.2) gives staff what root gives: /usr/local is writable for it.

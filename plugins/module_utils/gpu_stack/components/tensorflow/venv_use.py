@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Any
 
-from ...host.context import Context
 from ...host.processes import process
 from ...rules import Rule
 from .. import tensorflow
 from .venv_files import OWN, PROGRAMS, SEEDED
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
 
 WORDS = {"anew": "made anew", "changed": "changed", "removed": "removed"}
 # More names than this are a number: a person reads the plan.
