@@ -1,7 +1,7 @@
-"""Takes cuDNN's archive from the machine that runs Ansible, where the host turns out to need it.
+"""Copies cuDNN's archive from the machine that runs Ansible to hosts that need it.
 
-Its checksum is compared before gigabytes travel to every host. What the module is asked and what it
-answers is all there is to it otherwise.
+Its checksum is compared before gigabytes travel to every host. Everything else is the module's
+work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODULE = "provision.gpu.cudnn_archive"
 
 def refusal(path: str, sha256: str) -> str | None:
     """Why this file of the controller is not the archive; None if it is."""
-    # Who runs Ansible chose the file, and the links on its way.
+    # Whoever runs Ansible chose the file, so links on its way are followed.
     real = os.path.realpath(path)
     if not os.path.exists(real):
         return (
@@ -34,7 +34,7 @@ def refusal(path: str, sha256: str) -> str | None:
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
-    """Runs the module of the same name, and again once it has the file that it lacks."""
+    """Runs the module of the same name; where it lacks the archive, copies it and runs it again."""
 
     _supports_check_mode = True
     _requires_connection = True
@@ -51,21 +51,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         copied = {"failed": True, "msg": fault} if fault else self._copy(path, place, task_vars)
         if copied.get("failed"):
             directory = os.path.dirname(place)
-            gone = {"path": directory, "state": "absent"}
-            self._module("ansible.legacy.file", gone, task_vars)
+            absent = {"path": directory, "state": "absent"}
+            self._module("ansible.legacy.file", absent, task_vars)
             return copied
-        after = self._module(MODULE, {**arguments, "archive": place}, task_vars)
-        after["changed"] = bool(after.get("changed") or result.get("changed"))
-        return after
+        unpacked = self._module(MODULE, {**arguments, "archive": place}, task_vars)
+        unpacked["changed"] = bool(unpacked.get("changed") or result.get("changed"))
+        return unpacked
 
     def _module(self, name: str, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
+        result: dict[str, Any] = self._execute_module(
             module_name=name, module_args=arguments, task_vars=task_vars
         )
-        return found
+        return result
 
     def _copy(self, path: str, place: str, task_vars: Any) -> dict[str, Any]:
-        """Copies a file of the controller to the host, for root's eyes alone."""
+        """Copies a file of the controller to the host, readable for root alone."""
         task = self._task.copy()
         task.args = {"src": path, "dest": place, "mode": "0600"}
         action = self._shared_loader_obj.action_loader.get(
@@ -77,5 +77,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        found: dict[str, Any] = action.run(task_vars=task_vars)
-        return found
+        result: dict[str, Any] = action.run(task_vars=task_vars)
+        return result

@@ -1,12 +1,12 @@
 """Holds a host for this run: two runs at once on one host would install over each other.
 
-A task ends, and what it starts on a host ends with it or is forgotten there. So the lock is held
-by a process of its own on the host (`module_utils/run_lock/`), started here over the connection's
-own ssh, whose standard input is a pipe from the playbook's main process: it lives exactly as long
-as the run does, and no end of the run, kill -9 and power cuts included, can leave it behind. The
-report's callback owns the other ends of its pipes; they are handed to it through a socket that
-this worker has inherited. Without that callback, or over a connection that takes no pipes, nothing
-is held and nothing fails: the lock protects, and is no condition for work.
+A process that a task starts on a host ends with the task, or is left behind. So the lock is held by
+a process of its own on the host (`module_utils/run_lock/`), started here over the connection's own
+ssh, whose standard input is a pipe from the playbook's main process: it lives exactly as long as
+the run, and no end of the run, kill -9 and power cuts included, can leave it behind. The report's
+callback owns the other ends of its pipes, which it gets through a socket that this worker has
+inherited. Without that callback, or over a connection without pipes, nothing is held and nothing
+fails: the lock is a protection, not a requirement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ansible.plugins.action import ActionBase
 
 FILES = Path(__file__).resolve().parent.parent / "module_utils" / "run_lock"
 MARK = "PROVISION-HOLD "
-# What the holder is known by in ps, on the host.
+# The holder's name in ps, on the host.
 NAME = "provision: holds this host"
 # The host's Python reads the program from its standard input, where an unused sudo password may
 # stand before it. Byte by byte: what follows is for the program.
@@ -42,13 +42,13 @@ BOOTSTRAP = (
     "l=next(x for x in iter(i.readline,b'') if x.startswith(b'PROVISION-HOLD '));"
     "exec(compile(zlib.decompress(base64.b64decode(l[15:])),'hold.py','exec'))"
 )
-# Without pipelining Ansible gets around it with a terminal of ssh's, through which no program fits.
+# Without pipelining Ansible avoids it by a terminal of ssh's, which can't carry the program.
 NO_TERMINAL = (
     "sudo wants a terminal on this host (Defaults requiretty), so nothing could hold the host for "
     "this run, and another could begin beside it. Exempt the user who logs in: "
     "`Defaults:{user} !requiretty` in a file of /etc/sudoers.d. Nothing was changed"
 )
-# The look has been there already, so the connection is open; this is for a host under load.
+# The look has opened the connection already; this is for a host under load.
 ANSWER_SECONDS = 30.0
 ENDING_SECONDS = 2.0
 # The holder itself waits 900 s for what a run that was cut off is still finishing.
@@ -88,7 +88,7 @@ def busy(content: dict[str, Any]) -> str:
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
-    """Start the holder, wait for its word, hand its pipes to the callback."""
+    """Starts the holder, waits for its answer, hands its pipes to the callback."""
 
     _supports_check_mode = True
     _requires_connection = True
@@ -101,23 +101,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         command = self._command(task_vars or {})
         if command is None:
             return {"changed": False, "held": False}
-        self._places = self._where()
+        self._places = self._progress_places()
         return self._hold(command, channel, str((task_vars or {}).get("inventory_hostname")))
 
-    def _where(self) -> dict[str, Any]:
-        """Where the holder looks for progress, as bare JSON types."""
-        found: dict[str, Any] = {
+    def _progress_places(self) -> dict[str, Any]:
+        """The paths whose growth is progress, and the archive's size, as plain JSON types."""
+        places: dict[str, Any] = {
             name: "".join(str(path))
             for name, path in (self._task.args.get("watch") or {}).items()
             if path
         }
-        archive = found.pop("cudnn_file", None)
-        with contextlib.suppress(OSError):  # the role says it where it matters
-            found["archive"] = os.stat(archive).st_size if archive else None
-        return found
+        archive = places.pop("cudnn_file", None)
+        with contextlib.suppress(OSError):  # the role reports it where it matters
+            places["archive"] = os.stat(archive).st_size if archive else None
+        return places
 
     def _channel(self) -> int | None:
-        """The callback's socket; None without that callback, or where it is not our parent's."""
+        """The callback's socket; None without the callback, or where it is not our parent's."""
         try:
             parent, handle = (int(part) for part in os.environ["PROVISION_HOLD"].split(":"))
             if parent == os.getppid() and stat.S_ISSOCK(os.fstat(handle).st_mode):
@@ -127,13 +127,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return None
 
     def _become(self) -> Any:
-        """The plugin that makes another user of us; None where Ansible uses none either."""
-        there, wanted = self._get_remote_user(), self.get_become_option("become_user")
-        same = wanted == there and wanted and not C.BECOME_ALLOW_SAME_USER
+        """The become plugin; None where Ansible uses none either."""
+        remote_user, become_user = self._get_remote_user(), self.get_become_option("become_user")
+        same = become_user == remote_user and become_user and not C.BECOME_ALLOW_SAME_USER
         return None if same else self._connection.become
 
     def _command(self, task_vars: dict[str, Any]) -> list[Any] | None:
-        """The program and its arguments on this machine; None where this connection has no way."""
+        """The local command line that starts the holder; None where this connection can't."""
         connection = self._connection
         become = self._become()
         if connection.transport not in ("ssh", "local"):
@@ -151,22 +151,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return self._ssh(command)
 
     def _ssh(self, command: str) -> list[Any]:
-        """The connection's own ssh, which must neither ask for anything nor outlive a network."""
+        """The connection's own ssh command; it never prompts, and ends when the network is down."""
         connection = self._connection
         executable = connection.get_option("ssh_executable")
         host = connection.get_option("host") or self._play_context.remote_addr
-        found = connection._build_command(executable, "ssh", host, command)
-        # With a password there is sshpass in front, with a pipe that it alone could read. The
-        # connection that the look has opened is still there and asks for none.
-        for handle in connection.sshpass_pipe or () if found[0] == b"sshpass" else ():
+        argv = connection._build_command(executable, "ssh", host, command)
+        # With a password sshpass stands in front, with a pipe that it alone could read. The
+        # connection that the look opened still works and needs none.
+        for handle in connection.sshpass_pipe or () if argv[0] == b"sshpass" else ():
             os.close(handle)
         connection.sshpass_pipe = None
-        start = found.index(os.fsencode(executable)) + 1
+        start = argv.index(os.fsencode(executable)) + 1
         settings = ("BatchMode=yes", "ServerAliveInterval=30", "ServerAliveCountMax=4")
         ours = [part for setting in settings for part in ("-o", setting)]
-        return [found[start - 1], *ours, *found[start:]]
+        return [argv[start - 1], *ours, *argv[start:]]
 
     def _interpreter(self, task_vars: dict[str, Any]) -> str:
+        """The host's Python that the user chose, else the platform's."""
         value = task_vars.get("ansible_python_interpreter")
         try:
             chosen = str(self._templar.template(value)).strip() if value else ""
@@ -175,6 +176,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return "/usr/bin/python3" if not chosen or chosen.startswith("auto") else chosen
 
     def _hold(self, command: list[Any], channel: int, name: str) -> dict[str, Any]:
+        """Starts the holder and takes its answer; the task's result."""
         request = json.loads(os.environ.get("PROVISION_HOLD_REQUEST") or "{}")
         become = self._become()
         password = become.get_option("become_pass") if become is not None else None
@@ -183,7 +185,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         try:
-            # A session of its own: a Ctrl-C is for the run, whose end it learns from its pipe.
+            # A session of its own: Ctrl-C reaches the run only, whose end closes the pipe.
             process = subprocess.Popen(
                 command, stdin=theirs_in, stdout=theirs_out, stderr=errors, start_new_session=True
             )
@@ -211,24 +213,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                 return {"changed": False, "held": True}
             return {"failed": True, "msg": busy(content)}
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(ENDING_SECONDS)  # for the words of one that refuses
+            process.wait(ENDING_SECONDS)  # until a refusal is written
         process.kill()
         process.wait()
         errors.seek(0)
-        said = errors.read().decode("utf-8", "replace").strip().splitlines()
-        if any("must have a tty" in line for line in said):
+        lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+        if any("must have a tty" in line for line in lines):
             return {"failed": True, "msg": NO_TERMINAL.format(user=self._get_remote_user())}
         no_answer = broken or f"no answer (exit {process.poll()})"
-        why = answer.get("failed") or (said[-1] if said else no_answer)
+        why = answer.get("failed") or (lines[-1] if lines else no_answer)
         return self._without(why)
 
     def _without(self, why: str) -> dict[str, Any]:
-        """Goes on unprotected, and says so where somebody looks for the reason."""
+        """The result of a run that goes on without the lock, with a warning."""
         text = f"this host is not held for the run, and another may begin beside it: {why}"
         return {"changed": False, "held": False, "reason": why, "warnings": [text]}
 
     def _answer(self, handle: int) -> tuple[dict[str, Any], bytes]:
-        """The holder's word, and what it has said after that; {} when it says none in time."""
+        """(the holder's answer, what it wrote after it); {} where none came in time."""
         deadline = time.monotonic() + ANSWER_SECONDS
         data = b""
         while True:
@@ -256,7 +258,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             data += more
 
     def _hand_over(self, channel: int, name: str, handles: list[int], rest: bytes) -> None:
-        """Gives both pipes to the main process, whose end then ends them."""
+        """Gives both pipes to the main process; they close when it ends."""
         message = json.dumps({"host": name, "rest": rest.decode("utf-8", "replace")}).encode()
         with socket.socket(fileno=os.dup(channel)) as here:
             socket.send_fds(here, [message], handles)

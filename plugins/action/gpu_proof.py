@@ -1,4 +1,4 @@
-"""Gives the proof what it needs of the lock, of both looks and of the host's variables."""
+"""Passes the proof its arguments: from the lock, both looks and the host's variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         )
 
     def _from_the_run(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """The module's arguments where site.yml's looks were registered; nothing elsewhere."""
+        """The module's arguments where site.yml has registered its looks, else {}."""
         if "gpu_plan" not in task_vars or "gpu_left" not in task_vars:
             return {}
         plan, left = task_vars["gpu_plan"], task_vars["gpu_left"]
@@ -37,5 +37,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             "simulated_gpu": left["simulated_gpu"],
             "options": host_options.of_host(self._templar, task_vars, OPTIONS),
         }
-        found: dict[str, Any] = host_options.plain(arguments)
-        return found
+        plain: dict[str, Any] = host_options.plain(arguments)
+        return plain

@@ -2,9 +2,9 @@
 
 Ansible's way of running a module (packing it, starting a Python, unpacking it there) costs more
 than the look itself: 51 s against 21 s on 100 hosts. So the sources of `gpu_stack` and the
-parameters go down the standard input of the host's own Python, become included, and the answer
-comes back on its standard output. Where the connection can't take standard input, or its shell
-refuses, the module of the same name does the same work the ordinary way.
+parameters go to the standard input of the host's own Python, with become, and the answer comes back
+on its standard output. Where the connection has no standard input, or its shell refuses, the module
+of the same name does the same work.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
 CORE: str = release.__version__
-# The oldest Python on hosts, by the word of the installed ansible-core where it still has one at
-# this place: it may be newer than our table of its releases.
-_SAYS = ".".join(str(number) for number in getattr(basic, "_PY_MIN", ()))
-OLDEST_PYTHON = _SAYS or ansible_core.oldest_python(CORE)
+# The oldest Python on hosts, from the installed ansible-core where it still has this attribute: it
+# may be newer than our table of releases.
+_OF_CORE = ".".join(str(number) for number in getattr(basic, "_PY_MIN", ()))
+OLDEST_PYTHON = _OF_CORE or ansible_core.oldest_python(CORE)
 
-# A line of the answer begins with it, for login scripts may write to standard output too.
+# Begins the line of the answer, for login scripts may write to standard output too.
 MARK = "GPU_STATE_ANSWER:"
 NO_PYTHON = "GPU_STATE_NO_PYTHON"
-# sudo's words once it has the password, in the C locale that Ansible asks for.
+# sudo's messages once it has the password, in the C locale that Ansible sets.
 NO_RIGHTS = re.compile(
     r"^.*(is not in the sudoers file|is not allowed to (execute|run)|may not run).*", re.M
 )
 
-# Runs on the host: says where its Python is older than the installed ansible-core manages.
+# Runs on the host: reports a Python that is older than the installed ansible-core manages.
 GUARD = """
 import sys
 if sys.version_info < {oldest!r}:
@@ -91,8 +91,8 @@ print({mark!r} + json.dumps(answer))
 )
 
 
-# Ansible loads this file once, before it forks a worker for each host: what is made here is made
-# once per run and not once per host.
+# Ansible loads this file once, before it forks a worker for each host: this is packed once per run
+# and not once per host.
 PACKED = look_sources.packed()
 
 
@@ -109,7 +109,7 @@ def script(parameters: dict[str, Any], check_mode: bool) -> str:
 
 
 def too_old(answer: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a host whose Python the installed ansible-core doesn't manage; else None."""
+    """A failed result where the installed ansible-core does not manage the Python; else None."""
     if "too_old" not in answer:
         return None
     python, interpreter = answer["too_old"]
@@ -118,16 +118,16 @@ def too_old(answer: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def command(interpreter: str | None, arguments: str = "-IS -") -> str:
-    """A shell command that starts the host's Python, on its standard input by default.
+    """A shell command that starts the host's Python, which reads its standard input by default.
 
-    Without an interpreter of the user's choice the platform's own is taken: discovery would cost
-    a round trip of its own.
+    Without an interpreter of the user's choice the platform's own is used: discovery would cost
+    another round trip.
     """
     candidates = [interpreter] if interpreter else ["/usr/bin/python3", "python3"]
     # -I -S: the standard library and nothing else, neither of the host's nor of the directory's.
     tries = "; ".join(
-        f"command -v {shlex.quote(one)} >/dev/null 2>&1 && exec {shlex.quote(one)} {arguments}"
-        for one in candidates
+        f"command -v {shlex.quote(path)} >/dev/null 2>&1 && exec {shlex.quote(path)} {arguments}"
+        for path in candidates
     )
     return f"{tries}; echo {NO_PYTHON} >&2; exit 127"
 
@@ -144,12 +144,12 @@ def parse(stdout: str) -> dict[str, Any] | None:
 def no_password(error: str, user: str) -> str | None:
     """What to do about sudo's "Missing sudo password"; None for any other error.
 
-    sudo asks a user without any rights for the password too, and tells no one before it has it.
+    sudo also asks users without any rights, and refuses them only once it has the password.
     """
-    found = re.search(r"(Missing|Incorrect) (\w+) password", error)
-    if found is None:
+    match = re.search(r"(Missing|Incorrect) (\w+) password", error)
+    if match is None:
         return None
-    kind, program = found.groups()
+    kind, program = match.groups()
     who = f"the user {user}" if user else "the user who logs in"
     if kind == "Incorrect":
         return f"{program} does not take this password of {who} on this host, or gives no rights"
@@ -160,10 +160,9 @@ def no_password(error: str, user: str) -> str | None:
 
 
 def _warm() -> None:
-    """Loads what every worker would load for itself.
+    """Loads plugins before Ansible forks a worker for each host.
 
-    Ansible loads this file in its main process and then forks a worker for each host; without this
-    a hundred workers read the same plugins and their documentation a hundred times.
+    Otherwise a hundred workers read the same plugins and their documentation a hundred times.
     """
     for loader, name in (
         (connection_loader, "ansible.builtin.ssh"),
@@ -171,7 +170,7 @@ def _warm() -> None:
         (shell_loader, "ansible.builtin.sh"),
         (lookup_loader, "ansible.builtin.env"),
     ):
-        with contextlib.suppress(Exception):  # the worker that needs it says what is wrong
+        with contextlib.suppress(Exception):  # the worker that needs it reports the error
             loader.get(name, class_only=True)
 
 
@@ -194,7 +193,7 @@ def wants_terminal(error: str, user: str) -> str | None:
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
-    """Pipe the look to the host's Python, or fall back to the module."""
+    """Pipes the look to the host's Python, or falls back to the module."""
 
     _supports_check_mode = True
     _requires_connection = True
@@ -203,7 +202,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         parameters = self._parameters(task_vars)
-        # The report's callback names the run; its own lock is in nobody's way.
+        # Set by the report's callback, so that the look does not report this run's own lock.
         parameters["run"] = os.environ.get("PROVISION_RUN_ID")
         answer = self._piped(parameters, task_vars)
         if answer is None:
@@ -215,41 +214,41 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return answer
 
     def _parameters(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """What the module takes, as bare JSON types.
+        """The module's arguments, as plain JSON types.
 
-        What the task does not give is taken from the host's variables. `lock` and `wish` are
-        literal data by definition and are taken as they are: walking through them for templates
-        costs every host more than its look.
+        Options that the task lacks come from the host's variables. `lock` and `wish` are literal
+        data by definition and are not templated: that would cost every host more than its look.
         """
-        given = dict(self._task.args)
+        arguments = dict(self._task.args)
         known = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
-        unknown = set(given) - known
+        unknown = set(arguments) - known
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         options = host_options.of_host(self._templar, task_vars)
         options["gpu_workspace_digests"] = self._digests("gpu_workspace_tokens", task_vars)
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
-            options["gpu_front_door_given"] = self._given(options)
+            options["gpu_front_door_given"] = self._front_door_digests(options)
         absent = self._absent_archive(task_vars)
         if absent:
             options["cudnn_archive_absent"] = absent
         doctor = {}
-        if boolean(self._templar.template(given.get("doctor", False)), strict=False):
-            logs = self._templar.template(given.get("logs", task_vars.get("gpu_doctor_logs", [])))
+        if boolean(self._templar.template(arguments.get("doctor", False)), strict=False):
+            logs = arguments.get("logs", task_vars.get("gpu_doctor_logs", []))
+            logs = self._templar.template(logs)
             doctor = {
                 "doctor": True,
                 "logs": _tags(plain(logs)) if logs else [],
                 "host": task_vars.get("inventory_hostname"),
             }
         return doctor | {
-            "lock": self._mapping("lock", given.get("lock", task_vars.get("gpu_lock"))),
-            "wish": self._mapping("wish", given.get("wish", task_vars.get("gpu_stack", {}))),
-            "options": options | self._mapping("options", given.get("options") or {}),
-            "only": _tags(given.get("only", task_vars.get("ansible_run_tags") or ["all"])),
-            "skip": _tags(given.get("skip", task_vars.get("ansible_skip_tags") or [])),
+            "lock": self._mapping("lock", arguments.get("lock", task_vars.get("gpu_lock"))),
+            "wish": self._mapping("wish", arguments.get("wish", task_vars.get("gpu_stack", {}))),
+            "options": options | self._mapping("options", arguments.get("options") or {}),
+            "only": _tags(arguments.get("only", task_vars.get("ansible_run_tags") or ["all"])),
+            "skip": _tags(arguments.get("skip", task_vars.get("ansible_skip_tags") or [])),
             "deep": boolean(
-                self._templar.template(given.get("deep", task_vars.get("gpu_deep", False))),
+                self._templar.template(arguments.get("deep", task_vars.get("gpu_deep", False))),
                 strict=False,
             ),
         }
@@ -259,12 +258,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             value = self._templar.template(value)
         if not isinstance(value, dict):
             raise AnsibleActionFail(f"gpu_state: {name} is not a mapping but {type(value)}")
-        found = plain(value)
-        return found if isinstance(found, dict) else {}
+        mapping = plain(value)
+        return mapping if isinstance(mapping, dict) else {}
 
-    def _digests(self, word: str, task_vars: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of each secret of the workspaces: the look compares, and sees none of them."""
-        tokens = plain(self._templar.template(task_vars.get(word) or {}))
+    def _digests(self, variable: str, task_vars: dict[str, Any]) -> dict[str, str]:
+        """SHA-256 of each secret of the workspaces: the look compares them, and sees no secret."""
+        tokens = plain(self._templar.template(task_vars.get(variable) or {}))
         if not isinstance(tokens, dict):
             return {}
         return {
@@ -278,31 +277,31 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             return ""
         try:
             path = plain(self._templar.template(task_vars["cudnn_controller_file"]))
-        except AnsibleUndefinedVariable:  # the role says so, where it needs the archive
+        except AnsibleUndefinedVariable:  # the role reports it, where it needs the archive
             return ""
         return "" if not path or os.access(os.path.expanduser(str(path)), os.R_OK) else str(path)
 
-    def _given(self, options: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of the front door's files on this machine, as Ansible Vault opens them."""
-        found: dict[str, str] = {}
-        words = {
+    def _front_door_digests(self, options: dict[str, Any]) -> dict[str, str]:
+        """SHA-256 of the front door's files on this machine, decrypted by Ansible Vault."""
+        digests: dict[str, str] = {}
+        names = {
             "given": ("certificate", "key"),
             "acme": ("acme_ca",) if options.get("gpu_front_door_acme_ca") else (),
         }
-        for word in words.get(str(options.get("gpu_front_door_tls")), ()):
-            path = str(options.get(f"gpu_front_door_{word}") or "")
+        for name in names.get(str(options.get("gpu_front_door_tls")), ()):
+            path = str(options.get(f"gpu_front_door_{name}") or "")
             try:
                 content = Path(self._loader.get_real_file(path)).read_bytes()
             except (AnsibleError, OSError) as error:
                 raise AnsibleActionFail(
-                    f"gpu_front_door_{word}: {path} can't be read on this machine: {error}"
+                    f"gpu_front_door_{name}: {path} can't be read on this machine: {error}"
                 ) from error
-            found[word] = hashlib.sha256(content).hexdigest()
+            digests[name] = hashlib.sha256(content).hexdigest()
         self._loader.cleanup_all_tmp_files()
-        return found
+        return digests
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
-        """The answer over standard input; None where that can't be done here."""
+        """The answer of the piped look; None where this connection can't pipe it."""
         if not self._connection.has_pipelining:
             return None
         become = self._connection.become
@@ -319,46 +318,47 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as error:
-            said = no_password(str(error), str(self._connection.get_option("remote_user") or ""))
-            if said is None:
+            user = str(self._connection.get_option("remote_user") or "")
+            message = no_password(str(error), user)
+            if message is None:
                 raise
-            return {"failed": True, "msg": said}
+            return {"failed": True, "msg": message}
         answer = parse(result.get("stdout", ""))
         if answer is not None:
             return too_old(answer) or answer
-        if NO_PYTHON in result.get("stderr", ""):
-            wanted = interpreter or "python3"
-            return {
-                "failed": True,
-                "msg": (
-                    f"there is no Python on this host ({wanted} was not found). Install it, on "
-                    "Debian and Ubuntu with `apt-get install python3`, or set "
-                    "ansible_python_interpreter to where it is"
-                ),
-            }
-        refused = NO_RIGHTS.search(result.get("stdout", "") + result.get("stderr", ""))
-        if refused is not None:
-            return {
-                "failed": True,
-                "msg": (
-                    f"sudo says on this host: {refused.group().strip()} Give that user the right "
-                    "to become root, or set ansible_user to one who has it"
-                ),
-            }
-        # Not every connection knows a remote user: `local` has none.
-        user = str(self._get_remote_user() or "")
-        terminal = wants_terminal(result.get("stdout", "") + result.get("stderr", ""), user)
-        # Without pipelining Ansible asks ssh for a terminal, and the module comes through.
-        if terminal is not None and self._connection.get_option("pipelining"):
-            return {"failed": True, "msg": terminal}
+        message = self._refusal(result, interpreter)
+        if message is not None:
+            return {"failed": True, "msg": message}
         self._display.vvv(
             f"gpu_state: the piped look gave no answer (rc {result.get('rc')}), using the module: "
             + result.get("stderr", "")
         )
         return None
 
+    def _refusal(self, result: dict[str, Any], interpreter: str | None) -> str | None:
+        """Why the look did not start and what to do; None where the module may get further."""
+        output = result.get("stdout", "") + result.get("stderr", "")
+        if NO_PYTHON in result.get("stderr", ""):
+            return (
+                f"there is no Python on this host ({interpreter or 'python3'} was not found). "
+                "Install it, on Debian and Ubuntu with `apt-get install python3`, or set "
+                "ansible_python_interpreter to where it is"
+            )
+        refused = NO_RIGHTS.search(output)
+        if refused is not None:
+            return (
+                f"sudo says on this host: {refused.group().strip()} Give that user the right "
+                "to become root, or set ansible_user to one who has it"
+            )
+        # Not every connection knows a remote user: `local` has none.
+        message = wants_terminal(output, str(self._get_remote_user() or ""))
+        # Without pipelining Ansible asks ssh for a terminal, and the module works.
+        if message is not None and self._connection.get_option("pipelining"):
+            return message
+        return None
+
     def _too_old(self, task_vars: dict[str, Any]) -> dict[str, Any] | None:
-        """The refusal of a host whose Python is too old for any module; None of every other."""
+        """A failed result where the Python is too old for any module; else None."""
         guard = GUARD.format(mark=MARK, oldest=ansible_core.numbers(OLDEST_PYTHON))
         ask = f"-c {shlex.quote(guard)}"
         result = self._low_level_execute_command(command(self._interpreter(task_vars), ask))

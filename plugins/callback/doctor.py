@@ -1,6 +1,6 @@
-"""Writes report/doctor.json at the end of doctor.yml, and tells it on the terminal.
+"""Writes report/doctor.json at the end of doctor.yml, and shows it on the terminal.
 
-A plugin beside the run's: a question to the hosts is no run, and must not replace its report.
+Not part of the report's plugin: an examination is no run, and must not replace the run's report.
 """
 
 from __future__ import annotations
@@ -30,46 +30,45 @@ options: {}
 """
 
 PLAYBOOK = "doctor.yml"
-# The last task fails where something was found, for Ansible's own exit code.
+# The last task fails where there are findings, for Ansible's own exit code.
 VERDICT = "Doctor | Refuse to call a host healthy that is not"
 
 
 def lines(report: dict[str, Any]) -> list[str]:
-    """The report as text: what is wrong with each host, why that is believed, and the cure."""
-    found = []
+    """The report as text: each host's findings, with their evidence and cure."""
+    text = []
     for name, host in report["hosts"].items():
         count = len(host["findings"])
         words = {"ill": f"{count} finding{'s' if count != 1 else ''}"}
         words["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
         words["differs"] = "no known trouble, and not as locked"
-        found.append(f"{name}: {words.get(host['status'], host['status'])}")
+        text.append(f"{name}: {words.get(host['status'], host['status'])}")
         if host["message"]:
-            found.append(f"  {host['message']}")
-        found += [f"  fixed: {title}" for title in host["fixed"]]
-        for one in host["findings"]:
-            found += finding(one)
-        found += [f"  note: {one}" for one in host.get("notes") or []]
+            text.append(f"  {host['message']}")
+        text += [f"  fixed: {title}" for title in host["fixed"]]
+        for finding in host["findings"]:
+            text += _finding_lines(finding)
+        text += [f"  note: {note}" for note in host.get("notes") or []]
         if not host["locked"]:
-            found.append("  note: the lock has no row for this host, which is judged without it")
+            text.append("  note: the lock has no row for this host, which is judged without it")
         if host["differences"] and host["status"] != "unreachable":
-            found.append(f"  note: {host['differences']} differences from the lock: see the plan")
-    return found
+            text.append(f"  note: {host['differences']} differences from the lock: see the plan")
+    return text
 
 
-def finding(one: dict[str, Any]) -> list[str]:
-    """One finding as indented lines."""
-    found = [f"  {one['title']} [{one['id']}]"]
-    found += [f"    because: {line}" for line in one["evidence"]]
-    found.append(f"    cure: {one['cure']}")
-    found += [f"      $ {command}" for command in one["commands"]]
-    fix = one.get("fix") or {}
+def _finding_lines(finding: dict[str, Any]) -> list[str]:
+    text = [f"  {finding['title']} [{finding['id']}]"]
+    text += [f"    because: {line}" for line in finding["evidence"]]
+    text.append(f"    cure: {finding['cure']}")
+    text += [f"      $ {command}" for command in finding["commands"]]
+    fix = finding.get("fix") or {}
     if fix.get("components"):
-        found.append(f"    --fix: runs {', '.join(fix['components'])}")
+        text.append(f"    --fix: runs {', '.join(fix['components'])}")
     elif fix.get("steps"):
-        found.append("    --fix: does it")
-    if one["threads"]:
-        found.append(f"    known from: {', '.join(one['threads'])}")
-    return found
+        text.append("    --fix: does it")
+    if finding["threads"]:
+        text.append(f"    known from: {', '.join(finding['threads'])}")
+    return text
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
@@ -90,8 +89,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._active = os.path.basename(str(getattr(playbook, "_file_name", ""))) == PLAYBOOK
-        # Ansible's own word for a plugin that hears nothing: it makes a copy of each result for
-        # each one that does, and a run over many hosts has many results.
+        # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
+        # run over many hosts has many results.
         self.disabled = not self._active
         folder = os.environ.get("PROVISION_REPORT_DIR")
         self._folder = Path(folder) if folder else project_of(playbook) / "report"
@@ -103,13 +102,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         if "findings" not in data:
             return
         answer = plain(data)
-        now = [one["id"] for one in answer["findings"]]
+        now = [finding["id"] for finding in answer["findings"]]
         before = self._hosts.get(result._host.get_name(), {}).get("findings", [])
         self._hosts[result._host.get_name()] = {
             "status": "ill" if now else "differs" if answer["differences"] else "healthy",
             "message": "",
             "findings": answer["findings"],
-            "fixed": [one["title"] for one in before if one["id"] not in now],
+            "fixed": [finding["title"] for finding in before if finding["id"] not in now],
             "components": answer["fixes"]["components"],
             "locked": answer["locked"],
             "differences": answer["differences"],
@@ -122,13 +121,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             return
         known = self._hosts.get(result._host.get_name(), {}).get("status")
         if known != "ill" or result._task.get_name().strip() != VERDICT:
-            self._bad(result, "failed")
+            self._record_failure(result, "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self._active:
-            self._bad(result, "unreachable")
+            self._record_failure(result, "unreachable")
 
-    def _bad(self, result: Any, status: str) -> None:
+    def _record_failure(self, result: Any, status: str) -> None:
+        """Sets a host's status and message, and keeps what earlier tasks returned."""
         data = result._result
         parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
         text = without_credentials("\n".join(part for part in parts if part))

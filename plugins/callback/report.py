@@ -1,8 +1,8 @@
 """Writes what a run did into report/: events.jsonl as it happens, report.json at its end.
 
-The only event path of the project: the live view, the report pages and `provision`'s exit codes
-all read what this plugin writes, so they can never tell a different story from Ansible's. It needs
-nothing but ansible-core, and is loaded with this collection's playbooks without being enabled
+The only source of events in the project: the live view, the report pages and `provision`'s exit
+codes all read what this plugin writes, so they can't contradict Ansible. It needs nothing but
+ansible-core, and is loaded with this collection's playbooks without being enabled
 (`playbooks/callback_plugins/`); for other playbooks name it in `callbacks_enabled`.
 
 Nothing of a task's arguments, of variables, or of a result hidden by `no_log` is written: the
@@ -49,7 +49,7 @@ extends_documentation_fragment: provision.gpu.report
 
 DEBUG = ("debug", "ansible.builtin.debug")
 LOOK = ("gpu_state", "provision.gpu.gpu_state")
-# Of what a host says of its progress.
+# Of the texts of a host's progress.
 TEXT_LIMIT = 200
 UNMATCHED = "--limit matches no host of the inventory: "
 # ansible-playbook's own exit code for options that are wrong.
@@ -88,16 +88,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
         if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
-            return  # no run: its own plugin tells what came of it, and the last report stays
+            return  # no run: it has a plugin of its own, and the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(
             self._mode(), time.time(), project.read_lock(lock), project.rendered_by(self._tree)
         )
         self._writer = Writer(self._tree, self._record, self._display.warning)
         self._writer.begin()
-        self._holders = Holders(self._told)
+        self._holders = Holders(self._holder_message)
         self._holders.start()
-        # An interrupted run never reaches its statistics, and its state is wanted most.
+        # An interrupted run never reaches its statistics, and needs its report most.
         atexit.register(self._at_exit)
         Interrupts().survive()
         self._event("run_start", mode=self._record.mode, components=list(COMPONENTS))
@@ -142,13 +142,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         for name in stats.dark:
             self._record.host(name).unreachable = True
         if stats.failures or stats.dark:
-            self._record.not_begun = self._not_come_to()
+            self._record.not_begun = self._not_reached()
         self._finish(failures=set(stats.failures) | set(stats.dark))
 
-    # Ours
+    # The plugin's own methods
 
     def _about(self, task: Any) -> dict[str, Any]:
-        # Of a role it begins with the role's full name: the report speaks of this collection's.
+        # A role's task begins with the role's full name; the report drops the collection's.
         name = task.get_name().strip().removeprefix("provision.gpu.")
         component = component_of(task, COMPONENTS)
         if component is not None:
@@ -199,22 +199,24 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             **extra,
         )
 
-    def _told(self, host: str, message: dict[str, Any]) -> None:
-        """What a holder says of its host; called from the holders' thread."""
+    def _holder_message(self, host: str, message: dict[str, Any]) -> None:
+        """Records a holder's message about its host; called from the holders' thread."""
         if self._record is None:
             return
         known = self._record.host(host)
         if isinstance(message.get("finishing"), str):
             known.finishing = message["finishing"][:TEXT_LIMIT]
-        told = message.get("progress")
-        if isinstance(told, dict):
+        progress = message.get("progress")
+        if isinstance(progress, dict):
             fields: dict[str, Any] = {
-                key: told[key][:TEXT_LIMIT]
+                key: progress[key][:TEXT_LIMIT]
                 for key in ("phase", "text")
-                if isinstance(told.get(key), str)
+                if isinstance(progress.get(key), str)
             }
             fields |= {
-                key: told[key] for key in ("bytes", "total") if isinstance(told.get(key), int)
+                key: progress[key]
+                for key in ("bytes", "total")
+                if isinstance(progress.get(key), int)
             }
             self._event("progress", host=host, component=known.at, **fields)
 
@@ -247,20 +249,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             self._finish(failures=None, interrupted=True)
 
     def _note_untouched(self) -> None:
-        """After Ctrl-C one wants to know of all hosts."""
+        """Puts hosts that were not reached into an interrupted run's report."""
         if self._record is not None:
-            for name in self._not_come_to():
+            for name in self._not_reached():
                 self._record.host(name)
 
-    def _not_come_to(self) -> list[str]:
-        """Hosts with a wish that the run has not come to, in the inventory's order."""
+    def _not_reached(self) -> list[str]:
+        """Hosts with a wish that the run has not reached, in the inventory's order."""
         if self._record is None or self._first_play is None:
             return []
         try:
             names: list[str] = hosts.not_begun(self._first_play, self._record.hosts)
             return names
-        except Exception as error:  # Ansible's inner workings, on its way out
-            self._display.vv(f"hosts that were not come to are not in the report: {error}")
+        except Exception as error:  # of Ansible's internals, while it exits
+            self._display.vv(f"hosts that were not reached are not in the report: {error}")
             return []
 
     def _mode(self) -> str:

@@ -1,5 +1,7 @@
 #!/usr/bin/python
-"""Puts other entries for one of this project's repositories aside, in apt's sources."""
+"""Takes other entries for one of this project's repositories out of apt's sources."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: apt_sources
@@ -19,7 +21,7 @@ options:
     choices: [cuda, container_toolkit, docker]
     required: true
   url:
-    description: Where the role takes it from, if that is not the vendor's own address.
+    description: The role's address for it, where that is not the vendor's own.
     type: str
     default: ""
 author:
@@ -55,7 +57,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.conte
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "repository": {
@@ -67,13 +69,13 @@ def main():
         },
         supports_check_mode=True,
     )
-    act = other_sources.stale_files if module.check_mode else other_sources.put_aside
+    handle = other_sources.stale_files if module.check_mode else other_sources.put_aside
     name, url = module.params["repository"], module.params["url"]
     context = Context()
     try:
-        stale = act(context, name, url)
+        stale = handle(context, name, url)
     except OSError as error:
-        module.fail_json(msg="apt's sources could not be put aside: {0}".format(error))
+        module.fail_json(msg=f"apt's sources could not be put aside: {error}")
     signed_by = other_sources.signed_by(context, name, url)
     module.exit_json(changed=bool(stale), stale=stale, signed_by=signed_by)
 

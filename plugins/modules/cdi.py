@@ -1,21 +1,23 @@
 #!/usr/bin/python
-"""The CDI specification, by which podman gives GPUs to containers: made anew, or taken away."""
+"""Generates or removes the CDI specification, by which podman gives GPUs to containers."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cdi
-short_description: Keep the CDI specification good for this driver and this podman
+short_description: Generate the CDI specification for this driver and this podman
 description:
-  - Looks whether the specification names the driver's libraries that are there, in a version that
-    the host's podman reads, and has C(nvidia-ctk cdi generate) make it anew where it does not. A
-    new one takes the file's place in one step, and only where it is good for this host.
+  - Checks whether the specification names the driver's installed libraries, in a version that the
+    host's podman reads, and runs C(nvidia-ctk cdi generate) where it does not. A new one replaces
+    the file atomically, and only where it is valid for this host.
   - Of the toolkit from 1.18 on it is C(/var/run/cdi/nvidia.yaml), where NVIDIA's own unit writes
     it; of an older one C(/etc/cdi/nvidia.yaml), where somebody else's is kept as
     C(nvidia.yaml.provision-saved).
   - Fails where a specification is required and podman reads none, where the driver is missing (not
-    in check mode), and where none of use could be made; what was there is there then.
+    in check mode), and where no valid one could be generated; the old file stays then.
 options:
   state:
-    description: Whether there is to be one.
+    description: Whether the host is to have one.
     type: str
     choices: [present, absent]
     default: present
@@ -23,13 +25,13 @@ options:
     description: The toolkit's version. Needed with C(state=present).
     type: str
   wish:
-    description: With C(auto) it is made only where podman is there and reads it.
+    description: With C(auto) it is generated only where podman is installed and reads it.
     type: str
     choices: [auto, required]
     default: auto
   packages:
-    description: With C(state=absent), names of the packages that go. One that a unit of theirs has
-      made goes with them; of the others only this collection's own.
+    description: With C(state=absent), names of the packages that are removed. A specification that
+      one of their units generated is removed too; of the others only this collection's own.
     type: list
     elements: str
     default: []
@@ -93,7 +95,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -106,14 +108,14 @@ def main():
     )
     host, options = cdi_specification.host(), module.params
     if options["state"] == "absent":
-        gone = cdi_specification.absent(host, options["packages"], module.check_mode)
-        module.exit_json(changed=bool(gone), gone=gone)
-    answer, reason = cdi_specification.present(
+        removed = cdi_specification.absent(host, options["packages"], module.check_mode)
+        module.exit_json(changed=bool(removed), gone=removed)
+    result, reason = cdi_specification.present(
         host, options["version"], options["wish"], module.check_mode
     )
     if reason is not None:
-        module.fail_json(msg=reason, **answer)
-    module.exit_json(**answer)
+        module.fail_json(msg=reason, **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

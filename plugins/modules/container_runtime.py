@@ -1,51 +1,54 @@
 #!/usr/bin/python
-"""Makes docker, containerd or CRI-O know NVIDIA's runtime, or forget it."""
+"""Adds NVIDIA's runtime to docker, containerd or CRI-O, or removes it."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_runtime
-short_description: Make docker, containerd or CRI-O know NVIDIA's runtime
+short_description: Add NVIDIA's runtime to docker, containerd or CRI-O
 description:
   - Writes one entry of docker's C(/etc/docker/daemon.json), one table of containerd's
-    C(/etc/containerd/config.toml), or a file of its own below C(/etc/crio/crio.conf.d). All else
-    in these files stays; what was there is kept beside them as C(NAME.provision-saved).
-  - containerd and CRI-O are asked before what they make of the new configuration. One that they
-    can't read, or by which anything else would change, is not written.
-  - Restarts the daemon where that is due and ends no container. One that does not start gets its
-    configuration back and is started again. A restart that is due is noted below
-    C(/run/provision), and done by the next call where this one was cut off or refused it.
+    C(/etc/containerd/config.toml), or a file of its own below C(/etc/crio/crio.conf.d). Everything
+    else in these files stays; the old file is kept beside as C(NAME.provision-saved).
+  - containerd and CRI-O first parse the new configuration. One that they can't read, or that would
+    change anything else, is not written.
+  - Restarts the daemon where that is pending and ends no container. One that does not start gets
+    its configuration back and is started again. A pending restart is noted below
+    C(/run/provision), and done by the next call where this one was interrupted or refused it.
   - In check mode nothing is written or restarted, and everything that would forbid it fails.
 options:
   runtime:
-    description: Who is to know it.
+    description: The runtime that is configured.
     type: str
     choices: [docker, containerd, crio]
     required: true
   state:
     description:
-      - With C(absent) the runtime is taken out again, unless a container at work or the default
-        runtime needs it. docker reads its file anew; containerd and CRI-O are restarted.
-      - C(restart_due) is for the time before the packages come. A docker that runs looks for what
-        they bring only when it starts; that is noted, and nothing else is done.
+      - With C(absent) NVIDIA's runtime is removed, unless a running container or the default
+        runtime needs it. docker reloads its file; containerd and CRI-O are restarted.
+      - C(restart_due) is for the time before the packages are installed. A running docker finds
+        their files only when it starts; the pending restart is noted, and nothing else is done.
     type: str
     choices: [present, absent, restart_due]
     default: present
   wish:
     description:
-      - C(auto) serves one that is there, containerd only where somebody makes containers by CRI.
-        C(required) fails where it is not there.
-      - With C(none) it is left alone. With C(state=absent) it is still asked who needs the runtime.
+      - C(auto) configures it where it is installed, containerd only where containers are made by
+        CRI. C(required) fails where it is missing.
+      - With C(none) it is left alone. With C(state=absent) it is still checked whether something
+        needs NVIDIA's runtime.
     type: str
     choices: [auto, required, none]
     default: auto
   engine:
     description:
       - Where docker itself comes from, as the role's option nvidia_container_toolkit_docker_engine.
-        One that is still to be installed is not missed.
+        One that is yet to be installed may be missing.
     type: str
     choices: [check, distribution, docker-ce]
     default: check
   comes_later:
-    description: A containerd that is not there is not missed, for docker's package brings it.
+    description: containerd may be missing, for docker's package installs it.
     type: bool
     default: false
 author:
@@ -90,7 +93,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "runtime": {
@@ -113,10 +116,10 @@ def main():
         },
         supports_check_mode=True,
     )
-    failed, answer = runtimes.answer(module.params, module.check_mode)
+    failed, result = runtimes.answer(module.params, module.check_mode)
     if failed:
-        module.fail_json(**answer)
-    module.exit_json(**answer)
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 #!/usr/bin/python
-"""Unpacks cuDNN from a checked archive beside its place and switches to it, or takes it away."""
+"""Unpacks cuDNN from a checked archive and switches to it, or removes it."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cudnn_archive
-short_description: Bring cuDNN from an archive whose SHA-256 is checked, or take it away
+short_description: Install cuDNN from an archive whose SHA-256 is checked, or remove it
 description:
   - Takes the archive from a file of the host, a file of the machine that runs Ansible, or the first
     address that has it; compares its SHA-256, unpacks it beside its place and switches to it.
@@ -45,8 +47,8 @@ options:
     type: str
     default: ""
   archive:
-    description: Where O(controller_file) was copied to, which the action plugin says. It goes with
-      its directory once it is unpacked.
+    description: Where the action plugin copied O(controller_file) to. It is removed with its
+      directory once it is unpacked.
     type: str
     default: ""
   urls:
@@ -83,8 +85,8 @@ options:
     default: ""
   begin:
     description: Begin to fetch and to unpack in a process of its own, and return at once. The next
-      call without it waits for that and takes up the result; what failed is done there again.
-      Nothing becomes current before.
+      call without it waits for that and uses its result, or does again what failed. Nothing becomes
+      current before.
     type: bool
     default: false
 author:
@@ -147,7 +149,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -170,7 +172,7 @@ def main():
         required_if=[("state", "present", ["sha256"])],
         supports_check_mode=True,
     )
-    # A message names the addresses that have no password.
+    # Addresses without a password may appear in messages.
     module.no_log_values = {value for value in module.no_log_values if "@" in value}
     try:
         result = bring.settle(module.params, module.check_mode)

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""What `gpu_hold` takes and returns; its action plugin does all of it."""
+"""Documents the options and results of `gpu_hold`; its action plugin does the work."""
 
 DOCUMENTATION = r"""
 module: gpu_hold
@@ -7,11 +7,11 @@ short_description: Hold the host for this run
 description:
   - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
   - Fails with the holder's name where another run has it. Does nothing in check mode.
-  - While it is held, tells how far the long steps are, as events of the callback
+  - While it is held, reports the progress of long steps as events of the callback
     C(provision.gpu.report).
 options:
   watch:
-    description: Where to look for progress, C(cudnn_root) and C(tensorflow_root); and
+    description: Paths that show progress, C(cudnn_root) and C(tensorflow_root); and
       C(cudnn_file), the file on this machine that will be copied.
     type: dict
     default: {}
@@ -29,11 +29,11 @@ EXAMPLES = r"""
 RETURN = r"""
 held:
   description: Whether the host is held; false in check mode, without the collection's callback,
-    and over a connection that takes no standard input.
+    and over a connection without a standard input.
   type: bool
   returned: always
 reason:
   description: Why it could not be held, where the run goes on without.
   type: str
-  returned: when that is so
+  returned: where it could not be held
 """

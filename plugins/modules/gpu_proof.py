@@ -1,11 +1,13 @@
 #!/usr/bin/python
-"""Asks the driver, CUDA's compiler and TensorFlow whether they work: the proof of a run."""
+"""Tests whether the driver, CUDA's compiler and TensorFlow work: the proof of a run."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_proof
-short_description: Ask nvidia-smi, nvcc and TensorFlow whether the locked stack works
+short_description: Test the locked stack with nvidia-smi, nvcc and TensorFlow
 description:
-  - Starts C(nvidia-smi), C(nvcc) and TensorFlow on the host and compares what they say with the
+  - Starts C(nvidia-smi), C(nvcc) and TensorFlow on the host and compares their output with the
     lock. On real GPUs a matrix product and a convolution are computed on each; a small Keras model
     is fitted on the CPU.
   - Fails at the first wrong answer, with what was expected and what the program said. Each
@@ -18,12 +20,12 @@ options:
     type: dict
     required: true
   left_out:
-    description: Components that this run does not prove, by its tags or as wished away.
+    description: Components that this run does not prove, by its tags or as absent.
     type: list
     elements: str
     default: []
   gpus:
-    description: How many usable GPUs the driver has to know.
+    description: How many usable GPUs the driver must have.
     type: int
     required: true
   simulated_gpu:
@@ -39,13 +41,13 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Prove what the run has brought
+- name: Prove the locked stack
   provision.gpu.gpu_proof:
 """
 
 RETURN = r"""
 asked:
-  description: The programs that were asked, in their order.
+  description: The programs that were started, in their order.
   type: list
   elements: str
   returned: always
@@ -55,7 +57,7 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentatio
 from ansible_collections.provision.gpu.plugins.module_utils.proof import Proof  # noqa: E402
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "stack": {"type": "dict", "required": True},

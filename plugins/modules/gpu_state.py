@@ -5,6 +5,8 @@ The action plugin of the same name stands in front of it and usually does withou
 over the open connection instead of a transferred module); this is what runs where it can't.
 """
 
+from __future__ import annotations
+
 DOCUMENTATION = r"""
 module: gpu_state
 short_description: Look at a GPU host and plan what to change
@@ -47,7 +49,7 @@ options:
     description: The id of the run that looks; its own lock is not in its way.
     type: str
   doctor:
-    description: Say what is wrong with the host and what cures it, instead of a plan.
+    description: Return the doctor's findings and their cures instead of a plan.
     type: bool
     default: false
   logs:
@@ -167,7 +169,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.look impor
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "lock": {"type": "dict", "required": True},

@@ -1,11 +1,13 @@
 #!/usr/bin/python
-"""Whether people may be interrupted now: who is logged in, and what the clock says."""
+"""Checks whether people may be interrupted now: who is logged in, and the maintenance window."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_users
-short_description: Ask who is logged in, and whether the maintenance window is open
+short_description: Check who is logged in, and whether the maintenance window is open
 description:
-  - Looks who sits at a terminal or a screen of the host, as logind and utmp know them, without the
+  - Lists who is logged in at a terminal or a screen of the host, by logind and utmp, without the
     run's own session, and compares the host's clock with the maintenance window.
   - Fails where the driver may not be changed, or the host not be rebooted, now. Changes nothing,
     and looks in check mode too. Nobody is ever logged out.
@@ -20,7 +22,7 @@ options:
       of such. Without one it is always open.
     type: raw
   logged_in_users:
-    description: What people who are logged in mean. With C(wait) the module does not fail for
+    description: What to do while people are logged in. With C(wait) the module does not fail for
       them, but returns C(disturbed).
     type: str
     choices: [refuse, wait, ignore]
@@ -30,7 +32,7 @@ options:
     type: int
     default: 0
   waited:
-    description: People have been waited for. Fails for everybody who is logged in still, and where
+    description: People have been waited for. Fails for everybody who is still logged in, and where
       the window has closed meanwhile.
     type: bool
     default: false
@@ -75,7 +77,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "before": {"type": "str", "required": True},
@@ -90,10 +92,10 @@ def main():
         },
         supports_check_mode=True,
     )
-    seen, reason = interruption.ask(interruption.host(), **module.params)
+    result, reason = interruption.ask(interruption.host(), **module.params)
     if reason is not None:
-        module.fail_json(msg=reason, **seen)
-    module.exit_json(changed=False, **seen)
+        module.fail_json(msg=reason, **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

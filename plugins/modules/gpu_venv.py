@@ -1,17 +1,20 @@
 #!/usr/bin/python
-"""TensorFlow's environment with exactly the wheels of its requirements, or none: a thin shim."""
+"""Installs TensorFlow's environment with exactly the wheels of its requirements, or removes it."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_venv
 short_description: Bring TensorFlow's virtual environment to its hash-locked requirements
 description:
-  - Makes the environment C(ROOT/VERSION-DIGITS), where the digits are the first eight of the
+  - Creates the environment C(ROOT/VERSION-DIGITS), where the digits are the first eight of the
     requirements' SHA-256, and makes it C(ROOT/current). pip installs exactly the wheels of the
     requirements, checked by their hashes.
-  - An environment that is unfinished, damaged or writable for others is made anew. The new one is
-    built beside, checked, flushed to the disk, marked, and takes the place of the old one in one
-    step. What fails or is killed before that leaves the old one as it was.
-  - What people have put into an environment that is replaced or removed is kept as C(NAME.save).
+  - An environment that is unfinished, damaged or writable for others is replaced. The new one is
+    built beside, checked, flushed to the disk, marked, and takes the old one's place in one step.
+    What fails or is killed before that leaves the old one as it was.
+  - An environment to which people added files is kept as C(NAME.save) when it is replaced or
+    removed.
   - An environment that a process uses is not changed, replaced or removed; none is ever ended.
 options:
   state:
@@ -23,7 +26,7 @@ options:
     choices: [present, absent, looked]
     default: present
   venv:
-    description: The environment that is wished.
+    description: The environment.
     type: dict
     required: true
     suboptions:
@@ -40,7 +43,7 @@ options:
         type: str
         required: true
       interpreter:
-        description: The program that makes the environment.
+        description: The Python that creates the environment.
         type: str
         required: true
       requirements:
@@ -48,7 +51,7 @@ options:
         type: str
         required: true
       requirements_name:
-        description: What they are called in messages.
+        description: Their name in messages.
         type: str
         default: requirements.txt
       requirements_sha256:
@@ -60,7 +63,7 @@ options:
         type: str
         default: ""
       reinstall:
-        description: Make it anew though it is there.
+        description: Build it again though it is complete.
         type: bool
         default: false
   pip:
@@ -94,7 +97,7 @@ options:
     type: bool
     default: true
   keep_old:
-    description: Keep the other environments of this module's.
+    description: Keep the other environments that this module made.
     type: bool
     default: true
   beside:
@@ -103,11 +106,11 @@ options:
     elements: str
     default: []
   begin:
-    description: Begin to install the wheels behind other tasks, and return at once.
+    description: Begin to install the wheels in the background, and return at once.
     type: bool
     default: false
   begun:
-    description: This very environment was begun in this run; take the result.
+    description: An earlier task of this run began it; wait for its result.
     type: bool
     default: false
 author:
@@ -115,7 +118,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Bring TensorFlow's environment
+- name: Install TensorFlow's environment
   provision.gpu.gpu_venv:
     venv:
       root: /opt/tensorflow
@@ -132,24 +135,24 @@ venv:
   type: str
   returned: success
 complete:
-  description: Whether it is finished, with exactly the wheels and the list that are wished.
+  description: Whether it is finished, with exactly the wheels and the list of its requirements.
   type: bool
   returned: with C(state=looked)
 finished:
-  description: Whether it needs no new one built beside it.
+  description: Whether it needs no replacement.
   type: bool
   returned: with C(state=looked)
 missing:
-  description: Wheels that are not there in their version.
+  description: Wheels that are not installed in their version.
   type: list
   elements: str
   returned: with C(state=looked)
 begun:
-  description: Whether pip is at work behind other tasks now.
+  description: Whether pip works in the background now.
   type: bool
   returned: with C(begin)
 kept:
-  description: Where environments into which somebody has put more are kept.
+  description: Where environments to which people added files are kept.
   type: list
   elements: str
   returned: success
@@ -193,14 +196,14 @@ PIP = {
 }
 
 
-def show_addresses_without_logins(module):
-    """Else the sentence about an index that does not answer could not name it."""
+def show_addresses_without_logins(module: AnsibleModule) -> None:
+    """Lets messages name the addresses that have no password."""
     pip = module.params["pip"]
     addresses = {pip["index_url"], pip["proxy"], *pip["extra_index_urls"]}
     module.no_log_values -= {address for address in addresses if "@" not in address}
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {

@@ -1,5 +1,7 @@
 #!/usr/bin/python
-"""Fetches apt's package lists; each failure is traced to the source file that is to blame."""
+"""Fetches apt's package lists, and traces each failure to the source file that caused it."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: package_lists
@@ -20,7 +22,7 @@ options:
     elements: str
     default: []
   wait:
-    description: Seconds to wait for another apt that is at work.
+    description: Seconds to wait for another apt.
     type: int
     default: 0
 author:
@@ -47,16 +49,16 @@ errors:
   elements: str
   returned: always
 places:
-  description: The entries of apt's sources that they are about, as C(file:line).
+  description: The entries of apt's sources that caused them, as C(file:line).
   type: list
   elements: str
   returned: always
 bearable:
-  description: Whether only sources failed that nobody needs here.
+  description: Whether only sources failed that are not needed here.
   type: bool
   returned: always
 usable:
-  description: Whether the lists came, or failed bearably.
+  description: Whether the lists were fetched, or only such sources failed.
   type: bool
   returned: always
 locked:
@@ -75,7 +77,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "suites": {"type": "list", "elements": "str", "default": []},
@@ -85,10 +87,10 @@ def main():
     )
     if module.check_mode:
         module.exit_json(changed=False, **package_lists.nothing())
-    answer = package_lists.fetch(**module.params)
-    if answer["locked"]:
-        module.fail_json(msg="Another apt is at work. " + answer["words"], **answer)
-    module.exit_json(changed=False, **answer)
+    result = package_lists.fetch(**module.params)
+    if result["locked"]:
+        module.fail_json(msg="Another apt is at work. " + result["words"], **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

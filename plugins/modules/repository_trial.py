@@ -1,12 +1,14 @@
 #!/usr/bin/python
-"""Fetches the lists of one repository alone, to see whether apt could use it."""
+"""Tests whether apt can use a repository, by fetching its lists alone."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repository_trial
-short_description: See whether apt can use a repository, before anything names it
+short_description: Test whether apt can use a repository, before a source names it
 description:
   - Runs C(apt-get update) with this source and this key alone, from a directory that is removed
-    again. Nothing on the host names the repository afterwards.
+    again. No source on the host names the repository afterwards.
   - A repository that apt cannot use is no failure of the task; C(usable) says it. Fails where
     another apt is at work for longer than C(wait).
   - The lists are a cache and are never counted as a change; in check mode nothing is fetched.
@@ -36,7 +38,7 @@ options:
     type: str
     default: ""
   wait:
-    description: Seconds to wait for another apt that is at work.
+    description: Seconds to wait for another apt.
     type: int
     default: 0
 author:
@@ -68,12 +70,12 @@ errors:
   elements: str
   returned: always
 reasons:
-  description: The same with the reasons that a program that checks signatures adds in other lines.
+  description: The same, with reasons that signature checkers print on other lines.
   type: list
   elements: str
   returned: always
 stderr:
-  description: All that apt wrote, without passwords.
+  description: apt's whole standard error, without passwords.
   type: str
   returned: always
 locked:
@@ -88,14 +90,14 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "uri": {"type": "str", "required": True},
             "login": {"type": "str", "default": "", "no_log": True},
             "suite": {"type": "str", "required": True},
             "components": {"type": "str", "default": ""},
-            # A public key; without the word Ansible asks whether it is a secret one.
+            # A public key; without no_log Ansible warns that its name looks like a secret's.
             "key": {"type": "str", "required": True, "no_log": False},
             "ca_bundle": {"type": "str", "default": ""},
             "wait": {"type": "int", "default": 0},
@@ -104,10 +106,10 @@ def main():
     )
     if module.check_mode:
         module.exit_json(changed=False, **repository_trial.judge(0, ""))
-    answer = repository_trial.fetch(**module.params)
-    if answer["locked"]:
-        module.fail_json(msg="Another apt is at work. " + " ".join(answer["errors"]), **answer)
-    module.exit_json(changed=False, **answer)
+    result = repository_trial.fetch(**module.params)
+    if result["locked"]:
+        module.fail_json(msg="Another apt is at work. " + " ".join(result["errors"]), **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 #!/usr/bin/python
-"""Our lines in users' ~/.bashrc, each written by the user whose file it is."""
+"""Writes our lines into users' ~/.bashrc, each as the user whose file it is."""
+
+from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: shell_startup
 short_description: Put the environment of GPU programs into users' ~/.bashrc, as these users
 description:
   - Puts the line that reads C(/etc/profile.d/provision-gpu.sh) between two markers at the top of a
-    user's C(~/.bashrc), or takes it out. Everything else in the file stays, and so do its mode and
+    user's C(~/.bashrc), or removes it. Everything else in the file stays, and so do its mode and
     its owner; a copy of the old file is kept beside it.
-  - Each file is read and written by a process that has become its user for good, within 30 s. What
-    is in the way of it is returned, and is no failure.
+  - Each file is read and written by a process that has become its user for good, within 30 s. A
+    file that can't be changed is no failure; the reason is returned.
 options:
   users:
     description: Names of users.
@@ -17,7 +19,7 @@ options:
     elements: str
     required: true
   state:
-    description: Whether the lines are wished.
+    description: Whether the lines are to be there.
     type: str
     choices: [present, absent]
     default: present
@@ -52,7 +54,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.conte
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "users": {"type": "list", "elements": "str", "required": True},
@@ -61,13 +63,13 @@ def main():
         supports_check_mode=True,
     )
     present = module.params["state"] == "present"
-    answer = shell_startup.write(Context(), module.params["users"], present, module.check_mode)
-    # The rest of the file is its user's own, and nobody else reads it.
+    result = shell_startup.write(Context(), module.params["users"], present, module.check_mode)
+    # The rest of the file is private to its user, and not in the diff.
     block = shell_startup.BLOCK
     before, after = ("", block) if present else (block, "")
     diff = [{"before_header": path, "after_header": path, "before": before, "after": after}
-            for path in answer["files"]]  # fmt: skip
-    module.exit_json(changed=bool(answer["files"]), diff=diff, **answer)
+            for path in result["files"]]  # fmt: skip
+    module.exit_json(changed=bool(result["files"]), diff=diff, **result)
 
 
 if __name__ == "__main__":

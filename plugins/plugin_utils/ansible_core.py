@@ -1,9 +1,9 @@
 """Which hosts a release of ansible-core can manage, by the Python that they have.
 
-Each release drops old Pythons: the next one's modules end on such a host with a SyntaxError, or
-with a sentence that names no way out, when half of the work may be done. So the look says it
-first, and `provision render` before there is a run. The facts are in ansible_core.json; nothing of
-Ansible is imported here, for `provision` reads this file too.
+Each release drops old Pythons: on such a host its modules fail with a SyntaxError, or with a
+message that names no remedy, when half of the work may be done. So the look checks it first, and
+`provision render` before there is a run. The facts are in ansible_core.json; nothing of Ansible is
+imported here, for `provision` imports this module too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KNOWN = sorted(OLDEST_PYTHON, key=numbers)
 def oldest_python(core: str) -> str:
     """The oldest Python that this ansible-core manages.
 
-    A release older or newer than those that are known is taken for the nearest of them.
+    For a release older or newer than all known ones, the nearest of them is used.
     """
     not_newer = [release for release in _KNOWN if numbers(release) <= numbers(core)]
     return OLDEST_PYTHON[not_newer[-1] if not_newer else _KNOWN[0]]
@@ -41,13 +41,13 @@ def manages(core: str, python: str) -> bool:
 
 
 def newest_for(python: str) -> str | None:
-    """The newest release of ansible-core that manages this Python; None where none that we know."""
+    """The newest known release of ansible-core that manages this Python; None without one."""
     able = [release for release in _KNOWN if manages(release, python)]
     return able[-1] if able else None
 
 
 def requirement(release: str) -> str:
-    """What pip is asked for to get this release and no newer one."""
+    """pip's requirement for this release and no newer one."""
     major, minor = numbers(release)
     return f"ansible-core>={release},<{major}.{minor + 1}"
 

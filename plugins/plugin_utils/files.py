@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """The whole file or the old one, readable by everybody (0644) whatever the umask is."""
+    """Replaces a file atomically, readable by everybody (0644) whatever the umask is."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -1,7 +1,7 @@
-"""Keeps hosts locked for exactly as long as this run lives, and hears how far they are.
+"""Keeps hosts locked for exactly as long as this run lives, and receives their progress.
 
-A lock on a host that outlived its run would stop the next one; one that ended before it would let a
-second run in. So a run holds the hosts by pipes, which end with its process, kill -9 included.
+A lock that outlived its run would stop the next one; one that ended before it would let a second
+run in. So a run holds the hosts by pipes, which close with its process, kill -9 included.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from typing import Any
 HOLD_MARK = "PROVISION-HOLD "
 # How long the end of a run waits for its holders; they give the steps of a cut-off run five.
 HOLDERS_SECONDS = 7.0
-# How often they are told that this run lives; a quarter of what makes them think otherwise.
+# How often they get a sign of life; after four missed ones they take the run for dead.
 BEAT_SECONDS = 5.0
 
 
 class Holders:
-    """Keeps the processes that hold the hosts for this run, by their pipes; hears what they tell.
+    """The pipes of the processes that hold the hosts for this run, and a thread that reads them.
 
     A worker starts a holder and hands its two pipes over through a socket that it has inherited
-    (`PROVISION_HOLD` names it). From then on this process alone has them: the workers that are
-    forked later close their copies at once, so that the end of this process, kill -9 included, is
-    the end of the pipes, and on the hosts the end of the locks.
+    (`PROVISION_HOLD` names it). From then on this process alone has them: workers that are forked
+    later close their copies at once, so that the end of this process, kill -9 included, closes the
+    pipes, which ends the locks on the hosts.
 
-    `tell(host, what)` is called from a thread of its own, with what a holder says of its host.
+    `on_message(host, message)` is called from a thread of its own, with a holder's message.
     """
 
-    def __init__(self, tell: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, on_message: Callable[[str, dict[str, Any]], None]) -> None:
         self.run = uuid.uuid4().hex
-        self._tell = tell
+        self._on_message = on_message
         self._pid = os.getpid()
         self._pipes: dict[int, tuple[str, int, bytearray]] = {}
         self._stop = threading.Event()
         self._finished = False
-        # Held while pipes change hands and while a worker is forked: a copy that a worker got
-        # unknown to it would keep the locks for as long as its task lasts.
+        # Held while pipes change hands and while a worker is forked: a copy that a worker
+        # inherited unnoticed would keep the locks for as long as its task lasts.
         self._lock = threading.Lock()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._thread = threading.Thread(target=self._listen, name="provision-hold", daemon=True)
 
     def start(self) -> None:
-        """Makes itself known to the workers that are forked from now on."""
+        """Sets the environment of workers that are forked from now on, and starts the thread."""
         request = {
             "run": self.run,
             "who": _user(),
@@ -69,9 +69,9 @@ class Holders:
         self._thread.start()
 
     def stop(self, *, finished: bool) -> None:
-        """Lets every host go and waits until it is so, for a few seconds at most.
+        """Releases every host and waits for it, a few seconds at most.
 
-        `finished`: the run came to its end; otherwise the holders end its last steps first.
+        `finished`: the run reached its end; otherwise the holders end its last steps first.
         """
         self._finished = finished
         self._stop.set()
@@ -82,7 +82,7 @@ class Holders:
         self._thread.join(HOLDERS_SECONDS)
 
     def _forget(self) -> None:
-        """In a worker: these are its parent's."""
+        """Closes a worker's copies of its parent's pipes."""
         self._lock.release()
         self._ours.close()
         for handle, (_host, pipe, _data) in self._pipes.items():
@@ -99,21 +99,21 @@ class Holders:
                 wait = min(beat, deadline) - time.monotonic()
                 for key, _events in selector.select(max(0.0, wait) if self._pipes else None):
                     if key.fileobj is self._ours:
-                        self._take(selector)
+                        self._accept(selector)
                     else:
-                        self._hear(selector, key.fd)
+                        self._receive(selector, key.fd)
                 if self._stop.is_set():
                     if deadline == float("inf"):
                         deadline = time.monotonic() + HOLDERS_SECONDS
-                        self._say(b"done\n" if self._finished else b"", last=True)
+                        self._send(b"done\n" if self._finished else b"", last=True)
                     if not self._pipes:
                         return
                 elif beat == float("inf") or time.monotonic() >= beat:
                     beat = time.monotonic() + BEAT_SECONDS
-                    self._say(b"alive\n")
+                    self._send(b"alive\n")
 
-    def _take(self, selector: selectors.BaseSelector) -> None:
-        """Takes over the pipes of one more holder."""
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        """Takes over the pipes of a new holder."""
         with self._lock:
             flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
             data, handles, _flags, _address = socket.recv_fds(self._ours, 65536, 2, flags)
@@ -129,8 +129,8 @@ class Holders:
         selector.register(handles[1], selectors.EVENT_READ)
         self._lines(message["host"], rest)
 
-    def _hear(self, selector: selectors.BaseSelector, handle: int) -> None:
-        """Takes what one holder says, and its end: the host was rebooted, or let go."""
+    def _receive(self, selector: selectors.BaseSelector, handle: int) -> None:
+        """Reads from a holder; closes its pipes at its end (a reboot, or a released host)."""
         host, pipe, data = self._pipes[handle]
         try:
             more = os.read(handle, 65536)
@@ -150,6 +150,7 @@ class Holders:
                 os.close(pipe)
 
     def _lines(self, host: str, data: bytearray) -> None:
+        """Passes the complete lines of `data` on as messages, and removes them from it."""
         while (end := data.find(b"\n")) >= 0:
             line = data[:end].decode("utf-8", "replace")
             del data[: end + 1]
@@ -158,24 +159,24 @@ class Holders:
             except ValueError:
                 continue
             if isinstance(message, dict):
-                self._tell(host, message)
-        if len(data) > 65536:  # no holder says such long lines
+                self._on_message(host, message)
+        if len(data) > 65536:  # no holder writes such long lines
             data.clear()
 
-    def _say(self, words: bytes, *, last: bool = False) -> None:
-        """A word to every holder. After the last one its pipe is closed, which lets the host go."""
+    def _send(self, line: bytes, *, last: bool = False) -> None:
+        """Writes to every holder; `last`: then closes its pipe, which releases the host."""
         with self._lock:
             for handle, (host, pipe, data) in list(self._pipes.items()):
-                # It may have gone, or its connection takes nothing now.
+                # It may have ended, or its connection may be stuck.
                 with contextlib.suppress(OSError):
-                    os.write(pipe, words)
+                    os.write(pipe, line)
                 if last:
                     os.close(pipe)
                     self._pipes[handle] = (host, -1, data)
 
 
 def _user() -> str:
-    """Who runs this; a container's user may have a number and no name."""
+    """The user who runs this; in a container it may have a number and no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""The host's options for what works on it: what the inventory sets, and the defaults of the rest.
+"""A host's options: the inventory's values, and the defaults of the rest.
 
 Ansible applies neither a role's defaults nor its argument spec to a task of ours. The defaults
 come from options.json, which `provision roles sync` renders from the typed options in
@@ -21,14 +21,14 @@ DEFAULTS: dict[str, Any] = {
     "ansible_connection": "ssh",
 }
 
-# Options that hold an address, alone or among others. Of its login the look needs to know that
-# there is one, and Ansible shows a module's arguments to all who run with -vvv.
+# Options that hold an address, alone or among others. The look needs to know only that there is a
+# login in it, and Ansible shows a module's arguments with -vvv.
 ADDRESSES = re.compile(r"_(mirror|url|repository)$")
 LOGIN = re.compile(r"//[^/ ]*@")
 
 
 def plain(value: Any) -> Any:
-    """The value as bare JSON types: templating hands over text and lists of Ansible's own."""
+    """The value as plain JSON types: templating returns strings and lists of Ansible's own."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def without_login(value: Any) -> Any:
-    """The value with nothing but an @ of each address' user and password."""
+    """The value with each address' user and password cut down to an @."""
     if isinstance(value, dict):
         return {key: without_login(item) for key, item in value.items()}
     return LOGIN.sub("//@", value) if isinstance(value, str) else value
@@ -48,7 +48,7 @@ def without_login(value: Any) -> Any:
 def of_host(
     templar: Any, task_vars: Mapping[str, Any], names: Iterable[str] = DEFAULTS
 ) -> dict[str, Any]:
-    """The options of these names, or all: as set for the host, else by default."""
+    """{option: value} of these names, or of all: the host's value, else the default."""
     options = {name: DEFAULTS[name] for name in names}
     for name in options:
         if name not in task_vars:

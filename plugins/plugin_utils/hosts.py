@@ -1,7 +1,6 @@
-"""What Ansible's own objects say of a run's hosts.
+"""Reads a run's hosts from Ansible's own objects.
 
-They are no interface that Ansible promises, so that every question here has an answer for an
-Ansible that can't be asked.
+They are no stable interface, so each function returns a default where an Ansible lacks them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
-    """The hosts of a play's batch, --limit applied; [] where this Ansible does not tell."""
+    """The hosts of a play's batch, --limit applied; [] where Ansible's objects differ."""
     try:
         manager = play.get_variable_manager()
         return list(manager._inventory.get_hosts(play.hosts, ignore_restrictions=all_batches))
@@ -20,11 +19,11 @@ def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
 
 
 def unmatched_limit(playbook: Any) -> list[str]:
-    """The parts of --limit that match no host, in its order; [] where this Ansible can't say.
+    """The parts of --limit that match no host, in its order; [] where Ansible's objects differ.
 
-    Ansible ignores them with a warning and works on the others: a host that was renamed would
-    drop out of a nightly job that goes on to say that all is well. An excluded host (`!gpu09`)
-    counts too: the one that was meant would not be left out.
+    Ansible ignores them with a warning and works on the others: a renamed host would drop out of a
+    nightly job that still reports success. An excluded host (`!gpu09`) counts too: a misspelt one
+    would not be left out.
     """
     try:
         inventory = playbook.get_plays()[0].get_variable_manager()._inventory
@@ -42,7 +41,7 @@ def unmatched_limit(playbook: Any) -> list[str]:
 def not_begun(play: Any, begun: Container[str]) -> list[str]:
     """Hosts of all batches of a play that have a wish and are not in `begun`, in its order.
 
-    Raises whatever Ansible's inner workings raise on their way out.
+    Raises whatever Ansible's internals raise while it exits.
     """
     variables = play.get_variable_manager()
     return [

@@ -1,4 +1,4 @@
-"""Lets a run that is ended from outside come to its report, whatever is sent and how often."""
+"""Lets an interrupted run write its report, whichever signals are sent and how often."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Makes every signal to end a KeyboardInterrupt: the report is written on the way out.
+    """Turns every terminating signal into a KeyboardInterrupt, so that the report is written.
 
-    ansible-core puts the default action back at the first: a second, from an impatient finger
-    or a second sender, would kill it before its report (blocking it is no way out: the kernel
-    gives it to one of Ansible's other threads). And Python drops what is raised
-    while it forks, so that one Ctrl-C in some would be lost: such a one comes again.
+    ansible-core restores the default action at the first signal: a second one would kill it before
+    its report (blocking does not help: the kernel delivers it to one of Ansible's other threads).
+    And Python drops exceptions that are raised while it forks: a signal that comes then is sent
+    again.
     """
 
     def __init__(self) -> None:
@@ -28,20 +28,19 @@ class Interrupts:
         self._workers: Any = ()
 
     def survive(self) -> None:
-        """Takes the signals over; nothing where somebody else handles them."""
+        """Installs the handlers, unless another program handles the signals."""
         first = signal.getsignal(signal.SIGINT)
         self._workers = getattr(getattr(first, "__self__", None), "_workers", ())
         try:
             if callable(first):
                 signal.signal(signal.SIGINT, self._interrupt)
-            # They would end this process before its report: what CI does, a shutdown of this
-            # machine, and a terminal that is closed. nohup has them ignored.
+            # From CI, a shutdown of this machine, a closed terminal; nohup has them ignored.
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self._terminate)
         except ValueError:
-            return  # not in the main thread: somebody embeds Ansible and handles signals
-        # Of all such hooks these are the outermost, for they are the last to be registered.
+            return  # not in the main thread: a program embeds Ansible and handles signals
+        # The last to be registered are the outermost of all such hooks.
         os.register_at_fork(
             before=lambda: self._fork(True),
             after_in_parent=lambda: self._fork(False),
@@ -52,7 +51,7 @@ class Interrupts:
         self._forking = begins
 
     def _later(self, number: int) -> bool:
-        """Sends a signal that came while this process forks once more."""
+        """Sends a signal again that came during a fork; whether that is so."""
         if self._forking and os.getpid() == self._pid:
             threading.Timer(0.05, os.kill, (self._pid, number)).start()
             return True
@@ -85,23 +84,23 @@ class Interrupts:
 
 
 def by_default(number: int) -> None:
-    """Ends a worker that has no handlers of its own yet: raising would send it up our stack."""
+    """Ends a worker that has no handlers of its own yet: an exception would unwind our stack."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
 def ignore_endings() -> None:
-    """From now on nothing but kill -9 ends this process."""
+    """Ignores every terminating signal but SIGKILL from now on."""
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def end_workers() -> None:
-    """Ends what Ansible has forked and forgot: a worker that Ctrl-C met while it was made."""
+    """Ends workers that Ansible lost track of, as one that Ctrl-C met during its fork."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
         own = Path("/proc/self/cmdline").read_bytes()
-        # ssh's processes and others that were started are none of these.
+        # Started programs, such as ssh, have another command line.
         workers = [
             int(pid) for pid in text.split() if Path(f"/proc/{pid}/cmdline").read_bytes() == own
         ]
@@ -118,7 +117,7 @@ def end_workers() -> None:
 
 
 def _reaped(pid: int) -> bool:
-    """Has this child ended?"""
+    """Whether this child has ended."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except OSError:

@@ -1,7 +1,4 @@
-"""The sources of the look, packed to go down a host's standard input.
-
-Of `gpu_stack` only what the look imports: what modules write with stays at home.
-"""
+"""Packs the look's sources for a host's standard input: the modules of `gpu_stack` it imports."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.M)
 def sources(doctor: bool = False) -> dict[str, str]:
     """{module: source text} of what the look imports; a package's own name ends in __init__.
 
-    The doctor's part only where it is asked for.
+    The doctor's modules only with `doctor`.
     """
     texts: dict[str, str] = {}
     names = [FIRST]
@@ -30,8 +27,8 @@ def sources(doctor: bool = False) -> dict[str, str]:
         package = path.is_dir()
         module = name + ".__init__" if package else name
         file = path / "__init__.py" if package else path.with_suffix(".py")
-        asked = doctor or not any(part.startswith("doctor") for part in name.split("."))
-        if module in texts or not asked or not file.is_file():
+        needed = doctor or not any(part.startswith("doctor") for part in name.split("."))
+        if module in texts or not needed or not file.is_file():
             continue
         texts[module] = file.read_text(encoding="utf-8")
         names += [name.rpartition(".")[0], *_imported(name, package, texts[module])]
@@ -39,7 +36,7 @@ def sources(doctor: bool = False) -> dict[str, str]:
 
 
 def _imported(name: str, package: bool, text: str) -> list[str]:
-    """Full names of what a module's relative imports may mean: modules, and names in them."""
+    """Full names of a module's relative imports: modules, and names that may be modules."""
     imported = []
     for dots, base, words in IMPORT.findall(text):
         parts = name.split(".")
@@ -50,6 +47,6 @@ def _imported(name: str, package: bool, text: str) -> list[str]:
 
 
 def packed(doctor: bool = False) -> str:
-    """The same as base64 of deflated JSON."""
+    """The sources as base64 of deflated JSON."""
     data = json.dumps(sources(doctor)).encode("utf-8")
     return base64.b64encode(zlib.compress(data, 9)).decode("ascii")

@@ -1,4 +1,4 @@
-"""Where the project is that carries this collection, and what it says of itself."""
+"""Finds the project that carries this collection, and reads its lock and its manifest."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def project_of(playbook: Any) -> Path:
 
 
 def settle(playbook: Any, project: Path) -> None:
-    """Makes the project the home of this collection's plays.
+    """Sets `playbook_dir` of this collection's plays to the project.
 
-    Ansible takes the folder of an imported playbook for that, which here is inside the collection:
-    `playbook_dir`, relative paths and the group_vars beside site.yml would all lead there.
+    Ansible uses the folder of an imported playbook, which is inside the collection: relative paths
+    and the group_vars beside site.yml would be looked up there too.
     """
-    with contextlib.suppress(AttributeError):  # of a playbook that is none of Ansible's
+    with contextlib.suppress(AttributeError):  # not one of Ansible's playbooks
         for play in playbook.get_plays():
             if (
                 play._included_path
@@ -42,14 +42,14 @@ def settle(playbook: Any, project: Path) -> None:
 def lock_file(project: Path, extra_vars: Iterable[Any]) -> Path:
     """The project's lock, or the one that a rollback names in its extra variables."""
     for text in extra_vars:
-        found = re.search(r"(?:^|\s)gpu_stacks=(\S+)|\"gpu_stacks\": \"([^\"]+)\"", str(text))
-        if found is not None:
-            return Path(found.group(1) or found.group(2)) / "gpu_lock.yml"
+        match = re.search(r"(?:^|\s)gpu_stacks=(\S+)|\"gpu_stacks\": \"([^\"]+)\"", str(text))
+        if match is not None:
+            return Path(match.group(1) or match.group(2)) / "gpu_lock.yml"
     return project / "lock.yml"
 
 
 def read_lock(path: Path) -> dict[str, Any]:
-    """What a lock's file says; {} where it can't be read."""
+    """The `gpu_lock` of a lock's file; {} where it can't be read."""
     try:
         with path.open("rb") as stream:
             loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -60,7 +60,7 @@ def read_lock(path: Path) -> dict[str, Any]:
 
 
 def rendered_by(project: Path) -> str | None:
-    """The version of provision that rendered this project."""
+    """The version of provision that rendered this project; None where it is unknown."""
     try:
         text = (project / ".provision-manifest.json").read_text(encoding="utf-8")
         version = json.loads(text).get("provision")

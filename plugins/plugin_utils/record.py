@@ -1,4 +1,4 @@
-"""What is known of a run: results of tasks go in, the report comes out.
+"""The state of a run: built from the results of tasks, returned as the report.
 
 Nothing here touches a disk or knows Ansible's classes.
 """
@@ -19,7 +19,7 @@ def utc(seconds: float) -> str:
 
 
 class Host:
-    """What is known of one host so far in this run."""
+    """The state of one host in this run."""
 
     def __init__(self) -> None:
         self.plan: dict[str, Any] | None = None
@@ -28,33 +28,39 @@ class Host:
         self.unreachable = False
         self.components: dict[str, dict[str, Any]] = {}
         self.last_task = ""
-        # The component whose tasks have begun last, and what a cut-off run leaves to dpkg.
+        # The component whose tasks began last, and what dpkg still finishes of an interrupted run.
         self.at: str | None = None
         self.finishing: str | None = None
-        # What a role warned of: {"id", "component", "message", "hint"}, as preflight's are.
+        # Warnings of roles: {"id", "component", "message", "hint"}, as preflight's are.
         self.notes: list[dict[str, Any]] = []
 
 
 class Record:
-    """The run as data: fed by the plugin (or a test), it answers with the report.
+    """The run as data: the plugin (or a test) adds results, `report` returns the report.
 
-    `clock` gives seconds since the epoch. Nothing here touches a disk.
+    Times are seconds since the epoch.
     """
 
-    def __init__(self, mode: str, started: float, lock: dict[str, Any], version: str | None):
+    def __init__(
+        self, mode: str, started: float, lock: dict[str, Any], version: str | None
+    ) -> None:
         self.mode = mode
         self.started = started
         self.lock = lock
         self.version = version
         self.hosts: dict[str, Host] = {}
-        # Hosts of batches that were not begun, for one before them was not proven.
+        # Hosts of batches that did not begin, because one before them was not proven.
         self.not_begun: list[str] = []
 
     def host(self, name: str) -> Host:
+        """The state of this host, a new one at first."""
         return self.hosts.setdefault(name, Host())
 
     def looked(self, name: str, result: dict[str, Any]) -> str:
-        """Takes a result of `gpu_state`: the first of a host is its plan, a later one the proof."""
+        """Adds a result of `gpu_state`: a host's first is its plan, a later one the proof.
+
+        Returns the phase, look or proof.
+        """
         host = self.host(name)
         if host.plan is None:
             host.plan = plain(result)
@@ -63,12 +69,13 @@ class Record:
         return "proof"
 
     def worked(self, name: str, component: str, seconds: float, changed: bool) -> None:
+        """Adds a task's time and change to its component."""
         entry = self.host(name).components.setdefault(component, {"seconds": 0.0, "changed": False})
         entry["seconds"] = round(entry["seconds"] + seconds, 3)
         entry["changed"] = entry["changed"] or changed
 
     def warned(self, name: str, component: str | None, message: str) -> None:
-        """A role's own warning, from a task "step | Warn ...": told with preflight's."""
+        """Adds a role's own warning, from a task "step | Warn ...", to those of preflight."""
         note = {
             "id": "role",
             "component": component,
@@ -79,7 +86,7 @@ class Record:
             self.host(name).notes.append(note)
 
     def interruption(self, name: str) -> str:
-        """What state an interrupted run has left a host in, and what to do."""
+        """The state that an interrupted run left a host in, and what to do."""
         host = self.host(name)
         if host.plan is None:
             return "untouched, it was not looked at"
@@ -91,23 +98,24 @@ class Record:
         return text
 
     def failed(self, name: str, task: str, message: str, phase: str | None) -> None:
+        """Sets a host's failure; with blockers and nothing done it is preflight's."""
         host = self.host(name)
         blockers = (host.plan or {}).get("blockers")
         if blockers and not host.components:
             phase = "preflight"
         host.failure = {"task": task, "message": message, "phase": phase}
 
-    def wanted(self, stack: str | None) -> dict[str, str]:
-        """The versions the lock promises for this stack."""
+    def locked_versions(self, stack: str | None) -> dict[str, str]:
+        """{component: version} of this stack in the lock."""
         row = (self.lock.get("stacks") or {}).get(stack or "", {})
-        found = {
+        versions = {
             component: row[component]["version"]
             for component in COMPONENTS
             if isinstance(row.get(component), dict) and row[component].get("version")
         }
         if row.get("tensorflow", {}).get("python"):
-            found["python"] = row["tensorflow"]["python"]
-        return found
+            versions["python"] = row["tensorflow"]["python"]
+        return versions
 
     def report(
         self,
@@ -120,8 +128,8 @@ class Record:
     ) -> dict[str, Any]:
         """The whole report.
 
-        `failures`: hosts that Ansible's own statistics count as failed (a rescued failure is
-        none); None when the run never came to its statistics.
+        `failures`: hosts that Ansible's own statistics count as failed (rescued failures don't
+        count); None when the run did not reach its statistics.
         """
         proven = dict(previous.get("proven") or {})
         hosts = {}
@@ -133,7 +141,7 @@ class Record:
             if entry["status"] == "proven":
                 proven[name] = {"time": checks["finished"], "stack": entry["stack"]}
             last = proven.get(name) or {}
-            # A proof of another stack says nothing about this one.
+            # A proof of another stack does not count for this one.
             same = not entry["stack"] or last.get("stack") == entry["stack"]
             entry["last_proven"] = last.get("time") if same else None
             hosts[name] = entry
@@ -152,7 +160,9 @@ class Record:
             report["interrupted"] = True
         if self.not_begun:
             bad = [
-                n for n, e in hosts.items() if e["status"] in ("failed", "blocked", "unreachable")
+                name
+                for name, entry in hosts.items()
+                if entry["status"] in ("failed", "blocked", "unreachable")
             ]
             report["not_begun"] = {
                 "hosts": self.not_begun,
@@ -162,6 +172,7 @@ class Record:
         return report
 
     def _host(self, name: str, checked: dict[str, Any] | None, interrupted: bool) -> dict[str, Any]:
+        """A host's entry of the report; `checked`: what the verify play wrote about it."""
         host = self.hosts[name]
         plan = host.plan or {}
         now = host.second or plan
@@ -176,13 +187,13 @@ class Record:
         selected = [change for change in changes if change.get("selected", True)]
         status, failure = self._status(name, selected, changes, left, summary, interrupted)
         row = (self.lock.get("stacks") or {}).get(plan.get("stack") or "")
-        found = {
+        versions = {
             component: state["version"]
             for component, state in (now.get("state") or {}).items()
             # A CUDA on the host of a stack that brings its own with TensorFlow is not the stack's.
             if isinstance(state, dict) and state.get("version") and (not row or component in row)
         }
-        found.update((checked or {}).get("found") or {})
+        versions.update((checked or {}).get("found") or {})
         absent = plan.get("absent") or []
         return {
             "status": status,
@@ -192,12 +203,12 @@ class Record:
             "stack": plan.get("stack"),
             "wanted": {
                 component: version
-                for component, version in self.wanted(plan.get("stack")).items()
+                for component, version in self.locked_versions(plan.get("stack")).items()
                 if component not in absent
                 and not (component == "python" and "tensorflow" in absent)
             },
             "absent": absent,
-            "found": found,
+            "found": versions,
             "gpus": now.get("gpus") or [],
             "changes": changes,
             "left": left,
@@ -222,15 +233,15 @@ class Record:
         summary: dict[str, int] | None,
         interrupted: bool,
     ) -> tuple[str, dict[str, Any] | None]:
-        """The one word for a host, and why where it is a bad one. The order is the priority."""
+        """(status, failure) of a host; the order of the tests is their priority."""
         host = self.hosts[name]
         if host.unreachable:
             return "unreachable", host.failure
         if summary and summary.get("failed"):
             message = f"{summary['failed']} of the checks failed"
             return "failed", {"task": "verify", "message": message, "phase": "verify"}
-        owed = [change for change in left if change.get("selected", True)]
-        if owed and all(change.get("reboot") for change in owed):
+        pending = [change for change in left if change.get("selected", True)]
+        if pending and all(change.get("reboot") for change in pending):
             message = "all is done but a reboot: reboot the host, then run again"
             return "failed", {"task": "proof", "message": message, "phase": "apply"}
         if host.failure:
@@ -250,13 +261,10 @@ class Record:
             message = self.interruption(name) if interrupted else ended
             task = "interrupted" if interrupted else host.last_task
             return "failed", {"task": task, "message": message, "phase": "apply"}
-        if owed:
-            return "failed", {
-                "task": "proof",
-                "phase": "proof",
-                "message": "still different: "
-                + ", ".join(f"{c.get('component')} {c.get('item')}" for c in owed),
-            }
+        if pending:
+            items = [f"{change.get('component')} {change.get('item')}" for change in pending]
+            message = f"still different: {', '.join(items)}"
+            return "failed", {"task": "proof", "phase": "proof", "message": message}
         if left if host.second is not None else changes:
             return "drift", None
         if summary and summary.get("passed"):

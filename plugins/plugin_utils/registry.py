@@ -1,7 +1,6 @@
 """The registry of components for the controller's plugins, without the look around it.
 
-Imported by its full name, the registry would bring its package along: everything that looks at
-hosts, 60 ms of each run.
+An import by its full name would also import its package, the whole look: 60 ms of each run.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def _read() -> ModuleType:
+def _load() -> ModuleType:
     plugins = Path(__file__).resolve().parents[1]
     path = plugins / "module_utils" / "gpu_stack" / "components" / "__init__.py"
     spec = importlib.util.spec_from_file_location("provision_gpu_components", path)
@@ -22,6 +21,6 @@ def _read() -> ModuleType:
     return module
 
 
-_REGISTRY = _read()
+_REGISTRY = _load()
 NAMES: tuple[str, ...] = _REGISTRY.NAMES
 run_steps = _REGISTRY.run_steps

@@ -1,4 +1,4 @@
-"""What may be said of a task's result: the report is passed around, and must hold no secret."""
+"""Reduces a task's result to what the report may hold: it is passed around, without secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Container
 from typing import Any
 
 PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
-# A message long enough for pip's or apt's last words, short enough for a terminal.
+# Long enough for pip's or apt's last lines, short enough for a terminal.
 MESSAGE_LIMIT = 2000
 STDERR_LINES = 8
 
@@ -16,14 +16,14 @@ CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def without_credentials(text: str) -> str:
-    """`text` with the users and passwords in its URLs cut out."""
+    """The text without the users and passwords in its URLs."""
     return CREDENTIALS_IN_URL.sub("***@", text)
 
 
 def message_of(result: dict[str, Any]) -> str:
-    """What a failed result says, without its arguments, hidden parts or passwords in URLs.
+    """A failed result's message, without its arguments, hidden parts or passwords in URLs.
 
-    A loop's own message ("One or more items failed") says nothing: its items' messages are taken.
+    For a loop its items' messages: its own is only "One or more items failed".
     """
     if "censored" in result or result.get("_ansible_no_log"):
         return "hidden by no_log"
@@ -43,7 +43,7 @@ def message_of(result: dict[str, Any]) -> str:
 
 
 def phase_of(name: str) -> str | None:
-    """ "preflight | Refuse ..." is of the phase preflight; other names tell nothing."""
+    """The phase in a task's name: "preflight" of "preflight | Refuse ..."; None without one."""
     head, separator, _ = name.partition("|")
     # Ansible puts a role's name in front: "role : name".
     head = head.rpartition(":")[2].strip().lower()
@@ -51,9 +51,9 @@ def phase_of(name: str) -> str | None:
 
 
 def component_of(task: Any, components: Container[str]) -> str | None:
-    """The component whose role the task is of, or by whose role its own was included.
+    """The component of the task's role, or of the role that included it; None without one.
 
-    What roles share stands in a role that is of no component.
+    Roles that several components share are of no component.
     """
     while task is not None:
         role = getattr(task, "_role", None)
@@ -70,10 +70,12 @@ def plain(value: Any) -> Any:
 
 
 def will_be_rescued(task: Any) -> bool:
-    """Does a block around this task catch its failure? What comes of that, other tasks tell."""
+    """Whether a block around this task rescues its failure; other tasks report the outcome."""
     child, parent = task, getattr(task, "_parent", None)
     while parent is not None:
-        if getattr(parent, "rescue", None) and child._uuid in {one._uuid for one in parent.block}:
+        if getattr(parent, "rescue", None) and child._uuid in {
+            member._uuid for member in parent.block
+        }:
             return True
         child, parent = parent, getattr(parent, "_parent", None)
     return False

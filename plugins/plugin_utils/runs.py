@@ -1,11 +1,10 @@
-"""Keeps the report of every run: a folder for each, a link to the latest, and a limit.
+"""Keeps the reports of runs: a folder for each, a link to the latest, and a limit.
 
-The page that proved the hosts must outlive the plan of the next day. All of this is in `report/` of
-the project:
+The report that proved the hosts must survive the next day's plan. `report/` of the project has:
 
-    20261123T120530Z-run/     report.json, events.jsonl and what else belongs to one run
+    20261123T120530Z-run/     report.json, events.jsonl and the other files of one run
     latest                    a link to the newest of them
-    report.json               a link to latest/report.json: here it was when only one was kept
+    report.json               a link to latest/report.json, its path when only one was kept
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_a
 
 LATEST = "latest"
 NAME = re.compile(r"(\d{8}T\d{6}Z)-(?:run|check|verify)(?:-(\d+))?")
-# What a run's folder may hold. One that holds anything else is somebody's, and is never removed.
+# The files of a run's folder. A folder with anything else in it is never removed.
 FILES = ("report.json", "events.jsonl", "checks.json", "ansible.log", "report.html", "junit.xml")
-# Of a run of an earlier version, whose files lie in report/ itself. Scripts look for the first two.
+# Of a run of an earlier version, whose files lie in report/ itself. Scripts read the first two.
 FORMER = ("report.json", "events.jsonl", "checks.json")
 
 
 def begin(home: Path, mode: str, started: float) -> Path:
-    """Makes the folder of a run in `home`, the project's report/. Raises OSError.
+    """Creates the folder of a run in `home`, the project's report/. Raises OSError.
 
-    A second run in the same second gets a name of its own.
+    A second run in the same second gets a numbered name.
     """
     home.mkdir(parents=True, exist_ok=True)
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started))
@@ -52,13 +51,16 @@ def begin(home: Path, mode: str, started: float) -> Path:
     raise AssertionError
 
 
-def elsewhere(mode: str, started: float) -> Path:
-    """The folder of a run whose project takes none: a run is never without its report."""
+def begin_temporary(mode: str, started: float) -> Path:
+    """Creates the folder of a run below a temporary directory, where its project can't hold it.
+
+    Raises OSError.
+    """
     return begin(Path(tempfile.mkdtemp(prefix="provision-report-")), mode, started)
 
 
 def is_kept(folder: Path, home: Path) -> bool:
-    """Is `folder` one of the runs in `home`?"""
+    """Whether `folder` is one of the runs in `home`."""
     return NAME.fullmatch(folder.name) is not None and folder.parent.resolve() == home.resolve()
 
 
@@ -66,8 +68,8 @@ def runs(home: Path) -> list[Path]:
     """The folders of the runs in `home`, the oldest first."""
 
     def key(folder: Path) -> tuple[str, int, str]:
-        found = NAME.fullmatch(folder.name)
-        return (found[1], int(found[2] or 1), folder.name) if found else ("", 0, folder.name)
+        match = NAME.fullmatch(folder.name)
+        return (match[1], int(match[2] or 1), folder.name) if match else ("", 0, folder.name)
 
     try:
         entries = [entry for entry in os.scandir(home) if NAME.fullmatch(entry.name)]
@@ -78,7 +80,7 @@ def runs(home: Path) -> list[Path]:
 
 
 def previous(home: Path, folder: Path) -> dict[str, Any]:
-    """The newest report beside that of `folder`; {} where there is none that can be read."""
+    """The newest readable report but that of `folder`; {} without one."""
     for other in reversed(runs(home)):
         report = {} if other.name == folder.name else read(other / "report.json")
         if report:
@@ -87,7 +89,7 @@ def previous(home: Path, folder: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file's JSON mapping; {} where there is none."""
+    """A file's JSON mapping; {} where it has none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -96,7 +98,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def adopt(home: Path) -> None:
-    """Gives the run of an earlier version, whose files lie in `home` itself, a folder of its own.
+    """Moves the run of an earlier version, whose files lie in `home` itself, to its own folder.
 
     Raises OSError.
     """
@@ -105,17 +107,17 @@ def adopt(home: Path) -> None:
         return
     mode = read(path).get("mode")
     folder = begin(home, mode if mode in ("check", "verify") else "run", path.stat().st_mtime)
-    # The report last: where this is cut off, the next run goes on with it.
+    # The report last: where this is interrupted, the next run continues.
     for name in reversed(FORMER):
         if (home / name).is_file() and not (home / name).is_symlink():
             (home / name).rename(folder / name)
 
 
 def show(home: Path, folder: Path) -> str | None:
-    """Makes `latest`, and where earlier versions had their files, lead to a run.
+    """Links `latest`, and the paths of earlier versions' files, to a run; why not, or None.
 
-    Where there can be no links `latest` is a folder of copies, made anew at the run's end. Returns
-    what is in the way, or None. Raises OSError.
+    On a file system without links `latest` is a folder of copies, written again at the run's end.
+    Raises OSError.
     """
     latest = home / LATEST
     taken = latest.exists() and not latest.is_symlink()
@@ -135,7 +137,7 @@ def show(home: Path, folder: Path) -> str | None:
 
 
 def can_link(home: Path) -> bool:
-    """Has this file system links? Those of memory sticks and some network shares have none."""
+    """Whether this file system has links; memory sticks and some network shares don't."""
     link = home / f".link.{os.getpid()}"
     try:
         link.symlink_to(LATEST)
@@ -158,9 +160,9 @@ def link_to(path: Path, target: str) -> None:
 
 
 def finish(home: Path, folder: Path, keep: int) -> None:
-    """Ends a run: copies it where there are no links, and removes what is over the limit.
+    """Ends a run: copies it where there are no links, and removes old runs over the limit.
 
-    `keep` 0 removes nothing. Raises OSError, after all that can be removed has been.
+    `keep` 0 removes nothing. Raises OSError, after everything that can be removed has been.
     """
     latest = home / LATEST
     if latest.is_dir() and not latest.is_symlink() and only_ours(latest):
@@ -178,7 +180,7 @@ def finish(home: Path, folder: Path, keep: int) -> None:
 
 
 def copy(folder: Path, latest: Path) -> None:
-    """What a run has, as copies; nothing of the run before it."""
+    """Copies a run's files to `latest`, and removes those of the run before."""
     for name in FILES:
         if (folder / name).is_file():
             text = (folder / name).read_text(encoding="utf-8", errors="replace")
@@ -188,7 +190,7 @@ def copy(folder: Path, latest: Path) -> None:
 
 
 def only_ours(folder: Path) -> bool:
-    """Does a folder hold nothing but files of a report?"""
+    """Whether a folder holds nothing but files of a report."""
     for entry in os.scandir(folder):
         ours = entry.name in FILES or entry.name.startswith(tuple(f".{name}." for name in FILES))
         if not ours or not entry.is_file(follow_symlinks=False):
@@ -197,13 +199,13 @@ def only_ours(folder: Path) -> bool:
 
 
 def claim(events: int) -> None:
-    """Marks the folder of an open events.jsonl as one of a run at work, while that run lives."""
+    """Locks an open events.jsonl, which marks its folder as in use while the run lives."""
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def at_work(folder: Path) -> bool:
-    """Is there a run that still writes into this folder?"""
+    """Whether a run still writes into this folder."""
     try:
         handle = os.open(folder / "events.jsonl", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -220,7 +222,7 @@ def at_work(folder: Path) -> bool:
 
 
 def reason(home: Path, error: OSError) -> str:
-    """Why a project takes no report."""
+    """Why a project can't hold a report."""
     if home.is_symlink() and not home.exists():
         return f"it is a link to {os.readlink(home)}, which is not there"
     if home.exists() and not home.is_dir():

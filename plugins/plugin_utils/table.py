@@ -9,8 +9,8 @@ def _components(changes: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(str(change.get("component")) for change in changes))
 
 
-def what(entry: dict[str, Any]) -> str:
-    """One line on why a host has its status."""
+def explanation(entry: dict[str, Any]) -> str:
+    """Why a host has its status; a line for each reason."""
     if entry["status"] == "blocked" and entry["blockers"]:
         return "\n".join(str(blocker.get("message")) for blocker in entry["blockers"])
     failed = [check for check in entry["checks"] if check.get("result") == "failed"]
@@ -20,8 +20,8 @@ def what(entry: dict[str, Any]) -> str:
         return f"{entry['failure']['task']}: {entry['failure']['message']}"
     if entry["status"] == "drift":
         # A run that left components out has looked again; a check has not.
-        differ = entry["left"] or entry["changes"]
-        return "differs from the lock: " + ", ".join(_components(differ))
+        changes = entry["left"] or entry["changes"]
+        return "differs from the lock: " + ", ".join(_components(changes))
     changed = _components(entry["changes"])
     parts = ["changed " + ", ".join(changed) if changed else "nothing to change"]
     if entry["checks_summary"]:
@@ -35,20 +35,22 @@ def what(entry: dict[str, Any]) -> str:
 
 
 def table(report: dict[str, Any]) -> list[str]:
-    """Host, status, what: plain text, for people who run ansible-playbook themselves."""
+    """Lines of host, status and explanation; [] without hosts."""
     rows = []
     for name, entry in report["hosts"].items():
         label = name + (" (simulated GPU)" if entry["simulated_gpu"] else "")
         if (entry.get("platform") or {}).get("userland"):
             label += f" (on {entry['platform']['userland']})"
-        first, *rest = what(entry).splitlines()
+        first, *rest = explanation(entry).splitlines()
         rows.append((label, entry["status"], first))
         rows += [("", "", line) for line in rest]
     if not rows:
         return []
-    wide = max(len(row[0]) for row in rows)
-    states = max(len(row[1]) for row in rows)
-    lines = [f"{a:<{wide}}  {b:<{states}}  {c}".rstrip() for a, b, c in rows]
+    labels = max(len(row[0]) for row in rows)
+    statuses = max(len(row[1]) for row in rows)
+    lines = [
+        f"{label:<{labels}}  {status:<{statuses}}  {text}".rstrip() for label, status, text in rows
+    ]
     if report.get("not_begun"):
         lines += ["", report["not_begun"]["message"]]
     return lines

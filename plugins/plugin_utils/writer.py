@@ -1,4 +1,4 @@
-"""Writes a run's folder: events as they happen, what is known by now, and the report at the end."""
+"""Writes a run's folder: events as they happen, an unfinished report, and the report at the end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import runs
 from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record, utc
 
-# How often what is known is written while a run is at work.
+# How often the unfinished report is written while a run is at work.
 NOTE_SECONDS = 10.0
 
 
 class Writer:
-    """One run's folder in the project at `tree`; what can't be written is told to `warn`."""
+    """One run's folder in the project at `tree`; `warn` is called where it can't be written."""
 
     def __init__(self, tree: Path, record: Record, warn: Callable[[str], None]) -> None:
         self.folder = Path()
@@ -27,24 +27,24 @@ class Writer:
         self._record = record
         self._warn = warn
         self._events: int | None = None
-        # Is the folder one of the project's runs? It may be told to write elsewhere.
+        # Whether the folder is one of the project's runs; PROVISION_REPORT_DIR names another.
         self._kept = False
         self._noted = 0.0
 
     def begin(self) -> None:
-        """Makes the run's folder, and opens its events."""
-        # Of this run alone: a playbook that a task of it starts has its own.
-        given = os.environ.pop("PROVISION_REPORT_DIR", None)
+        """Creates the run's folder, and opens its events."""
+        # Removed: a playbook that a task of this run starts has its own.
+        chosen = os.environ.pop("PROVISION_REPORT_DIR", None)
         try:
-            if given:
-                self.folder = Path(given)
+            if chosen:
+                self.folder = Path(chosen)
                 self.folder.mkdir(parents=True, exist_ok=True)
             else:
                 self.folder = runs.begin(self._home, self._record.mode, self._record.started)
             self._open()
         except OSError as error:
-            self._go_elsewhere(Path(given) if given else self._home, error)
-        # The verify play puts its checks there.
+            self._begin_temporary(Path(chosen) if chosen else self._home, error)
+        # The verify play writes its checks there.
         os.environ["PROVISION_REPORT_RUN"] = str(self.folder)
         self._kept = runs.is_kept(self.folder, self._home)
         if self._kept:
@@ -58,7 +58,7 @@ class Writer:
         self._note()
 
     def event(self, event: str, **fields: Any) -> None:
-        """A line of events.jsonl."""
+        """Writes a line of events.jsonl."""
         if self._events is None:
             return
         line = {"time": utc(time.time()), "event": event, **fields}
@@ -70,7 +70,7 @@ class Writer:
             self._events = None
 
     def note(self) -> None:
-        """Writes what is known, now and then: a run that is killed leaves that, as unfinished."""
+        """Writes the unfinished report now and then: a killed run leaves it."""
         if time.monotonic() - self._noted > NOTE_SECONDS:
             self._note()
 
@@ -101,11 +101,11 @@ class Writer:
         os.fchmod(self._events, 0o644)
         runs.claim(self._events)
 
-    def _go_elsewhere(self, wrong: Path, error: OSError) -> None:
-        """A project that takes no report must not cost this run its own."""
-        why = f"{wrong} takes no report: {runs.reason(wrong, error)}."
+    def _begin_temporary(self, path: Path, error: OSError) -> None:
+        """Writes to a temporary folder where `path` can't be written, and warns."""
+        why = f"{path} takes no report: {runs.reason(path, error)}."
         try:
-            self.folder = runs.elsewhere(self._record.mode, self._record.started)
+            self.folder = runs.begin_temporary(self._record.mode, self._record.started)
             self._open()
         except OSError:
             self._warn(f"{why} This run has none.")
@@ -115,11 +115,11 @@ class Writer:
     def _note(self) -> None:
         self._noted = time.monotonic()
         report = self._report(failures=None, interrupted=True) | {"unfinished": True}
-        with contextlib.suppress(OSError):  # the end says so
+        with contextlib.suppress(OSError):  # `finish` warns of it
             self._write(report)
 
     def _report(self, *, failures: set[str] | None, interrupted: bool) -> dict[str, Any]:
-        # One that is told where to write has its own past there.
+        # A folder that was chosen holds its own previous report.
         previous = runs.read(self.folder / "report.json")
         if self._kept or not previous:
             previous = runs.previous(self._home, self.folder)
@@ -137,7 +137,7 @@ class Writer:
         write_atomically(self.folder / "report.json", text)
 
     def _checks(self) -> dict[str, Any]:
-        """The checks of this run's verify play; an older file says nothing about this run."""
+        """The checks of this run's verify play; {} where the file is older than the run."""
         path = self.folder / "checks.json"
         try:
             written = path.stat().st_mtime

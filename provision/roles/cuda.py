@@ -84,18 +84,18 @@ class CudaOptions(Options):
     )
     cuda_repository_url: str = option(
         "",
-        "A mirror of NVIDIA's repository, for source network. Empty: what cuda_repository says.",
+        "A mirror of NVIDIA's repository, for source network. Empty: that of cuda_repository.",
         looked_at=True,
         example="https://mirror.example.org/cuda/ubuntu2004/x86_64",
     )
     cuda_installer_url: str = option(
         "",
-        "Another place of NVIDIA's local installer. Empty: what cuda_installer says.",
+        "Another address of NVIDIA's local installer. Empty: that of cuda_installer.",
         example="https://mirror.example.org/cuda-repo-ubuntu2004-11-2-local_11.2.2.deb",
     )
     cuda_ca_bundle: str = option(
         "",
-        "CA bundle on the host, for these two places. Empty: the host's own.",
+        "CA bundle on the host, for these two addresses. Empty: the host's own.",
         looked_at=True,
         example="/etc/ssl/private-mirror.pem",
     )
@@ -125,19 +125,19 @@ class CudaOptions(Options):
     cuda_reinstall: list[str] = option(
         [],
         "Packages to install again though their version is right; the plan fills it where files "
-        "of a package are gone or changed.",
+        "of a package are missing or changed.",
         repair=True,
     )
     cuda_keys: list[str] = option(
         [],
-        "Keys of the platform's package archive to take anew from their package; what is there is "
-        "kept as .dpkg-old. The plan fills it where one is gone.",
+        "Keys of the platform's package archive to restore from their package; the old ones are "
+        "kept as .dpkg-old. The plan fills it where one is missing.",
         repair=True,
     )
     cuda_conffiles: list[str] = option(
         [],
-        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
-        "Only a deep look asks for it.",
+        "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. "
+        "Only a deep look fills it.",
         repair=True,
     )
     cuda_modes: list[str] = option(

@@ -75,7 +75,8 @@ class CudnnOptions(Options):
     )
     cudnn_reinstall: bool = option(
         False,
-        "Unpack the archive again though it is there; the plan says so where files are damaged.",
+        "Unpack the archive again though its version is there; the plan sets it where files are "
+        "damaged.",
         repair=True,
     )
 

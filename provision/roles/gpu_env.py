@@ -34,7 +34,7 @@ class GpuEnvOptions(Options):
     gpu_env_ld_library_path: bool = option(
         False,
         "Set LD_LIBRARY_PATH too, as tutorials do: the loader's directories, or lib64 beside the "
-        "stack's programs. The loader needs it not, and every program reads it.",
+        "stack's programs. The loader does not need it, and every program reads it.",
         looked_at=True,
     )
     gpu_env_xla_cuda_data_dir: str = option(

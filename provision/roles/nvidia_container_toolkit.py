@@ -49,7 +49,7 @@ class ContainerToolkitOptions(Options):
     )
     nvidia_container_toolkit_repository_url: str = option(
         "",
-        "A mirror of NVIDIA's repository. Empty: what nvidia_container_toolkit_repository says.",
+        "A mirror of NVIDIA's repository. Empty: that of nvidia_container_toolkit_repository.",
         looked_at=True,
         example="https://mirror.example.org/libnvidia-container/stable/deb/amd64",
     )
@@ -67,10 +67,10 @@ class ContainerToolkitOptions(Options):
     )
     nvidia_container_toolkit_docker_engine: Literal["check", "distribution", "docker-ce"] = option(
         "check",
-        "Docker itself. check: what is there is used. distribution: the platform's own docker.io "
-        "is installed where no docker is. docker-ce: Docker's own, from Docker's repository, where "
-        "no docker is; a host with docker.io is refused. It is never removed, and another docker "
-        "never replaced.",
+        "Docker itself. check: an installed docker is used. distribution: the platform's own "
+        "docker.io is installed where no docker is. docker-ce: Docker's own, from Docker's "
+        "repository, where no docker is; a host with docker.io is refused. It is never removed, "
+        "and another docker never replaced.",
         looked_at=True,
     )
     nvidia_container_toolkit_docker_repository: dict[str, Any] = option(
@@ -84,8 +84,8 @@ class ContainerToolkitOptions(Options):
     nvidia_container_toolkit_containerd: Literal["auto", "required", "none"] = option(
         "auto",
         "containerd's configuration. auto: make the runtime known to it where kubelet, crictl or "
-        "nerdctl is there and CRI is not switched off. required: wherever containerd is, and "
-        "refuse a host without. none: leave containerd alone.",
+        "nerdctl is installed and CRI is enabled. required: wherever containerd is, and refuse a "
+        "host without it. none: leave containerd alone.",
         looked_at=True,
     )
     nvidia_container_toolkit_crio: Literal["auto", "required", "none"] = option(
@@ -98,20 +98,20 @@ class ContainerToolkitOptions(Options):
         "auto",
         "The CDI specification, by which podman gives GPUs to containers. auto: make it and keep "
         "it current where a podman is installed that reads it (4.1 or newer). required: make it "
-        "whether podman is there or not, and refuse a host whose podman is too old. none: leave "
-        "it alone.",
+        "whether podman is installed or not, and refuse a host whose podman is too old. none: "
+        "leave it alone.",
         looked_at=True,
     )
     nvidia_container_toolkit_reinstall: list[str] = option(
         [],
         "Packages to install again though their version is right; the plan fills it where files "
-        "of a package are gone or changed.",
+        "of a package are missing or changed.",
         repair=True,
     )
     nvidia_container_toolkit_conffiles: list[str] = option(
         [],
-        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
-        "Only a deep look asks for it.",
+        "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. "
+        "Only a deep look fills it.",
         repair=True,
     )
     nvidia_container_toolkit_modes: list[str] = option(

@@ -80,8 +80,8 @@ class NvidiaDriverOptions(Options):
     nvidia_driver_switch: Literal["refuse", "switch"] = option(
         "refuse",
         "What to do where the driver came here another way (packages, NVIDIA's repository, .run "
-        "file). refuse: stop and say how to get out. switch: remove that driver first, and nothing "
-        "but it, then install.",
+        "file). refuse: stop, and name the remedy. switch: remove that driver first, and nothing "
+        "else, then install.",
         looked_at=True,
     )
     nvidia_driver_fabric_manager: Literal["auto", "true", "false"] = option(
@@ -120,7 +120,7 @@ class NvidiaDriverOptions(Options):
         "refuse",
         "What to do while people are logged in at a terminal or a screen, before a reboot and "
         "before a loaded driver is changed. wait: for nvidia_driver_wait_for_users seconds, then "
-        "refuse. Nobody is ever logged out. A first installation is in nobody's way.",
+        "refuse. Nobody is ever logged out. A first installation disturbs nobody.",
         looked_at=True,
     )
     nvidia_driver_wait_for_users: int = option(
@@ -138,7 +138,7 @@ class NvidiaDriverOptions(Options):
         looked_at=True,
     )
     nvidia_driver_persistence: bool = option(
-        True, "Run the persistence daemon, where a GPU is there.", looked_at=True
+        True, "Run the persistence daemon, where the host has a GPU.", looked_at=True
     )
     nvidia_driver_mirror: str = option(
         "",
@@ -154,13 +154,13 @@ class NvidiaDriverOptions(Options):
     nvidia_driver_reinstall: list[str] = option(
         [],
         "Packages to install again though their version is right; the plan fills it where files "
-        "of a package are gone or changed.",
+        "of a package are missing or changed.",
         repair=True,
     )
     nvidia_driver_conffiles: list[str] = option(
         [],
-        "Configuration files of these packages to take anew; what is there is kept as .dpkg-old. "
-        "Only a deep look asks for it.",
+        "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. "
+        "Only a deep look fills it.",
         repair=True,
     )
     nvidia_driver_modes: list[str] = option(
@@ -171,8 +171,8 @@ class NvidiaDriverOptions(Options):
     )
     nvidia_driver_alternatives: list[str] = option(
         [],
-        "Groups of update-alternatives whose links are to be made anew; the plan fills it where "
-        "one is gone or leads elsewhere.",
+        "Groups of update-alternatives whose links are to be set again; the plan fills it where "
+        "one is missing or leads elsewhere.",
         repair=True,
     )
 

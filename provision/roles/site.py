@@ -39,7 +39,7 @@ class SiteOptions(Options):
     )
     gpu_canary: int | str = option(
         "",
-        "The host that is tried first, alone, or how many; the others are begun only when it is "
+        "The host that is changed first, alone, or how many; the others follow only when it is "
         "proven. Only with -e.",
         run_only=True,
     )
@@ -48,8 +48,8 @@ class SiteOptions(Options):
     )
     gpu_platform: str = option(
         "",
-        "What the host's system is, where you know it before the host is asked: the lock is then "
-        "made for just that, and a run refuses a host that is another. Without it `provision "
+        "The host's system, where you know it before the host is asked: the lock is then made for "
+        "that system alone, and a run refuses a host with another. Without it `provision "
         "discover` asks, or the lock serves every platform that can have the wish.",
         looked_at=True,
         example="debian12",
@@ -57,7 +57,7 @@ class SiteOptions(Options):
     gpu_models: list[str] = option(
         [],
         "The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: "
-        "the lock's driver then drives them, and a run refuses a host that has others.",
+        "the lock's driver then supports them, and a run refuses a host that has others.",
         looked_at=True,
         example='["Tesla T4", "10de:20b0"]',
     )

@@ -79,7 +79,8 @@ class TensorflowOptions(Options):
     tensorflow_switch: bool = option(True, "Make this environment the current one.", internal=True)
     tensorflow_reinstall: bool = option(
         False,
-        "Make the environment anew though it is there; the plan says so where files are damaged.",
+        "Build the environment again though it is complete; the plan sets it where files are "
+        "damaged.",
         repair=True,
     )
 

@@ -120,7 +120,7 @@ def test_a_file_is_made_where_none_is_and_none_is_made_to_remove_from_it(
     ],
 )
 def test_one_block_is_left_whatever_was_there(before: str, after: str) -> None:
-    assert shell_startup.wanted(before.encode(), True) == after.encode()
+    assert shell_startup.with_block(before.encode()) == after.encode()
 
 
 def test_a_link_into_dotfiles_stays_a_link(home: Path, run: Any) -> None:

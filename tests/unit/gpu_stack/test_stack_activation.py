@@ -100,13 +100,13 @@ def test_a_file_that_is_not_there_stays_so(
 @pytest.mark.parametrize("prefix", ["", CUDA, "/opt/it's cuda"])
 def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> None:
     text = activate.read_text("utf-8")
-    old = activation.wanted(text, "/old")
+    old = activation.with_blocks(text, "/old")
     for one in (text, old, text.replace(activation.FUNCTION, "f () {"), "x"):
-        bare = activation.without(activation.wanted(one, prefix))
-        assert bare.rstrip("\n") == activation.without(one).rstrip("\n")
-        assert activation.wanted(activation.wanted(one, prefix), prefix) == activation.wanted(
-            one, prefix
-        )
+        bare = activation.without_blocks(activation.with_blocks(one, prefix))
+        assert bare.rstrip("\n") == activation.without_blocks(one).rstrip("\n")
+        assert activation.with_blocks(
+            activation.with_blocks(one, prefix), prefix
+        ) == activation.with_blocks(one, prefix)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> Non
 def test_the_look_tells_what_is_wrong(
     activate: Path, there: str, cuda: dict[str, str], said: str | None
 ) -> None:
-    activate.write_text(activation.wanted(activate.read_text("utf-8"), there), "utf-8")
+    activate.write_text(activation.with_blocks(activate.read_text("utf-8"), there), "utf-8")
     context = Context()
-    assert activation.activation(context, str(activate.parents[1]), cuda) == said
-    assert activation.activation(context, "/nowhere", cuda) is None
+    assert activation.fault(context, str(activate.parents[1]), cuda) == said
+    assert activation.fault(context, "/nowhere", cuda) is None

@@ -61,7 +61,7 @@ def who_tests_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
         self.uid, self.groups = os.getuid(), (os.getgid(), 50)
 
     monkeypatch.setattr(venv_trust.Owner, "__init__", tester)
-    monkeypatch.setattr(venv_trust, "_elsewhere", lambda *_: [])
+    monkeypatch.setattr(venv_trust, "_other_interpreters", lambda *_: [])
     # Seconds on a disk that others use.
     monkeypatch.setattr(venv_place, "flush", lambda _path: None)
 

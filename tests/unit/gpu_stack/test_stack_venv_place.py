@@ -115,8 +115,8 @@ def test_its_programs_name_its_own_place_and_the_records_agree(root: Path) -> No
     ]
     content = (venv / "bin/f2py").read_bytes()
     assert ["../../../bin/f2py", "sha256=" + venv_files.digest(content), str(len(content))] in rows
-    assert venv_files.lacking(str(venv)) == []
-    assert venv_files.strange(str(venv)) == []
+    assert venv_files.problems(str(venv)) == []
+    assert venv_files.foreign(str(venv)) == []
 
 
 def test_a_program_whose_first_line_pip_wrote_is_whole(root: Path) -> None:
@@ -126,14 +126,14 @@ def test_a_program_whose_first_line_pip_wrote_is_whole(root: Path) -> None:
     rest = b"# -*- coding: utf-8 -*-\nimport jsonpointer\n"
     wheel(place / SITE, "jsonpointer-3.0.0", {"../../../bin/jsonpointer": b"#!python\n" + rest})
     write(place / "requirements.txt", b"numpy==1.26.4\njsonpointer==3.0.0\n")
-    assert venv_files.lacking(str(place)) == []  # as the wheel has it
+    assert venv_files.problems(str(place)) == []  # as the wheel has it
     program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest[:-1])
-    assert venv_files.lacking(str(place)) == ["../../../bin/jsonpointer"]  # cut short
+    assert venv_files.problems(str(place)) == ["../../../bin/jsonpointer"]  # cut short
     program.write_bytes(f"#!{place}/bin/python3\n".encode() + rest)
-    assert venv_files.lacking(str(place)) == []
+    assert venv_files.problems(str(place)) == []
     venv_place.finish(HOST, str(root), NAME, MARK)
-    assert venv_files.strange(str(root / NAME)) == []
-    assert venv_files.lacking(str(root / NAME)) == []
+    assert venv_files.foreign(str(root / NAME)) == []
+    assert venv_files.problems(str(root / NAME)) == []
 
 
 def test_the_mark_is_newer_than_every_file(root: Path) -> None:
@@ -247,9 +247,9 @@ MORE = {
 @pytest.mark.parametrize("more", MORE)
 def test_what_people_put_into_it_is_kept_beside(root: Path, more: str) -> None:
     venv = make(root / NAME)
-    assert venv_files.strange(str(venv)) == []
+    assert venv_files.foreign(str(venv)) == []
     MORE[more](venv)
-    assert len(venv_files.strange(str(venv))) == 1
+    assert len(venv_files.foreign(str(venv))) == 1
     write(root / f"{NAME}.save" / "earlier")
     before = sorted(str(path.relative_to(venv)) for path in venv.rglob("*"))
     built(root)
@@ -272,7 +272,7 @@ def test_damage_alone_is_nobodys_work(root: Path, damage: str) -> None:
         write(venv / "pip-unpack-x/tensorflow.whl")
         write(venv / SITE / "~umpy/__init__.py")
         write(venv / SITE / "__pycache__/six.cpython-39.pyc")
-    assert venv_files.strange(str(venv)) == []
+    assert venv_files.foreign(str(venv)) == []
 
 
 def test_a_file_that_two_wheels_bring_is_whole_as_either_has_it(root: Path) -> None:
@@ -281,12 +281,12 @@ def test_a_file_that_two_wheels_bring_is_whole_as_either_has_it(root: Path) -> N
     write(new / "requirements.txt", b"numpy==1.26.4\nsetuptools==80.10.2\n")
     wheel(new / SITE, "pkg_resources-0.0.0", {"pkg_resources/__init__.py": b"old\n"})
     wheel(new / SITE, "setuptools-80.10.2", {"pkg_resources/__init__.py": b"newer\n"})
-    assert venv_files.lacking(str(new)) == []
-    assert venv_files.strange(str(new)) == []
+    assert venv_files.problems(str(new)) == []
+    assert venv_files.foreign(str(new)) == []
     venv_place.finish(HOST, str(root), NAME, MARK)
 
 
-STEPS = ("flush", "replace", "rename_texts", "write_mark", "step", "exchange", "put_away")
+STEPS = ("flush", "replace", "rename_texts", "write_mark", "put_in_place", "exchange", "put_away")
 
 
 class Killed(BaseException):
@@ -315,7 +315,7 @@ def test_killed_at_any_step_the_old_or_the_new_is_there_and_one_run_cures(
         venv_place.finish(HOST, str(root), NAME, MARK)
     monkeypatch.setattr(venv_place, step, original)
     assert says(venv) in {"x = 1\n", "x = 2\n"}
-    assert venv_files.lacking(str(venv)) == []
+    assert venv_files.problems(str(venv)) == []
     # The next run.
     venv_place.clean(HOST, str(root))
     built(root, "3")
@@ -469,5 +469,5 @@ def test_a_fifo_holds_nobody_up(root: Path, place: str) -> None:
     venv = make(root / NAME)
     (venv / place).unlink()
     os.mkfifo(venv / place)
-    code = f"{IMPORTED}; venv_files.strange({str(venv)!r})"
+    code = f"{IMPORTED}; venv_files.foreign({str(venv)!r})"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

@@ -318,7 +318,7 @@ def test_who_uses_what_is_wished_away_is_asked_with_all_that_goes(host: Host) ->
 def test_a_free_name_is_found_behind_those_that_are_taken(host: Host) -> None:
     for name in (".save", ".save.1", ".save.2"):
         host.write(f"{VENV}{name}/x", "")
-    assert venv_use.aside(Context(root=str(host.root)), VENV) == VENV + ".save.3"
+    assert venv_use.save_name(Context(root=str(host.root)), VENV) == VENV + ".save.3"
 
 
 def test_who_uses_which_environment(host: Host) -> None:

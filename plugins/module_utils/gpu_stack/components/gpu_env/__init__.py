@@ -1,18 +1,28 @@
 """The environment of GPU programs, wherever they are started from.
 
-Shells, PAM and systemd each read a file of their own; one that is stale gives a program another
-CUDA than the next. The role's templates are the files' home; `files` says the same text, and a
-test renders both and compares them byte for byte.
+Shells, PAM and systemd each read a file of their own; a stale one gives a program another CUDA than
+the others. The role writes the files from its templates; `files` returns the same texts, and a test
+renders both and compares them byte for byte.
 """
+
+from __future__ import annotations
 
 import os
 
 from ...change import change
 from ...host import file_state, loader, modes
 from . import shell_startup
-from .shell_startup import NO_USER, PROFILE, between_markers
+from .shell_startup import between_markers
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 NAME = "gpu_env"
+NO_USER = shell_startup.NO_USER
+PROFILE = shell_startup.PROFILE
 UNITS = "/etc/provision/gpu.env"
 LOADER = "/etc/ld.so.conf.d/01-provision-cuda.conf"
 MANAGER = "/etc/systemd/system.conf.d/50-provision-gpu.conf"
@@ -21,22 +31,22 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HEADER = "# Written by the Ansible role gpu_env; changes made here are lost.\n"
 
 
-def _unique(items):
+def _unique(items: list[str]) -> list[str]:
     return [item for index, item in enumerate(items) if item not in items[:index]]
 
 
-def paths(options, row):
+def paths(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
     """Directories in front of PATH: the stack's, then the user's."""
     return _unique(list(row.get("path") or []) + list(options.get("gpu_env_path") or []))
 
 
-def libraries(options, row):
+def libraries(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
     """Directories for the loader: the stack's, then the user's."""
     return _unique(list(row.get("library") or []) + list(options.get("gpu_env_library") or []))
 
 
-def ld_library(options, row):
-    """Directories for LD_LIBRARY_PATH, where that is asked for: the loader's, or lib64 by bin."""
+def ld_library(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """Directories for LD_LIBRARY_PATH, where it is set: the loader's, or lib64 beside each bin."""
     if not options.get("gpu_env_ld_library_path"):
         return []
     if "LD_LIBRARY_PATH" in (options.get("gpu_env_variables") or {}):
@@ -47,42 +57,42 @@ def ld_library(options, row):
     return libraries(options, row) or beside
 
 
-def _sorted(variables):
-    return sorted(variables.items(), key=lambda pair: pair[0].lower())
+def _sorted(values: dict[str, str]) -> list[tuple[str, str]]:
+    return sorted(values.items(), key=lambda pair: pair[0].lower())
 
 
-def variables(options, row):
+def variables(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
     """[(name, value)] that a shell exports.
 
-    A stack whose CUDA came as TensorFlow's wheels names no directory: XLA finds them by itself.
+    Without a directory of CUDA (it came as TensorFlow's wheels) XLA finds them by itself.
     """
     xla = options.get("gpu_env_xla_cuda_data_dir") or row.get("xla_cuda_data_dir")
-    found = {"XLA_FLAGS": "--xla_gpu_cuda_data_dir={0}".format(xla)} if xla else {}
-    found.update(options.get("gpu_env_variables") or {})
-    return _sorted(found)
+    values = {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={xla}"} if xla else {}
+    values.update(options.get("gpu_env_variables") or {})
+    return _sorted(values)
 
 
-def assignments(options, row):
-    """[(name, value)] for what does not start from a PATH of its own."""
-    found = dict(variables(options, row))
+def assignments(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
+    """[(name, value)] for files that set PATH as a whole."""
+    values = dict(variables(options, row))
     front = paths(options, row)
     if front:
-        found["PATH"] = ":".join([*front, SYSTEM_PATH])
-    ahead = ld_library(options, row)
-    if ahead:
-        found["LD_LIBRARY_PATH"] = ":".join(ahead)
-    return _sorted(found)
+        values["PATH"] = ":".join([*front, SYSTEM_PATH])
+    directories = ld_library(options, row)
+    if directories:
+        values["LD_LIBRARY_PATH"] = ":".join(directories)
+    return _sorted(values)
 
 
-def block(options, row):
+def block(options: dict[str, Any], row: dict[str, Any]) -> str:
     """The lines between our markers in /etc/environment."""
-    return "".join('{0}="{1}"\n'.format(*pair) for pair in assignments(options, row))
+    return "".join(f'{name}="{value}"\n' for name, value in assignments(options, row))
 
 
-def _profile(options, row):
+def _profile(options: dict[str, Any], row: dict[str, Any]) -> str:
     text = HEADER
-    for pair in variables(options, row):
-        text += 'export {0}="{1}"\n'.format(*pair)
+    for name, value in variables(options, row):
+        text += f'export {name}="{value}"\n'
     for directory in reversed(paths(options, row)):
         text += (
             'case ":$PATH:" in\n    *":{0}:"*) ;;\n    *) export PATH="{0}:$PATH" ;;\nesac\n'
@@ -95,7 +105,7 @@ def _profile(options, row):
     return text
 
 
-def _units(options, row):
+def _units(options: dict[str, Any], row: dict[str, Any]) -> str:
     note = (
         "# For EnvironmentFile= in a systemd unit, and for "
         "`set -a; . /etc/provision/gpu.env` in a script.\n"
@@ -103,90 +113,104 @@ def _units(options, row):
     return HEADER + note + block(options, row)
 
 
-def _manager(options, row):
+def _manager(options: dict[str, Any], row: dict[str, Any]) -> str:
     text = HEADER + "[Manager]\n"
     for name, value in assignments(options, row):
         # Debian 11's systemd expands nothing here: a percent sign stands for itself.
-        text += 'DefaultEnvironment="{0}={1}"\n'.format(name, value)
+        text += f'DefaultEnvironment="{name}={value}"\n'
     return text
 
 
-def files(options, row):
-    """{path: text, or None where the file must not be} of the files that are ours alone."""
+def files(options: dict[str, Any], row: dict[str, Any]) -> dict[str, str | None]:
+    """{path: text, or None where it must be absent} of the files that are ours alone."""
     directories = libraries(options, row)
     return {
         PROFILE: _profile(options, row),
         UNITS: _units(options, row),
         MANAGER: _manager(options, row),
-        LOADER: "".join(one + "\n" for one in directories) or None,
+        LOADER: "".join(directory + "\n" for directory in directories) or None,
     }
 
 
-def look(context):
-    """{version, files, written, ways, block, bashrc, left, manager}; no version of its own."""
+def look(context: Context) -> dict[str, Any]:
+    """{version, files, written, ways, block, bashrc, left, manager}; `version` is always None."""
     row = context.part(NAME)
     users = context.options.get("gpu_env_bashrc_users") or []
-    own = {user: shell_startup.bashrc(context, user) for user in users}
+    bashrc = {user: shell_startup.bashrc(context, user) for user in users}
     manager = None
     if row and context.exists("/run/systemd/system"):
         result = context.run(["systemctl", "show", "--property=Environment", "--value"])
         manager = result.out.strip() if result.rc == 0 else None
     paths = sorted(files(context.options, row))
-    ways = sorted({os.path.dirname(path) for path in paths} | {loader.CACHE})
+    read_by_all = sorted({os.path.dirname(path) for path in paths} | {loader.CACHE})
     faults = file_state.faults(context, [*paths, PAM])
     if faults.get(PAM, "").startswith("a link"):
-        del faults[PAM]  # the administrator's own; the block is looked for behind it
+        del faults[PAM]  # the administrator's own; the block is read through it
     return {
         "version": None,
         "files": {path: context.read(path) for path in paths},
         "written": faults,
-        "ways": modes.ways(context, ways) if row else {},
+        "ways": modes.ways(context, read_by_all) if row else {},
         "block": between_markers(context.read(PAM)),
-        "bashrc": {user: text for user, (text, _fault) in own.items()},
-        "left": {user: fault for user, (_text, fault) in own.items() if fault},
+        "bashrc": {user: text for user, (text, _fault) in bashrc.items()},
+        "left": {user: fault for user, (_text, fault) in bashrc.items() if fault},
         "manager": manager,
     }
 
 
-def differ(row, found, options):
-    """Files whose text is not the one that this row and these options give."""
+def differ(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Changes of files whose text, mode or owner is not the one for this row and these options."""
     changes = []
-    wanted = files(options, row)
-    for path in sorted(wanted):
-        seen, wish, faults = found["files"].get(path), wanted[path], found.get("written") or {}
-        old = file_state.complaint(seen, wish, faults.get(path))
+    faults = state.get("written") or {}
+    for path, text in sorted(files(options, row).items()):
+        old = file_state.complaint(state["files"].get(path), text, faults.get(path))
         if old is None:
             continue
-        if wish is None:
+        if text is None:
             changes.append(change(NAME, path, old, None, "no directory is wished any more"))
         else:
             changes.append(change(NAME, path, old, "as wished", "programs read it"))
-    for path, (fault, mode) in sorted((found.get("ways") or {}).items()):
+    for path, (fault, mode) in sorted((state.get("ways") or {}).items()):
         reason = "every user's programs read it, and only root may write it"
-        repair = {"gpu_env_modes": ["{0} {1}".format(path, mode)]}
+        repair = {"gpu_env_modes": [f"{path} {mode}"]}
         changes.append(change(NAME, path, fault, "mode " + mode, reason, repair=repair))
-    fault = (found.get("written") or {}).get(PAM)
     lines = block(options, row)
     # Where there is no line to write, no block is as good as an empty one.
-    old = file_state.complaint(found["block"] if lines else found["block"] or "", lines, fault)
+    present = state["block"] if lines else state["block"] or ""
+    old = file_state.complaint(present, lines, faults.get(PAM))
     if old is not None:
         changes.append(change(NAME, PAM, old, "as wished", "ssh commands and cron read it"))
-    for user in sorted(options.get("gpu_env_bashrc_users") or []):
-        if (found.get("left") or {}).get(user, NO_USER) != NO_USER:
-            continue  # a run leaves it alone and says so
-        if found["bashrc"].get(user) != shell_startup.LINE + "\n":
-            item = "~{0}/.bashrc".format(user)
-            changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))
-    manager = found.get("manager")
-    if manager is not None and not any(one["item"] == MANAGER for one in changes):
-        # systemctl puts a setting with blanks in double quotes, which no value of ours may hold.
-        known = " {0} ".format(manager.replace('"', " "))
-        lost = [
-            name
-            for name, value in assignments(options, row)
-            if " {0}={1} ".format(name, value) not in known
-        ]
-        if lost:
-            reason = "systemd has not read its settings again"
-            changes.append(change(NAME, "systemd manager", None, ", ".join(lost), reason))
+    changes += _bashrc_changes(state, options)
+    if not any(item["item"] == MANAGER for item in changes):
+        changes += _manager_changes(row, state, options)
     return changes
+
+
+def _bashrc_changes(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+    changes = []
+    for user in sorted(options.get("gpu_env_bashrc_users") or []):
+        if (state.get("left") or {}).get(user, NO_USER) != NO_USER:
+            continue  # a run leaves it alone and says so
+        if state["bashrc"].get(user) != shell_startup.LINE + "\n":
+            item = f"~{user}/.bashrc"
+            changes.append(change(NAME, item, "absent", "as wished", "it was asked for"))
+    return changes
+
+
+def _manager_changes(
+    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A change where systemd still runs with other settings than its file's."""
+    if state.get("manager") is None:
+        return []
+    # systemctl puts a setting with blanks in double quotes, which no value of ours may hold.
+    settings = f" {state['manager']} ".replace('"', " ")
+    missing = [
+        name for name, value in assignments(options, row) if f" {name}={value} " not in settings
+    ]
+    if not missing:
+        return []
+    reason = "systemd has not read its settings again"
+    return [change(NAME, "systemd manager", None, ", ".join(missing), reason)]

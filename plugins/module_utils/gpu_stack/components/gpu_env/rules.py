@@ -1,33 +1,51 @@
 """People's shells that the environment can't reach."""
 
+from __future__ import annotations
+
 from ...rules import Rule
 from .. import gpu_env
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def _bashrc_left(found):
+
+def _bashrc_left(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """[(user, why)] of the gpu_env_bashrc_users whose file a run leaves alone, sorted."""
-    return sorted((found["state"].get(gpu_env.NAME, {}).get("left") or {}).items())
+    return sorted((facts["state"].get(gpu_env.NAME, {}).get("left") or {}).items())
 
 
-def bashrc_user(found, _changes, _options, _row):
-    names = [user for user, why in _bashrc_left(found) if why == gpu_env.NO_USER]
+def bashrc_user(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Stops where gpu_env_bashrc_users names users that the host does not have."""
+    names = [user for user, why in _bashrc_left(facts) if why == gpu_env.NO_USER]
     if not names:
         return []
     return [
         (
-            "gpu_env_bashrc_users names {0}: this host has no such user".format(", ".join(names)),
+            f"gpu_env_bashrc_users names {', '.join(names)}: this host has no such user",
             "make the account first, or take the name out of gpu_env_bashrc_users",
         )
     ]
 
 
-def bashrc_left(found, _changes, _options, _row):
+def bashrc_left(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Warns of users whose ~/.bashrc can't be changed."""
     return [
         (
-            "~{0}/.bashrc is left alone: {1}".format(user, why),
-            "let {0} see to it, or add `. {1}` by hand".format(user, gpu_env.PROFILE),
+            f"~{user}/.bashrc is left alone: {why}",
+            f"let {user} see to it, or add `. {gpu_env.PROFILE}` by hand",
         )
-        for user, why in _bashrc_left(found)
+        for user, why in _bashrc_left(facts)
         if why != gpu_env.NO_USER
     ]
 

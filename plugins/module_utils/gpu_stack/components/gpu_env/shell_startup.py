@@ -1,14 +1,16 @@
-"""Our lines in a user's ~/.bashrc: whether they are there, and how they are put there as that user.
+"""Our block in a user's ~/.bashrc: reads it, and writes it as that user.
 
 The home is the user's: a link there would make root write into a file of root's, a backup's name
 can be guessed, and a named pipe would hold the run for ever. So for each user a process of its own
-becomes that user for good before it touches anything, and the one that stays root only waits, for
-so long and no longer. What is in the way of one user's lines is told and stops nobody's run.
+becomes that user for good before it touches anything, and the one that stays root only waits, with
+a time limit. A file that can't be changed is reported and stops nobody's run.
 
-The lines stand between two markers at the top of the file. A link is followed, as into a repository
-of dotfiles, and the file that it leads to is replaced by one written beside it, after a copy of the
+The block stands between two markers at the top of the file. A link is followed, as into a
+repository of dotfiles, and its target is replaced by a file written beside it, after a copy of the
 old one.
 """
+
+from __future__ import annotations
 
 import errno
 import json
@@ -18,6 +20,13 @@ import time
 
 from ...host import regular
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
+
 PROFILE = "/etc/profile.d/provision-gpu.sh"
 LINE = ". " + PROFILE
 BEGIN = "# BEGIN provision gpu_env"
@@ -25,7 +34,7 @@ END = "# END provision gpu_env"
 BLOCK = "{0}\n{1}\n{2}\n".format(BEGIN, LINE, END)
 NO_USER = "there is no such user"
 LIMIT = 1024 * 1024
-# Seconds for one user; a home whose server is gone answers never.
+# Seconds for one user; a home directory whose server is down never answers.
 PATIENCE = 30.0
 
 _MARKERS = (BEGIN.encode("ascii"), END.encode("ascii"))
@@ -35,7 +44,7 @@ class LeftError(Exception):
     """The file is left alone; the message says why, as the end of a sentence about it."""
 
 
-def account(context, user):
+def account(context: Context, user: str) -> tuple[tuple[str, int, int], str] | None:
     """((name, uid, gid), home) of a user of this host; None where there is none."""
     if context.root == "/":
         import pwd  # knows those of a directory service too
@@ -55,8 +64,8 @@ def account(context, user):
 # the look
 
 
-def between_markers(text):
-    """What stands between our markers; None without them."""
+def between_markers(text: str | None) -> str | None:
+    """The lines between our markers; None without them."""
     lines = (text or "").splitlines()
     if BEGIN not in lines or END not in lines:
         return None
@@ -64,10 +73,10 @@ def between_markers(text):
     return "".join(line + "\n" for line in lines[start + 1 : end]) if start < end else None
 
 
-def bashrc(context, user):
+def bashrc(context: Context, user: str) -> tuple[str | None, str | None]:
     """(text between our markers, fault) of ~user/.bashrc; `fault`: why a run leaves it alone.
 
-    The file is the user's: it is read as that user, and nothing in its place may stop a run.
+    It is read as that user, within a time limit, whatever is in its place.
     """
     entry = account(context, user)
     if entry is None:
@@ -79,7 +88,7 @@ def bashrc(context, user):
 # the text
 
 
-def without(text):
+def without_block(text: bytes) -> bytes:
     """The text without our block, and without a marker that has lost its counterpart."""
     begin, end = _MARKERS
     lines = text.splitlines(True)
@@ -91,43 +100,41 @@ def without(text):
     return b"".join(line for line in lines if line.rstrip(b"\r\n") not in _MARKERS)
 
 
-def wanted(text, present):
-    """The text with our block at its top, or with none.
+def with_block(text: bytes) -> bytes:
+    """The text with our block at its top.
 
-    At the top: further down, most ~/.bashrc have ended for shells without a terminal. A block that
-    says the right thing stays where it is.
+    At the top: further down, most ~/.bashrc have returned for shells without a terminal. A block
+    with the right lines stays where it is.
     """
-    if not present:
-        return without(text)
     block = BLOCK.encode("ascii")
     if all(text.count(marker) == 1 for marker in _MARKERS) and block in text:
         return text
-    return block + without(text)
+    return block + without_block(text)
 
 
 # the file, opened by a process that is its user
 
 
-def _read(path):
+def _read(path: str) -> tuple[bytes, os.stat_result | None]:
     """(content, stat) of a regular file, (b"", None) where there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY)
     except OSError as error:
         if error.errno == errno.ENOENT:
             return b"", None
-        raise LeftError("can't be read ({0})".format(error.strerror)) from error
+        raise LeftError(f"can't be read ({error.strerror})") from error
     with os.fdopen(handle, "rb") as stream:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode):
             raise LeftError("is not a regular file")
         text = stream.read(LIMIT + 1)
     if len(text) > LIMIT:
-        raise LeftError("is larger than {0} KiB".format(LIMIT // 1024))
+        raise LeftError(f"is larger than {LIMIT // 1024} KiB")
     return text, info
 
 
-def _create(path, text, mode):
-    """A new file of this name, on the disk when this returns."""
+def _create(path: str, text: bytes, mode: int) -> None:
+    """Writes a new file; it is on the disk when this returns."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as stream:
         stream.write(text)
@@ -136,23 +143,21 @@ def _create(path, text, mode):
         os.fsync(handle)
 
 
-def _replace(path, text, old, info):
-    """The new text in place of the old, which is kept beside it; the whole file or the old one."""
-    stamp = "{0}.provision-{1}.{2}".format(
-        path, time.strftime("%Y%m%dT%H%M%S", time.gmtime()), os.getpid()
-    )
+def _replace(path: str, text: bytes, old: bytes, info: os.stat_result | None) -> None:
+    """Replaces a file atomically, and keeps a copy of the old one beside it."""
+    stamp = f"{path}.provision-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.{os.getpid()}"
     if info is not None:
         _create(stamp + "~", old, stat.S_IMODE(info.st_mode))
     new = stamp + ".new"
     _create(new, text, 0o644 if info is None else stat.S_IMODE(info.st_mode))
     try:
         if info is not None:
-            import shutil  # not for the look, that imports this file on every host
+            import shutil  # not at the top: the look imports this file on every host
 
             shutil.copystat(path, new)
             os.utime(new)
-        now = _read(path)
-        if now[0] != old or (now[1] is None) != (info is None):
+        current, current_info = _read(path)
+        if current != old or (current_info is None) != (info is None):
             raise LeftError("was being changed by somebody else")
         os.replace(new, path)
     except BaseException:
@@ -160,53 +165,56 @@ def _replace(path, text, old, info):
         raise
 
 
-def edit(path, present, check):
-    """The path of the file that was (or would be) changed; None where nothing is to change."""
+def edit(path: str, present: bool, check: bool) -> str | None:
+    """Adds or removes our block; the path that was (or would be) changed, or None."""
     real = os.path.realpath(path)
     try:
         old, info = _read(real)
-        text = wanted(old, present)
+        text = with_block(old) if present else without_block(old)
         if text == old or (info is None and not present):
             return None
         if not check:
             _replace(real, text, old, info)
     except OSError as error:
-        raise LeftError("can't be replaced in {0} ({1})".format(
-            os.path.dirname(real), error.strerror)) from error  # fmt: skip
+        place = os.path.dirname(real)
+        raise LeftError(f"can't be replaced in {place} ({error.strerror})") from error
     return real
 
 
-def _answer(user, home, present, check):
+def _edit_as(user: tuple[str, int, int], home: str, present: bool, check: bool) -> bytes:
+    """Becomes the user for good, and edits their file; the result of `as_user` as JSON."""
+    result: dict[str, Any] = {}
     try:
         regular.become(*user)
         os.chdir("/")
         os.umask(0o022)
-        answer = {"changed": edit(os.path.join(home, ".bashrc"), present, check)}
+        result["changed"] = edit(os.path.join(home, ".bashrc"), present, check)
     except LeftError as error:
-        answer = {"left": str(error)}
+        result["left"] = str(error)
     except Exception as error:
-        answer = {"left": "could not be written: {0}".format(error)}
-    return json.dumps(answer).encode("utf-8")
+        result["left"] = f"could not be written: {error}"
+    return json.dumps(result).encode("utf-8")
 
 
-def as_user(context, user, present, check):
-    """{"changed": path or None} or {"left": why}, done in a process that is that user."""
+def as_user(context: Context, user: str, present: bool, check: bool) -> dict[str, Any]:
+    """Edits one user's file in a process of that user; {changed: path or None} or {left: why}."""
     entry = account(context, user)
     if entry is None:
         return {"left": NO_USER}
-    data = regular.apart(lambda: _answer(*entry, present, check), 65536, PATIENCE)
+    owner, home = entry
+    data = regular.apart(lambda: _edit_as(owner, home, present, check), 65536, PATIENCE)
     if not data:
-        return {"left": "could not be written within {0:.0f} s".format(PATIENCE)}
-    return json.loads(data.decode("utf-8"))
+        return {"left": f"could not be written within {PATIENCE:.0f} s"}
+    return dict(json.loads(data.decode("utf-8")))
 
 
-def write(context, users, present, check):
+def write(context: Context, users: Iterable[str], present: bool, check: bool) -> dict[str, Any]:
     """{files, left}: paths that were (or would be) changed, and {user: why theirs was left alone}.
 
-    `present`: whether our lines are wished; `check`: nothing is changed.
+    `present`: whether our block is to be there; `check`: nothing is changed.
     """
-    answers = {user: as_user(context, user, present, check) for user in users}
+    results = {user: as_user(context, user, present, check) for user in users}
     return {
-        "files": [one["changed"] for one in answers.values() if one.get("changed")],
-        "left": {user: one["left"] for user, one in answers.items() if one.get("left")},
+        "files": [result["changed"] for result in results.values() if result.get("changed")],
+        "left": {user: result["left"] for user, result in results.items() if result.get("left")},
     }

@@ -1,10 +1,18 @@
-"""What an environment's `bin/activate` says of its own CUDA, for hosts with several trees.
+"""The blocks in an environment's `bin/activate` that select its own CUDA, on hosts with several.
 
-`. bin/activate` puts the programs and libraries of the environment's tree first and tells XLA of
-it; `deactivate` brings back what was there. Two marked blocks in a file that `venv` writes, for
+`. bin/activate` puts the programs and libraries of the environment's CUDA tree first and points XLA
+to it; `deactivate` restores the variables. Two marked blocks in a file that `venv` writes, for
 shells that read it (bash, zsh, dash): the first begins the function `deactivate`, the second ends
-the file. PATH needs no undoing, for `deactivate` brings back the one from before.
+the file. PATH needs no block, for `deactivate` restores it anyway.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 BEGIN = "# BEGIN provision: the CUDA of this environment"
 END = "# END provision"
@@ -35,7 +43,7 @@ export XLA_FLAGS="--xla_gpu_cuda_data_dir=$_PROVISION_CUDA"
 """
 
 
-def without(text):
+def without_blocks(text: str) -> str:
     """The text without our blocks."""
     lines, inside = [], False
     for line in text.splitlines(True):
@@ -46,26 +54,25 @@ def without(text):
     return "".join(lines)
 
 
-def wanted(text, prefix):
-    """What the file is to say: with the blocks of this tree, or with none."""
-    plain = without(text)
+def with_blocks(text: str, prefix: str) -> str:
+    """The text with the blocks of the CUDA tree at `prefix`, or without any where that is ""."""
+    plain = without_blocks(text)
     if not prefix:
         return plain
-    head, found, rest = plain.partition(FUNCTION + "\n")
-    leave = "    {0}\n{1}    {2}\n".format(BEGIN, LEAVE, END) if found else ""
-    enter = "{0}\n{1}{2}\n".format(
-        BEGIN, ENTER.format(prefix="'" + prefix.replace("'", "'\\''") + "'"), END
-    )
-    whole = head + found + leave + rest
+    head, function, rest = plain.partition(FUNCTION + "\n")
+    leave = f"    {BEGIN}\n{LEAVE}    {END}\n" if function else ""
+    quoted = "'" + prefix.replace("'", "'\\''") + "'"
+    enter = f"{BEGIN}\n{ENTER.format(prefix=quoted)}{END}\n"
+    whole = head + function + leave + rest
     return whole + ("" if whole.endswith("\n") else "\n") + enter
 
 
-def activation(context, venv, cuda):
-    """What is wrong with what `bin/activate` says of CUDA; None where nothing is."""
+def fault(context: Context, venv: str, cuda: dict[str, Any]) -> str | None:
+    """What is wrong with the CUDA of `bin/activate`; None where nothing is."""
     prefix = (cuda.get("prefix") or "") if cuda.get("source") in ("network", "local") else ""
     text = context.read(venv + "/bin/activate")
-    if not text or text == wanted(text, prefix):
+    if not text or text == with_blocks(text, prefix):
         return None
-    if text == without(text):
+    if text == without_blocks(text):
         return "no CUDA"
     return "another CUDA" if prefix else "a CUDA"

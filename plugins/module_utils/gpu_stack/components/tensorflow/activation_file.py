@@ -1,38 +1,40 @@
-"""Writes an environment's `bin/activate`; what it is to say is `activation`'s."""
+"""Writes an environment's `bin/activate`, with the blocks of `activation`."""
+
+from __future__ import annotations
 
 import os
 import tempfile
 
-from .activation import wanted
+from .activation import with_blocks
 
 
-def bring(path, prefix, dry=False):
-    """(text before, text after) of an `activate` whose CUDA is now `prefix`, or none where "".
+def bring(path: str, prefix: str, dry: bool = False) -> tuple[str, str]:
+    """Sets the CUDA of an `activate` to `prefix`, or to none where that is ""; (old, new) text.
 
-    A file that is not there, or empty, is left so. `dry`: nothing is written.
+    A file that is missing or empty stays so. `dry`: nothing is written.
     """
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     except FileNotFoundError:
         text = ""
-    new = wanted(text, prefix) if text else text
+    new = with_blocks(text, prefix) if text else text
     if new != text and not dry:
         _write(path, new)
     return text, new
 
 
-def _write(path, text):
-    """The whole file or the old one, with its mode and owner."""
-    like = os.stat(path)
+def _write(path: str, text: str) -> None:
+    """Replaces the file atomically, and keeps its mode and owner."""
+    info = os.stat(path)
     handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".provision-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(new, like.st_mode & 0o7777)
-        os.chown(new, like.st_uid, like.st_gid)
+        os.chmod(new, info.st_mode & 0o7777)
+        os.chown(new, info.st_uid, info.st_gid)
         os.replace(new, path)
     except BaseException:
         os.unlink(new)

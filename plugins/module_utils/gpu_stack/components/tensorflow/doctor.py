@@ -1,11 +1,18 @@
 """What goes wrong in TensorFlow's environments: wheels that break it, GPUs it has no code for."""
 
+from __future__ import annotations
+
 import re
 
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import gpu_models
 from .. import tensorflow
 from . import rules as tensorflow_rules
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 # Bounds that the wheels of a TensorFlow before this one need, and its wheels' own metadata only
 # later say: (before TensorFlow, package, first version that breaks it).
@@ -82,52 +89,61 @@ CASES = (
 )
 
 
-def _numbers(version):
+def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _environments(facts):
+def _environments(facts: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
     """{where: {wheel: [versions]}} of the environments of this stack that have a TensorFlow."""
     state = facts["found"]["state"].get("tensorflow") or {}
-    found = {"the current environment": state.get("wheels") or {}}
-    for name, one in (state.get("beside") or {}).items():
-        found[name] = one.get("wheels") or {}
-    return {name: wheels for name, wheels in found.items() if wheels.get("tensorflow")}
+    environments = {"the current environment": state.get("wheels") or {}}
+    for name, venv in (state.get("beside") or {}).items():
+        environments[name] = venv.get("wheels") or {}
+    return {name: wheels for name, wheels in environments.items() if wheels.get("tensorflow")}
 
 
-def _broken_wheels(facts, package):
+def _broken_wheels(facts: dict[str, Any], package: str) -> list[dict[str, Any]]:
+    """Clues of environments whose version of this package is too new for their TensorFlow."""
     clues = []
     for where, wheels in sorted(_environments(facts).items()):
         release = _numbers(wheels["tensorflow"][0])
         bounds = [first for before, name, first in BREAKERS if name == package and release < before]
         for version in wheels.get(package) or []:
             if bounds and _numbers(version) >= bounds[0]:
-                evidence = "{0} has TensorFlow {1} and {2} {3}".format(
-                    where, wheels["tensorflow"][0], package, version
+                evidence = (
+                    f"{where} has TensorFlow {wheels['tensorflow'][0]} and {package} {version}"
                 )
                 bound = "<" + ".".join(map(str, bounds[0]))
                 clues.append(clue(evidence, bound=bound))
     return clues
 
 
-def numpy_2(facts):
+def numpy_2(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of environments with NumPy 2 under a TensorFlow built for NumPy 1."""
     return _broken_wheels(facts, "numpy")
 
 
-def protobuf(facts):
+def protobuf(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of environments whose protobuf is newer than TensorFlow's generated code."""
     return _broken_wheels(facts, "protobuf")
 
 
-def ptx_jit(facts):
+def ptx_jit(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of GPUs for which TensorFlow's PTX is translated at the first run."""
     return _code_clues(facts, tensorflow_rules.gpu_translated, tensorflow_rules.TRANSLATED)
 
 
-def no_code_for_gpu(facts):
+def no_code_for_gpu(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clues of GPUs that TensorFlow's wheel does not run on."""
     return _code_clues(facts, tensorflow_rules.gpu_without_code, tensorflow_rules.WITHOUT_CODE)
 
 
-def _code_clues(facts, rule, generations):
-    """What a rule of preflight says of the TensorFlow that is locked, or there."""
+def _code_clues(
+    facts: dict[str, Any],
+    rule: Callable[..., Iterable[tuple[str, str]]],
+    generations: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """A preflight rule's reasons as clues, for the locked TensorFlow, or else the installed one."""
     state = facts["found"]["state"].get("tensorflow") or {}
     row = facts["row"] or {}
     if not row.get("cuda") and state.get("version"):
@@ -136,9 +152,9 @@ def _code_clues(facts, rule, generations):
         return []
     reasons = rule(facts["found"], [], facts["options"], row)
     devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
-    concerned = [one for one in devices if gpu_models.generation(one) in generations]
+    concerned = [device for device in devices if gpu_models.generation(device) in generations]
     # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".
-    gpu = "10de:" + concerned[0][2:] if concerned else None
+    gpu: Any = "10de:" + concerned[0][2:] if concerned else None
     return [clue(message, gpu=gpu) for message, _hint in reasons]
 
 

@@ -1,9 +1,11 @@
-"""pip in an environment: exactly the wheels of its requirements, and why they did not come.
+"""Runs pip in an environment: installs exactly the wheels of its requirements, or explains why not.
 
-pip tells a person with a traceback and a page of retries; here it is one sentence. Addresses that
+Where pip fails with a traceback and a page of retries, a person reads one sentence. Addresses that
 carry a password reach it as a configuration file by standard input: a command line can be read by
 everybody on the host, and an environment by whatever runs as the same user.
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -12,14 +14,16 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
 
-# What begins the command and what waits for it agree on this one.
+# The background job's directory: of the task that begins it and of the one that waits for it.
 JOB = "/run/provision/tensorflow"
 # Seconds: a few gigabytes over a slow line. pip's own time-out is for silence alone.
 LONGEST = 14400
 
 
-def command(place, cache=""):
+def command(place: str, cache: str = "") -> list[str]:
     """pip's command line in the environment at `place`; `cache` is a directory, or "" for none."""
     return [
         place + "/bin/python", "-I", "-m", "pip", "install", "--require-hashes", "--no-deps",
@@ -29,45 +33,45 @@ def command(place, cache=""):
     ]  # fmt: skip
 
 
-def addresses(options):
-    """{name of pip's setting: value} of the index, further ones and the proxy that are wished."""
-    found = {
+def addresses(options: dict[str, Any]) -> dict[str, str]:
+    """{name of pip's setting: value} of the indices and the proxy, where they are set."""
+    values = {
         "index-url": options.get("index_url"),
         "extra-index-url": " ".join(options.get("extra_index_urls") or []),
         "proxy": options.get("proxy"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
-def is_secret(options):
+def is_secret(options: dict[str, Any]) -> bool:
     """Whether one of the addresses may carry a password."""
     return any("@" in value for value in addresses(options).values())
 
 
-def settings(options):
-    """pip's configuration file with the addresses, where one of them may carry a password."""
+def settings(options: dict[str, Any]) -> str:
+    """pip's configuration file with the addresses, where one may carry a password; else ""."""
     if not is_secret(options):
         return ""
-    lines = ["{0} = {1}\n".format(name, value) for name, value in addresses(options).items()]
+    lines = [f"{name} = {value}\n" for name, value in addresses(options).items()]
     return "[global]\n" + "".join(lines)
 
 
-def environment(place, options):
-    """What pip's environment has beside that of its caller; never a password."""
-    found = {"TMPDIR": place, "LC_ALL": "C.UTF-8"}
+def environment(place: str, options: dict[str, Any]) -> dict[str, str]:
+    """Variables for pip in addition to its caller's; never a password."""
+    variables = {"TMPDIR": place, "LC_ALL": "C.UTF-8"}
     if options.get("ca_bundle"):
-        found["PIP_CERT"] = options["ca_bundle"]
+        variables["PIP_CERT"] = options["ca_bundle"]
     if is_secret(options):
-        found["PIP_CONFIG_FILE"] = "/dev/stdin"
-        return found
+        variables["PIP_CONFIG_FILE"] = "/dev/stdin"
+        return variables
     for name, value in addresses(options).items():
-        found["PIP_" + name.upper().replace("-", "_")] = value
-    return found
+        variables["PIP_" + name.upper().replace("-", "_")] = value
+    return variables
 
 
 @contextlib.contextmanager
-def readable():
-    """Hardened hosts give root the umask 077; what is made within is for everybody."""
+def readable() -> Iterator[None]:
+    """Files that are created within are readable for all; hardened hosts give root umask 077."""
     before = os.umask(0o022)
     try:
         yield
@@ -75,11 +79,11 @@ def readable():
         os.umask(before)
 
 
-def _end_with(parent):
-    """What makes a new process end with `parent`: who waits for it clears away what it was at."""
+def _end_with(parent: int) -> Callable[[], None]:
+    """A preexec_fn that ends the new process with `parent`, which cleans up after it."""
     libc = ctypes.CDLL(None)
 
-    def call():
+    def call() -> None:
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
@@ -87,22 +91,22 @@ def _end_with(parent):
     return call
 
 
-def install(place, options):
-    """(exit code, what pip said on standard error)."""
+def install(place: str, options: dict[str, Any]) -> tuple[int, str]:
+    """Installs the requirements; (exit code, standard error) of pip."""
     return run(command(place, options.get("cache_dir") or ""), place, options)
 
 
-def run(argv, place, options):
+def run(argv: list[str], place: str, options: dict[str, Any]) -> tuple[int, str]:
     """(exit code, standard error) of a program that finds pip's settings as pip does.
 
-    pip reads its configuration more than once: from a file without a name, where it came by a pipe.
+    They are in a file without a name, not in a pipe: pip reads its configuration more than once.
     """
     try:
         with tempfile.TemporaryFile(dir=place) as stream:
             stream.write(settings(options).encode("utf-8"))
             stream.seek(0)
             with readable():
-                done = subprocess.run(
+                process = subprocess.run(
                     argv,
                     stdin=stream,
                     stdout=subprocess.DEVNULL,
@@ -115,28 +119,27 @@ def run(argv, place, options):
     except OSError as error:
         return 1, str(error)
     except subprocess.TimeoutExpired:
-        return 1, "it was not done within {0} s, and was ended.".format(LONGEST)
-    return done.returncode, done.stderr.decode("utf-8", "replace")
+        return 1, f"it was not done within {LONGEST} s, and was ended."
+    return process.returncode, process.stderr.decode("utf-8", "replace")
 
 
-def reasons(stderr, root):
-    """What a person reads of pip's errors, without the logins of addresses."""
+def reasons(stderr: str, root: str) -> str:
+    """pip's errors as a person reads them, without the logins of addresses."""
     text = re.sub("//[^/ ]*@", "//", stderr)
-    # pip tells of a connection in a warning, "... after connection broken by 'REASON':
-    # /simple/NAME/", and then only says that it found no matching version.
+    # pip reports a connection in a warning, "... after connection broken by 'REASON':
+    # /simple/NAME/", and its error is only that it found no matching version.
     broken = [
         re.sub("<[^>]*>:? ?", "", reason)
         for reason in re.findall("connection broken by '(.*)': ", text)
     ]
     unmatched = "No matching distribution" in text
     if "No space left on device" in text:
-        return "No space is left on the filesystem of {0}.".format(root)
+        return f"No space is left on the filesystem of {root}."
     if broken and unmatched:
-        words = (
-            "this host does not reach the package index ({0}); see tensorflow_index_url, "
+        return (
+            f"this host does not reach the package index ({broken[0]}); see tensorflow_index_url, "
             "tensorflow_proxy and tensorflow_ca_bundle."
         )
-        return words.format(broken[0])
     if re.search("ReadTimeoutError|read operation timed out", text):
         return (
             "the package index stopped sending in the middle of a download (no byte for a minute)."
@@ -150,10 +153,10 @@ def reasons(stderr, root):
     return " ".join(lines)
 
 
-def not_installed(version, why, works):
-    """The sentence of a failure; `works`: there is a current version, and it is as it was."""
-    words = ["TensorFlow {0} was not installed: {1}".format(version, why.strip())]
+def not_installed(version: str, why: str, works: bool) -> str:
+    """The message of a failure; `works`: there is a current version, and it is as it was."""
+    sentences = [f"TensorFlow {version} was not installed: {why.strip()}"]
     if works:
-        words.append("The version in use before is still the current one.")
-    words.append("Run again once the cause is gone.")
-    return " ".join(words)
+        sentences.append("The version in use before is still the current one.")
+    sentences.append("Run again once the cause is gone.")
+    return " ".join(sentences)

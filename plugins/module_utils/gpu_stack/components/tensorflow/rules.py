@@ -1,5 +1,7 @@
 """Processors and GPUs that TensorFlow's wheels do not run on, and a conda in front of them."""
 
+from __future__ import annotations
+
 import os
 import re
 
@@ -7,6 +9,12 @@ from ...host import gpu_models, surroundings
 from ...host.processes import accounts, text_of
 from ...rules import Rule
 from .. import tensorflow
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
 
 # Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
 TRANSLATED = ("Hopper",)
@@ -18,16 +26,16 @@ WITHOUT_CODE = ("Blackwell",)
 LAST_WITHOUT_CODE = [2, 21]
 
 
-def home(context):
-    """Home directory of who came in by ssh; None when that is root."""
+def home(context: Context) -> str | None:
+    """Home directory of the user who logged in by ssh; None when that is root."""
     user = os.environ.get("SUDO_USER")
     homes = [fields[5] for fields in accounts(context) if fields[0] == user]
     return homes[0] if homes else None
 
 
-def conda(context):
+def conda(context: Context) -> list[str]:
     """Login files that put conda's Python in front of the system's."""
-    found = []
+    matching = []
     files = ["/etc/profile.d/conda.sh", "/root/.bashrc", "/root/.bash_profile", "/root/.profile"]
     directory = home(context)
     if directory:
@@ -38,12 +46,18 @@ def conda(context):
         if (path.endswith("conda.sh") and text) or re.search(
             r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf)\w*/bin", text, re.M
         ):
-            found.append(path)
-    return found
+            matching.append(path)
+    return matching
 
 
-def avx_missing(found, _changes, _options, _row):
-    if found["preflight"].get("avx") is not False:
+def avx_missing(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Stops on processors without AVX."""
+    if facts["preflight"].get("avx") is not False:
         return []
     return [
         (
@@ -55,46 +69,63 @@ def avx_missing(found, _changes, _options, _row):
     ]
 
 
-def gpu_without_code(found, _changes, _options, row):
+def gpu_without_code(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Stops on GPUs that no wheel has code for."""
     version = row["tensorflow"]["version"]
     if [int(part) for part in version.split(".")[:2]] > LAST_WITHOUT_CODE:
         return []
     return [
         (
-            "TensorFlow {0} does not run on a {1} GPU: its wheel has no code for it "
-            "(https://github.com/tensorflow/tensorflow/issues/89272)".format(version, name),
+            f"TensorFlow {version} does not run on a {name} GPU: its wheel has no code for it "
+            "(https://github.com/tensorflow/tensorflow/issues/89272)",
             "take this host out of the group; NVIDIA's own container of TensorFlow has code for it",
         )
-        for name in gpu_models.generations(found["gpus"])
+        for name in gpu_models.generations(facts["gpus"])
         if name in WITHOUT_CODE
     ]
 
 
-def gpu_translated(found, _changes, _options, row):
+def gpu_translated(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Warns of GPUs whose first run waits for the driver's translation."""
     version = [int(part) for part in row["tensorflow"]["version"].split(".")[:2]]
     if version >= [2, 12]:
         return []
     return [
         (
-            "TensorFlow {0} has no code for a {1} GPU: the first run translates for half an hour, "
-            "and cuDNN and cuBLAS of CUDA {2} do not know it".format(
-                row["tensorflow"]["version"], name, row["cuda"]["release"]
-            ),
+            f"TensorFlow {row['tensorflow']['version']} has no code for a {name} GPU: the first "
+            "run translates for half an hour, "
+            f"and cuDNN and cuBLAS of CUDA {row['cuda']['release']} do not know it",
             "wish for TensorFlow 2.12 or newer on this host",
         )
-        for name in gpu_models.generations(found["gpus"])
+        for name in gpu_models.generations(facts["gpus"])
         if name in TRANSLATED
     ]
 
 
-def conda_first(found, _changes, _options, _row):
-    files = found["preflight"].get("conda")
+def conda_first(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Warns of a conda that stands first in PATH."""
+    files = facts["preflight"].get("conda")
     if not files:
         return []
     return [
         (
-            "conda stands first in PATH after login ({0}): 'python' and its CUDA libraries are "
-            "conda's, not this stack's".format(", ".join(files)),
+            f"conda stands first in PATH after login ({', '.join(files)}): 'python' and its CUDA "
+            "libraries are conda's, not this stack's",
             "conda config --set auto_activate_base false, and call TensorFlow's Python by its path",
         )
     ]

@@ -1,8 +1,10 @@
-"""What is in an environment, file by file: whether it is whole, and what people put into it.
+"""What is in an environment, file by file: whether it is complete, and what people added to it.
 
-An environment that is made anew or removed is deleted; where it holds something that nobody else
-may have a copy of, it is kept beside. The wheels' own records tell which files are theirs.
+An environment that is replaced or removed is deleted, unless somebody added files to it, which may
+be the only copy: then it is kept beside. The wheels' RECORDs list which files are theirs.
 """
+
+from __future__ import annotations
 
 import base64
 import csv
@@ -13,6 +15,11 @@ import stat
 
 from .. import tensorflow
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
 # What a venv has by itself, and what wheels put beside it.
 OWN = ("bin", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", "requirements.txt",
        "pip-selfcheck.json", tensorflow.MARKER)  # fmt: skip
@@ -22,8 +29,8 @@ PROGRAMS = re.compile(
 )
 
 
-def content(path):
-    """A file's bytes; None of what is none: a fifo that somebody made would never end."""
+def content(path: str) -> bytes | None:
+    """A regular file's bytes, else None: reading a fifo would never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as stream:
@@ -32,7 +39,7 @@ def content(path):
         return None
 
 
-def listed(path):
+def listed(path: str) -> list[str]:
     """Sorted names in a directory; none where it is not one."""
     try:
         return sorted(os.listdir(path))
@@ -40,27 +47,27 @@ def listed(path):
         return []
 
 
-def pins(text):
-    """{normalised name: version} that requirements name."""
-    found = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;\\]+)", text)
-    return {tensorflow.normalise(name): version for name, version in found}
+def pins(text: str) -> dict[str, str]:
+    """{normalised name: version} of requirements."""
+    lines = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;\\]+)", text)
+    return {tensorflow.normalise(name): version for name, version in lines}
 
 
-def locked(venv):
-    """{name: version} of the wheels that its requirements name; None where nothing tells."""
+def locked(venv: str) -> dict[str, str] | None:
+    """{normalised name: version} of the wheels in its requirements; None without requirements."""
     data = content(os.path.join(venv, "requirements.txt"))
     return None if data is None else pins(data.decode("utf-8", "replace"))
 
 
-def sites(venv):
+def sites(venv: str) -> list[str]:
     """Its directories site-packages."""
     library = os.path.join(venv, "lib")
-    found = [os.path.join(library, name, "site-packages") for name in listed(library)]
-    return [path for path in found if os.path.isdir(path) and not os.path.islink(path)]
+    paths = [os.path.join(library, name, "site-packages") for name in listed(library)]
+    return [path for path in paths if os.path.isdir(path) and not os.path.islink(path)]
 
 
-def records(site):
-    """(path of the RECORD, rows of it) of every wheel."""
+def records(site: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yields (path of the RECORD, its rows) of every wheel."""
     for name in listed(site):
         path = os.path.join(site, name, "RECORD")
         data = content(path) if name.endswith(".dist-info") else None
@@ -69,61 +76,62 @@ def records(site):
             yield path, [row for row in csv.reader(lines) if len(row) == 3]
 
 
-def installed(site):
-    """[(normalised name, version)] of all wheels in it, as their own records say."""
-    found = []
+def installed(site: str) -> list[tuple[str, str]]:
+    """[(normalised name, version)] of all wheels in it, from the names of their dist-info."""
+    wheels = []
     for name in listed(site):
         stem, dot, kind = name.rpartition(".")
         if dot and kind in ("dist-info", "egg-info", "egg-link"):
             project, dash, version = stem.partition("-")
-            found.append((tensorflow.normalise(project), version if dash else ""))
-    return found
+            wheels.append((tensorflow.normalise(project), version if dash else ""))
+    return wheels
 
 
-def claimed(site, names=None):
+def files_of_wheels(
+    site: str, names: Collection[str] | None = None
+) -> dict[str, list[tuple[str, str]]]:
     """{path: [(hash, size)]} of the files of all wheels, or of those of these names.
 
-    Two wheels may bring one file: Debian's pkg_resources and a setuptools of the lock.
+    Two wheels may have one file: Debian's pkg_resources and a setuptools of the lock.
     """
-    found = {}
+    files: dict[str, list[tuple[str, str]]] = {}
     for record, rows in records(site):
         project = os.path.basename(os.path.dirname(record)).partition("-")[0]
         if names is None or tensorflow.normalise(project) in names:
             for path, hashed, size in rows:
-                found.setdefault(os.path.normpath(os.path.join(site, path)), []).append(
-                    (hashed, size)
-                )
-    return found
+                path = os.path.normpath(os.path.join(site, path))
+                files.setdefault(path, []).append((hashed, size))
+    return files
 
 
-def strange(venv):
-    """What somebody else has put into it: wheels, modules, programs, entries of its directory.
+def foreign(venv: str) -> list[str]:
+    """What somebody added to it: wheels, modules, programs, entries of its directory; sorted.
 
-    A Python file of a wheel that was edited counts as well; one that is gone or empty does not.
-    More is asked than where a plan names what would be kept (`venv_use.added`): what this does not
-    see is deleted.
+    An edited Python file of a wheel counts too; one that is missing or empty does not. Stricter
+    than `venv_use.added`, which only names for the plan what would be kept: what is overlooked here
+    is deleted.
     """
     known = locked(venv)
-    found = set(listed(venv)) - set(OWN)
-    found = {name for name in found if not name.startswith("pip-")}  # of a pip that was killed
-    owned = set()
+    # pip-*: of a pip that was killed
+    added = {name for name in set(listed(venv)) - set(OWN) if not name.startswith("pip-")}
+    owned: set[str] = set()
     for site in sites(venv):
         if known is not None:
-            found |= {name for name, _version in installed(site)} - set(SEEDED) - set(known)
-        files = claimed(site)
+            added |= {name for name, _version in installed(site)} - set(SEEDED) - set(known)
+        files = files_of_wheels(site)
         owned |= set(files)
-        found |= {os.path.relpath(path, site) for path in files if edited(path, files[path])}
-        found |= _unclaimed(site, files)
+        added |= {os.path.relpath(path, site) for path in files if edited(path, files[path])}
+        added |= _unclaimed(site, files)
     programs = os.path.join(venv, "bin")
     for name in listed(programs) if owned else ():
         path = os.path.join(programs, name)
         if path not in owned and not PROGRAMS.match(name) and name != "__pycache__":
-            found.add("bin/" + name)
-    return sorted(found)
+            added.add("bin/" + name)
+    return sorted(added)
 
 
-def _unclaimed(site, files):
-    """Modules and files directly in it that no wheel brought."""
+def _unclaimed(site: str, files: Collection[str]) -> set[str]:
+    """Modules and files directly in it that are of no wheel."""
     if not files:
         return set()
     tops = {path[len(site) + 1 :].split("/")[0] for path in files if path.startswith(site + "/")}
@@ -134,17 +142,17 @@ def _unclaimed(site, files):
     }  # fmt: skip
 
 
-def edited(path, claims):
-    """True for a Python file that has other content than the wheels that bring it."""
+def edited(path: str, claims: list[tuple[str, str]]) -> bool:
+    """Whether this is a Python file whose content is none of its wheels'."""
     hashes = [hashed for hashed, _size in claims]
-    if not path.endswith(".py") or not all(one.startswith("sha256=") for one in hashes):
+    if not path.endswith(".py") or not all(hashed.startswith("sha256=") for hashed in hashes):
         return False
-    data = content(path)
-    return bool(data) and "sha256=" + digest(data) not in hashes
+    data = content(path) or b""
+    return data != b"" and "sha256=" + digest(data) not in hashes
 
 
-def rewritten(path, claims):
-    """True for a program that is as its wheel brought it but for the Python in its first line.
+def rewritten(path: str, claims: list[tuple[str, str]]) -> bool:
+    """Whether this is a wheel's program that differs only by the Python in its first line.
 
     pip 20.3 writes that line, and not the new hash into RECORD (pypa/pip#10744).
     """
@@ -154,32 +162,32 @@ def rewritten(path, claims):
     return line.startswith(b"#!/") and any(hashed in hashes for hashed, _size in claims)
 
 
-def digest(data):
-    """As RECORD writes it."""
+def digest(data: bytes) -> str:
+    """The SHA-256 as RECORD writes it, without `sha256=`."""
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
-def missing(wanted, found):
-    """["numpy 1.26.4"] of the pins that are not there in that version alone.
+def missing(pinned: dict[str, str], versions: dict[str, list[str]]) -> list[str]:
+    """["numpy 1.26.4"] of the pins that are not installed in that version alone.
 
-    `found`: {normalised name: [versions]}.
+    `versions`: {normalised name: [versions]} of what is installed.
     """
     normalise = tensorflow.normalise
     return [
-        "{0} {1}".format(name, wanted[name]) for name in sorted(wanted)
-        if [normalise(version) for version in found.get(name, [])] != [normalise(wanted[name])]
+        f"{name} {pinned[name]}" for name in sorted(pinned)
+        if [normalise(version) for version in versions.get(name, [])] != [normalise(pinned[name])]
     ]  # fmt: skip
 
 
-def lacking(venv):
-    """What keeps a built environment from being whole; nothing of an error is guessed."""
-    found = []
-    wanted = locked(venv) or {}
-    seen = {}
+def problems(venv: str) -> list[str]:
+    """Files that are missing or cut short, and pins that are not installed."""
+    pinned = locked(venv) or {}
+    broken = []
+    versions: dict[str, list[str]] = {}
     for site in sites(venv):
         for name, version in installed(site):
-            seen.setdefault(name, []).append(version)
-        files = claimed(site, wanted)
+            versions.setdefault(name, []).append(version)
+        files = files_of_wheels(site, pinned)
         for path in sorted(files):
             sizes = [int(size) for _hash, size in files[path] if size.isdigit()]
             if path.endswith(".pyc") or not sizes:
@@ -187,5 +195,5 @@ def lacking(venv):
             if not os.path.isfile(path) or not (
                 os.path.getsize(path) in sizes or rewritten(path, files[path])
             ):
-                found.append(os.path.relpath(path, site))
-    return found + missing(wanted, seen) if wanted else ["requirements.txt"]
+                broken.append(os.path.relpath(path, site))
+    return broken + missing(pinned, versions) if pinned else ["requirements.txt"]

@@ -1,10 +1,12 @@
-"""Environments as wholes: a new one takes the place of the old one, or nothing does.
+"""Replaces and removes whole environments: a new one takes the old one's place, or nothing changes.
 
-A new environment is built in a directory beside, where nobody runs it, and takes the place of the
-old one in one step when it is whole: what fails or is killed before that leaves the old one as it
-was. An environment into which somebody has put more than the locked wheels is moved aside, for
-nobody else may have a copy. No process is ever ended; one that uses an environment is a refusal.
+A new environment is built in a directory beside, where nobody runs it, and replaces the old one in
+one step when it is complete: what fails or is killed before that leaves the old one as it was. An
+environment to which somebody added files is moved aside, for they may be the only copy. No process
+is ever ended; one that uses an environment is a refusal.
 """
+
+from __future__ import annotations
 
 import csv
 import ctypes
@@ -15,10 +17,13 @@ import re
 import shutil
 import stat
 import subprocess
+from collections.abc import Collection
+from typing import Any
 
+from ...host.context import Context
 from .. import tensorflow
 from . import venv_use
-from .venv_files import content, digest, lacking, listed, records, sites, strange
+from .venv_files import content, digest, foreign, listed, problems, records, sites
 from .venv_trust import BUILDING, READY, REMOVING, left_in
 
 MARKER = tensorflow.MARKER
@@ -31,45 +36,45 @@ class RefusedError(Exception):
     """str() is what a person reads."""
 
 
-def put_away(context, path, name):
-    """Remove an environment, or keep it beside `name` where it has more in it; where it is kept."""
-    if os.path.isdir(path) and not os.path.islink(path) and not strange(path):
-        # Nobody finds half an environment under its name.
-        gone = os.path.join(os.path.dirname(path), REMOVING + os.path.basename(name))
-        if os.path.lexists(gone):
-            shutil.rmtree(gone)
-        os.rename(path, gone)
-        shutil.rmtree(gone)
+def put_away(context: Context, path: str, name: str) -> str | None:
+    """Removes an environment, or moves it to NAME.save where somebody added files; the new path."""
+    if os.path.isdir(path) and not os.path.islink(path) and not foreign(path):
+        # Renamed first: no program finds half an environment under its name.
+        removing = os.path.join(os.path.dirname(path), REMOVING + os.path.basename(name))
+        if os.path.lexists(removing):
+            shutil.rmtree(removing)
+        os.rename(path, removing)
+        shutil.rmtree(removing)
         return None
-    kept = venv_use.aside(context, name)
+    kept = venv_use.save_name(context, name)
     os.rename(path, kept)
-    # Without its mark it is nobody's to remove.
+    # Without its marker no run removes it.
     if os.path.lexists(os.path.join(kept, MARKER)):
         os.unlink(os.path.join(kept, MARKER))
     return kept
 
 
-def clean(context, root):
-    """Take away what runs that were killed have left; whether there was any."""
-    left = left_in(context, root)
-    for one in left:
-        path = os.path.join(root, one)
-        if one.startswith(READY):
-            put_away(context, path, os.path.join(root, one[len(READY) :]))
+def clean(context: Context, root: str) -> bool:
+    """Removes the leftovers of killed runs; whether there were any."""
+    names = left_in(context, root)
+    for name in names:
+        path = os.path.join(root, name)
+        if name.startswith(READY):
+            put_away(context, path, os.path.join(root, name[len(READY) :]))
         elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.unlink(path)
-    return bool(left)
+    return bool(names)
 
 
-def rename_texts(place, old, new):
-    """Write `new` for `old` in the texts of `place`, and the records of wheels accordingly.
+def rename_texts(place: str, old: str, new: str) -> None:
+    """Replaces the path `old` by `new` in the texts of `place`, and updates the wheels' RECORDs.
 
     `venv` and pip write the environment's path into its programs, and its name into the prompt;
     compiled files take theirs from where they are imported.
     """
-    known = {}
+    entries = {}
     tops = [os.path.join(place, name) for name in ("bin", "share", "etc", "pyvenv.cfg")]
     for top in tops:
         walked = os.walk(top) if os.path.isdir(top) else [(place, [], [os.path.basename(top)])]
@@ -77,22 +82,22 @@ def rename_texts(place, old, new):
             for path in (os.path.join(directory, name) for name in names):
                 data = _renamed(path, old, new)
                 if data is not None:
-                    known[path] = ["sha256=" + digest(data), str(len(data))]
+                    entries[path] = ["sha256=" + digest(data), str(len(data))]
     for site in sites(place):
         for path, rows in records(site):
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")
             changed = False
             for row in rows:
-                told = known.get(os.path.normpath(os.path.join(site, row[0])))
-                changed = changed or told is not None
-                writer.writerow(row if told is None else [row[0], *told])
+                entry = entries.get(os.path.normpath(os.path.join(site, row[0])))
+                changed = changed or entry is not None
+                writer.writerow(row if entry is None else [row[0], *entry])
             if changed:
                 replace(path, text.getvalue().encode())
 
 
-def _renamed(path, old, new):
-    """The file's new content where it held the old path or its last name; else None."""
+def _renamed(path: str, old: str, new: str) -> bytes | None:
+    """Replaces the old path and its last name in a file; its new content, None where neither is."""
     data = None if os.path.islink(path) else content(path)
     if data is None or b"\0" in data:
         return None
@@ -106,8 +111,8 @@ def _renamed(path, old, new):
     return changed
 
 
-def replace(path, data):
-    """The whole file or the old one, with its mode."""
+def replace(path: str, data: bytes) -> None:
+    """Writes a file atomically, with the old one's mode."""
     new = path + ".provision"
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     with os.fdopen(handle, "wb") as stream:
@@ -118,8 +123,8 @@ def replace(path, data):
     os.replace(new, path)
 
 
-def put_link(path, target):
-    """A link to `target`, or what was at `path` before."""
+def put_link(path: str, target: str) -> None:
+    """Replaces `path` by a link to `target`, atomically."""
     new = path + ".provision"
     if os.path.lexists(new):
         os.unlink(new)
@@ -127,25 +132,25 @@ def put_link(path, target):
     os.replace(new, path)
 
 
-def flush(path):
-    """Everything of the filesystem is on its disk: a mark never says more than the disk holds."""
+def flush(path: str) -> None:
+    """Writes the whole filesystem to its disk, before a marker vouches for the files."""
     try:
         subprocess.run(["sync", "--file-system", path], check=True, timeout=FLUSH)
     except subprocess.TimeoutExpired as error:
-        words = "the disk of {0} did not take what was written within {1} s"
-        raise RefusedError(words.format(path, FLUSH)) from error
+        message = f"the disk of {path} did not take what was written within {FLUSH} s"
+        raise RefusedError(message) from error
 
 
-def write_mark(venv, mark):
-    """The mark, newer than every file of the environment: what is newer was touched later."""
+def write_mark(venv: str, mark: str) -> None:
+    """Writes the marker, newer than every file of the environment: so later changes show."""
     flush(venv)
     replace(os.path.join(venv, MARKER), (mark + "\n").encode())
     os.utime(os.path.join(venv, MARKER))
     sync_directory(venv)
 
 
-def sync_directory(path):
-    """The names in it are on the disk."""
+def sync_directory(path: str) -> None:
+    """Writes a directory's entries to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -153,26 +158,26 @@ def sync_directory(path):
         os.close(handle)
 
 
-def exchange(one, other):
-    """Swap two entries in one step (renameat2); False where kernel or filesystem can't."""
+def exchange(first: str, second: str) -> bool:
+    """Swaps two entries in one step (renameat2); False where kernel or filesystem can't."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:  # glibc before 2.28
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if call(here, os.fsencode(one), here, os.fsencode(other), swap) == 0:
+    if call(here, os.fsencode(first), here, os.fsencode(second), swap) == 0:
         return True
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.EPERM):
         return False
-    raise OSError(number, os.strerror(number), other)
+    raise OSError(number, os.strerror(number), second)
 
 
-def step(ready, venv):
-    """`ready` takes the place of `venv`, which is at `ready` afterwards."""
+def put_in_place(ready: str, venv: str) -> None:
+    """Moves `ready` to `venv`; what was at `venv` is at `ready` afterwards."""
     if not os.path.lexists(venv):
         os.rename(ready, venv)
     elif not exchange(ready, venv):
-        # In two steps: who is killed between them finds neither, and the next run makes it anew.
+        # In two steps: a run that is killed between them leaves neither; the next one builds it.
         between = ready + ".old"
         try:
             os.rename(venv, between)
@@ -185,33 +190,35 @@ def step(ready, venv):
     sync_directory(os.path.dirname(venv))
 
 
-def finish(context, root, name, mark):
-    """Put the built environment in its place; where the former one is kept, or None."""
+def finish(context: Context, root: str, name: str, mark: str) -> str | None:
+    """Puts the built environment in its place; the path where the old one is kept, or None."""
     built, venv = os.path.join(root, BUILDING + name), os.path.join(root, name)
     ready = os.path.join(root, READY + name)
-    problems = lacking(built)
-    if problems:
-        raise RefusedError("what was built is not whole: {0}".format(", ".join(problems[:5])))
+    broken = problems(built)
+    if broken:
+        raise RefusedError(f"what was built is not whole: {', '.join(broken[:5])}")
     _refuse_in_use(context, venv, [venv] if os.path.lexists(venv) else [])
     rename_texts(built, built, venv)
     write_mark(built, mark)
     os.rename(built, ready)
-    step(ready, venv)
+    put_in_place(ready, venv)
     return put_away(context, ready, venv) if os.path.lexists(ready) else None
 
 
-def _refuse_in_use(context, place, venvs):
-    people = venv_use.names_of_users(context, venvs)
-    if people:
-        words = "{0} is in use by {1}: nothing of it was touched, and none is ever ended for you."
-        raise RefusedError(words.format(place, ", ".join(people[:5])))
+def _refuse_in_use(context: Context, place: str, venvs: list[str]) -> None:
+    users = venv_use.names_of_users(context, venvs)
+    if users:
+        raise RefusedError(
+            f"{place} is in use by {', '.join(users[:5])}: nothing of it was touched, and none is "
+            "ever ended for you."
+        )
 
 
-# away with them
+# removal
 
 
-def ours(root, staying=()):
-    """Paths of the environments below `root` that have the mark."""
+def marked(root: str, staying: Collection[str] = ()) -> list[str]:
+    """Paths of the environments below `root` that have the marker."""
     paths = [os.path.join(root, name) for name in listed(root) if name not in staying]
     return [
         path for path in paths
@@ -221,15 +228,16 @@ def ours(root, staying=()):
     ]  # fmt: skip
 
 
-def remove(context, root, *staying):
-    """{changed, removed, kept}: all environments below `root` that have the mark, and their link.
+def remove(context: Context, root: str, *staying: str) -> dict[str, Any]:
+    """Removes all environments below `root` that have the marker but these, and their link;
+    {changed, removed, kept}.
 
     A refusal where somebody uses one of them.
     """
-    result = {"changed": False, "removed": [], "kept": []}
+    result: dict[str, Any] = {"changed": False, "removed": [], "kept": []}
     if not os.path.isdir(root):
         return result
-    venvs = ours(root, staying)
+    venvs = marked(root, staying)
     _refuse_in_use(context, root, venvs)
     result["changed"] = clean(context, root)
     if not staying and _leads_to_ours(root, venvs):
@@ -239,19 +247,20 @@ def remove(context, root, *staying):
         kept = put_away(context, venv, venv)
         result["kept" if kept else "removed"].append(kept or venv)
         result["changed"] = True
-    # The link of somebody who keeps them on another disk is theirs.
+    # A link of somebody who keeps them on another disk stays.
     if not listed(root) and not os.path.islink(root):
         os.rmdir(root)
     return result
 
 
-def would_remove(context, root, *staying):
-    """Whether `remove` finds anything."""
-    venvs = ours(root, staying)
+def would_remove(context: Context, root: str, *staying: str) -> bool:
+    """Whether `remove` has something to remove."""
+    venvs = marked(root, staying)
     return bool(venvs or left_in(context, root) or (not staying and _leads_to_ours(root, venvs)))
 
 
-def _leads_to_ours(root, venvs):
+def _leads_to_ours(root: str, venvs: list[str]) -> bool:
+    """Whether `current` leads to one of these environments, or nowhere."""
     current = os.path.join(root, CURRENT)
     if not os.path.islink(current) or "/" in os.readlink(current):
         return False

@@ -1,8 +1,10 @@
-"""Who uses TensorFlow's environments, and what people put into them, before a run changes one.
+"""Who uses TensorFlow's environments, and what people added to them, before a run changes one.
 
-An environment that is made anew has the locked wheels alone: what somebody installed into it stays
-in the old one, which is kept beside, and the plan says so. Nobody's process is ever ended.
+A rebuilt environment has the locked wheels alone: what somebody installed stays in the old one,
+which is kept beside, and the plan says so. Nobody's process is ever ended.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -12,60 +14,71 @@ from ...rules import Rule
 from .. import tensorflow
 from .venv_files import OWN, PROGRAMS, SEEDED
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...host.context import Context
+
 WORDS = {"anew": "made anew", "changed": "changed", "removed": "removed"}
 # More names than this are a number: a person reads the plan.
 MANY = 12
 
 
-def look(context, state):
+def look(context: Context, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """{directory: {kind, more, using, kept}} of the environments that a run would change.
 
-    `kind`: new, anew, changed, removed; `kept`: where what people put into it would stay.
+    `kind`: new, anew, changed, removed; `more`: what people added; `kept`: where that would stay.
     """
     root = tensorflow.root_of(context.options)
-    gone = state.get("remains")
-    if gone is None:
+    remains = state.get("remains")
+    if remains is None:
         kinds = _kinds(context, root, state)
-    else:  # wished away; who uses it is asked with all that goes
-        names = [path[len(root) + 1 :] for path, _seen in gone if path != root + "/current"]
+    else:  # TensorFlow is to be absent; removal.py looks for users of all that it removes
+        names = [path[len(root) + 1 :] for path, _seen in remains if path != root + "/current"]
         kinds = dict.fromkeys(names, "removed")
-    places = {name: context.resolve("{0}/{1}".format(root, name)) for name in kinds}
-    places = {name: path for name, path in places.items() if path is not None}
-    users = using(context, places if gone is None else {})
-    found = {}
+    users = using(context, _resolved(context, root, kinds) if remains is None else {})
+    venvs: dict[str, dict[str, Any]] = {}
     for name, kind in kinds.items():
-        venv = "{0}/{1}".format(root, name)
+        venv = f"{root}/{name}"
         more = added(context, venv) if kind in ("anew", "removed") else []
-        found[name] = {"kind": kind, "more": more, "using": users.get(name) or []}
-        found[name]["kept"] = aside(context, venv) if more else None
-    return found
+        venvs[name] = {"kind": kind, "more": more, "using": users.get(name) or []}
+        venvs[name]["kept"] = save_name(context, venv) if more else None
+    return venvs
 
 
-def _kinds(context, root, state):
+def _resolved(context: Context, root: str, names: Iterable[str]) -> dict[str, str]:
+    """{name: real path} of those of these environments that exist."""
+    paths = {name: context.resolve(os.path.join(root, name)) for name in names}
+    return {name: path for name, path in paths.items() if path is not None}
+
+
+def _kinds(context: Context, root: str, state: dict[str, Any]) -> dict[str, str]:
     """{directory: what a run does to it} of those that it changes."""
-    found = dict.fromkeys(state["old"], "removed")
-    rows = [(context.row[tensorflow.NAME], state)]
-    for row in context.row.get("beside") or []:
+    kinds = dict.fromkeys(state["old"], "removed")
+    locked = context.row or {}
+    rows = [(locked[tensorflow.NAME], state)]
+    for row in locked.get("beside") or []:
         rows.append((row, state["beside"][tensorflow.directory(row)]))
-    for row, seen in rows:
-        kind = _kind(row, seen, context.options)
+    for row, venv in rows:
+        kind = _kind(row, venv, context.options)
         if kind is not None:
             name = tensorflow.directory(row)
-            there = context.lstat("{0}/{1}".format(root, name)) is not None
-            found[name] = kind if there else "new"
-    return found
+            kinds[name] = kind if context.lstat(f"{root}/{name}") is not None else "new"
+    return kinds
 
 
-def _kind(row, seen, options):
-    if not tensorflow.finished(row, seen):
+def _kind(row: dict[str, Any], venv: dict[str, Any], options: dict[str, Any]) -> str | None:
+    if not tensorflow.finished(row, venv):
         return "anew"
-    changes = tensorflow.inside(row, seen, options)
-    if any(one["repair"] for one in changes):
+    changes = tensorflow.venv_changes(row, venv, options)
+    if any(item["repair"] for item in changes):
         return "anew"
-    return "changed" if any(one["item"] in row["wheels"] for one in changes) else None
+    return "changed" if any(item["item"] in row["wheels"] for item in changes) else None
 
 
-def using(context, places):
+def using(context: Context, places: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
     """{name: [{pid, user, command}]} of processes that have files below these open as code."""
     return {
         name: [process(context, pid, comm) for pid, comm in users]
@@ -73,24 +86,23 @@ def using(context, places):
     }
 
 
-def names_of_users(context, venvs):
+def names_of_users(context: Context, venvs: Iterable[str]) -> list[str]:
     """["pid 77 (python)"] of processes that use one of these environments."""
-    places = {venv: context.resolve(venv) for venv in venvs}
-    users = users_of(context, {venv: path for venv, path in places.items() if path is not None})
-    every = {user for found in users.values() for user in found}
+    users = users_of(context, _resolved(context, "/", venvs))
+    every = {user for processes in users.values() for user in processes}
     return [
-        "pid {0} ({1})".format(pid, comm)
+        f"pid {pid} ({comm})"
         for pid, comm in sorted(every, key=lambda user: int(user[0]))
         if int(pid) != os.getpid()
     ]
 
 
-def users_of(context, places):
+def users_of(context: Context, places: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
     """{name: [(pid, name of the process)]} of processes that have files below these open as code.
 
-    In a container root may not be allowed to ask that of others: there their command line tells.
+    In a container root may not read the maps of others; there their command line decides.
     """
-    found = {}
+    users: dict[str, list[tuple[str, str]]] = {}
     for path in context.glob("/proc/[0-9]*/maps") if places else []:
         text = context.read(path)
         if text is None:
@@ -101,18 +113,18 @@ def users_of(context, places):
         for name in sorted(places):
             if places[name] + "/" in text:
                 pid = path.split("/")[2]
-                comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
-                found.setdefault(name, []).append((pid, comm))
-    return found
+                comm = (context.read(f"/proc/{pid}/comm") or "").strip()
+                users.setdefault(name, []).append((pid, comm))
+    return users
 
 
-def started(context, line):
-    """Where the program of a command line, and the script that it runs, really lie."""
-    words = [word.rpartition("/")[0] for word in line.split("\0")[:2] if word.startswith("/")]
-    return "\n".join("{0}/".format(context.resolve(word or "/")) for word in words)
+def started(context: Context, line: str) -> str:
+    """The real directories of a command line's program and of its script, a line each."""
+    paths = [word.rpartition("/")[0] for word in line.split("\0")[:2] if word.startswith("/")]
+    return "\n".join(f"{context.resolve(path or '/')}/" for path in paths)
 
 
-def added(context, venv):
+def added(context: Context, venv: str) -> list[str]:
     """["pandas 2.0.3", "mine"] of what is in it beyond the locked wheels."""
     text = context.read(venv + "/requirements.txt")
     pins = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", text) if text else []
@@ -121,38 +133,39 @@ def added(context, venv):
     locked = {tensorflow.normalise(name) for name in pins}
     site = tensorflow.site_packages(context, venv)
     names = context.listdir(site) if site else []
-    found = [
-        "{0} {1}".format(name, " and ".join(sorted(versions)))
+    additions = [
+        f"{name} {' and '.join(sorted(versions))}"
         for name, versions in sorted(tensorflow.wheels(names).items())
         if name not in locked and name not in SEEDED
     ]
-    known, programs = set(), set()
+    known: set[str] = set()
+    programs: set[str] = set()
     for name in names:
         if name.endswith(".dist-info"):
-            text = context.read("{0}/{1}/RECORD".format(site, name)) or ""
+            text = context.read(f"{site}/{name}/RECORD") or ""
             known |= {line.split(",")[0].split("/")[0].strip('"') for line in text.splitlines()}
             programs |= set(re.findall(r'(?m)^"?\.\./\.\./\.\./bin/([^",/]+)', text))
     if not known:
-        return found
+        return additions
     record = (".dist-info", ".egg-info", ".egg-link")
-    found += [
+    additions += [
         name for name in names
         if name not in known and not name.endswith(record) and name != "__pycache__"
         and not name.startswith("~")
     ]  # fmt: skip
-    found += [
+    additions += [
         "bin/" + name for name in context.listdir(venv + "/bin")
         if name not in programs and not PROGRAMS.match(name) and name != "__pycache__"
     ]  # fmt: skip
     top = [name for name in context.listdir(venv) if not name.startswith("pip-")]
-    return found + [name for name in top if name not in OWN]
+    return additions + [name for name in top if name not in OWN]
 
 
-def aside(context, path):
-    """The first name that is free beside `path`."""
+def save_name(context: Context, path: str) -> str:
+    """PATH.save, or the first of PATH.save.1 and so on that is free."""
     number = 0
     while True:
-        name = path + ".save" + (".{0}".format(number) if number else "")
+        name = path + ".save" + (f".{number}" if number else "")
         if context.lstat(name) is None:
             return name
         number += 1
@@ -161,50 +174,67 @@ def aside(context, path):
 # the rules
 
 
-def in_use(found, _changes, _options, _row):
-    """Who runs what is in an environment that a run would change."""
-    seen = found["preflight"].get("venvs") or {}
+def in_use(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Stops while a process uses an environment that the run would change."""
+    venvs = facts["preflight"].get("venvs") or {}
     return [
         (
-            "pid {0} of {1} uses TensorFlow's environment {2}, which would be {3}: {4}".format(
-                one["pid"], one["user"], name, WORDS[seen[name]["kind"]], one["command"]
-            ),
+            f"pid {user['pid']} of {user['user']} uses TensorFlow's environment {name}, which "
+            f"would be {WORDS[venvs[name]['kind']]}: {user['command']}",
             "run again when it has ended, or leave it out with --skip-tags tensorflow; none is "
             "ever ended for you",
         )
-        for name in sorted(seen)
-        for one in seen[name]["using"]
+        for name in sorted(venvs)
+        for user in venvs[name]["using"]
     ]
 
 
-def kept(found, _changes, _options, _row):
-    """What people put into an environment that is made anew or removed, and where it stays."""
-    seen = found["preflight"].get("venvs") or {}
+def kept(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Warns where people added files to an environment that is replaced or removed."""
+    venvs = facts["preflight"].get("venvs") or {}
     reasons = []
-    for name in sorted(seen):
-        more, place = seen[name]["more"], seen[name]["kept"]
+    for name in sorted(venvs):
+        more, place = venvs[name]["more"], venvs[name]["kept"]
         if not more:
             continue
         shown = ", ".join(more[:MANY])
-        shown += " and {0} more".format(len(more) - MANY) if len(more) > MANY else ""
-        message = "TensorFlow's environment {0} is {1}; what people put into it stays in {2}: {3}"
-        hint = (
-            "`{0}/bin/python -m pip freeze` lists it; install it again, or wish for it with "
-            "packages in gpu_stack".format(place)
+        shown += f" and {len(more) - MANY} more" if len(more) > MANY else ""
+        message = (
+            f"TensorFlow's environment {name} is {WORDS[venvs[name]['kind']]}; what people put "
+            f"into it stays in {place}: {shown}"
         )
-        reasons.append((message.format(name, WORDS[seen[name]["kind"]], place, shown), hint))
+        hint = (
+            f"`{place}/bin/python -m pip freeze` lists it; install it again, or wish for it with "
+            "packages in gpu_stack"
+        )
+        reasons.append((message, hint))
     return reasons
 
 
-def parents(found, _changes, _options, _row):
-    """Directories above all environments that others may write; a run does not change them."""
-    state = found["state"].get(tensorflow.NAME) or {}
-    why = (state.get("root") or {}).get("parents")
-    if why is None:
+def parents(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    """Stops where others may write in a directory above all environments."""
+    state = facts["state"].get(tensorflow.NAME) or {}
+    fault = (state.get("root") or {}).get("parents")
+    if fault is None:
         return []
     return [
         (
-            "{0}: who may write there can put another TensorFlow in the place of ours".format(why),
+            f"{fault}: who may write there can put another TensorFlow in the place of ours",
             "give it to root alone (chown root, chmod go-w), or set tensorflow_root to a directory "
             "that is",
         )
