@@ -101,8 +101,8 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     collections = installed / "collections"
     asked = {
         "module": [
-            *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "gpu_hold", "gpu_proof"),
-            *("gpu_state", "gpu_users", "gpu_venv", "package_lists"),
+            *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "front_door"),
+            *("gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv", "package_lists"),
             *("repository_trial", "shell_startup"),
         ],
         "filter": ["canary_first", "canary_alone", "proves_something"],

@@ -1,18 +1,81 @@
-"""roles/gpu_front_door/files: the site and the page that are made, and what is put back."""
+"""The front door on a host: the site and the page that are made, and what is put back."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import json
 import re
 import stat
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jinja2
 import pytest
+from gpu_stack.components.gpu_front_door import (
+    absent,
+    differences,
+    present,
+    wishes,
+)
+from gpu_stack.components.gpu_front_door import (
+    acme as by_acme,
+)
+from gpu_stack.components.gpu_front_door import (
+    site as words_of,
+)
+from gpu_stack.components.gpu_front_door.renewal import (
+    authority,
+    certificates,
+    files,
+    nginx,
+    noted,
+    paths,
+    programs,
+)
+from gpu_stack.components.gpu_front_door.renewal import (
+    program as renewal,
+)
 
-FILES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "files"
+TEMPLATES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "templates"
+# As Ansible's lookup renders them.
+RENDERER = jinja2.Environment(
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=False,  # noqa: S701  the page's template escapes what it is filled with
+)
+SITE = RENDERER.get_template("etc/nginx/sites-enabled/zz-gpu-front-door.j2")
+PAGE = RENDERER.get_template("var/lib/gpu-front-door/index.html.j2")
+
+
+def site(wish: dict[str, Any]) -> str:
+    return SITE.render(words_of.words(wish, {})["site"])
+
+
+def waiting(wish: dict[str, Any], door: dict[str, Any]) -> str:
+    return SITE.render(words_of.words(wish, door)["waiting"])
+
+
+def page(wish: dict[str, Any]) -> str:
+    return PAGE.render(page=words_of.page(wish))
+
+
+def apply(wish: dict[str, Any]) -> dict[str, Any]:
+    """As the role does it: words of a look, the templates, and one call."""
+    door = files.data(paths.DOOR) or {}
+    texts: dict[str, str] = {}
+    with contextlib.suppress(programs.RefusedError):  # apply says it itself
+        wishes.check(wish)
+        words = words_of.words(wish, door)
+        texts = {"site": SITE.render(words["site"]), "page": PAGE.render(page=words["page"])}
+        texts["waiting"] = SITE.render(words["waiting"]) if words["waiting"] else ""
+    return present.apply(wish, texts)  # type: ignore[no-any-return]
+
+
 NAME = "gpu07.example.org"
 PORTS = "/run/gpu-workspace-ports"
 ADA = {"name": "ada", "gpus": [0, 1], "port": 8801, "cpus": 2, "memory": "4g"}
@@ -54,23 +117,40 @@ def acme(**changed: Any) -> dict[str, Any]:
     return {"tls": "acme", "acme": own, **changed}
 
 
+# Every part of the program, by name.
+PROGRAM = SimpleNamespace(
+    **{name: value for name, value in vars(paths).items() if name.isupper()},
+    acme_files=paths.acme_files,
+    RefusedError=programs.RefusedError,
+    settings=wishes.settings,
+    site=site,
+    page=page,
+    waiting=waiting,
+    look=differences.looked,
+    apply=apply,
+    renew=renewal.renew,
+    remove=absent.remove,
+    serve=nginx.serve,
+    certificate=authority.certificate,
+    ends=certificates.ends,
+    late_from=certificates.late_from,
+    refusal=by_acme.refusal,
+)
+
+
 class Host:
     """A host with an nginx that takes what it is shown, or does not; openssl is this machine's."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        spec = importlib.util.spec_from_file_location("gpu_front_door", FILES / "gpu_front_door.py")
-        assert spec is not None
-        assert spec.loader is not None
-        self.program: Any = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self.program)
+        self.program = PROGRAM
         self.root, self.calls = root, list[str]()
         self.takes, self.theirs = "", ""
         self.reads: list[str] = []
         # What certbot answers, {name: value} of its environment, and the days of what it gets.
         self.refusal, self.asked_with, self.days = "", dict[str, str](), "90"
         self.modules = "--with-http_ssl_module --with-http_auth_request_module"
-        monkeypatch.setattr(self.program, "ROOT", str(root))
-        monkeypatch.setattr(self.program, "call", self.call)
+        monkeypatch.setattr(files, "ROOT", str(root))
+        monkeypatch.setattr(programs, "call", self.call)
         self.write("/usr/sbin/nginx", "")
         self.write("/run/nginx.pid", "77\n")
         self.write("/proc/77/comm", "nginx\n")
@@ -365,7 +445,7 @@ def test_what_ends_soon_is_renewed_and_the_authority_stays(
 ) -> None:
     host.program.apply(wish())
     noted = json.loads(host.text(host.program.DOOR) or "")
-    noted["until"] = host.program.time.time() + days * 86400
+    noted["until"] = time.time() + days * 86400
     host.write(host.program.DOOR, json.dumps(noted))
     authority, before = host.text(host.program.CA), host.text(host.program.CHAIN)
     assert host.program.look(wish())["changes"] == ["certificate"] * renewed
@@ -418,7 +498,7 @@ def test_a_key_that_was_damaged_is_made_anew(host: Host) -> None:
     host.write(host.program.KEY, "")
     assert host.program.look(wish())["changes"] == [host.program.KEY]
     host.program.apply(wish())
-    host.program.certified(wish(), host.program.CHAIN, host.program.KEY)
+    certificates.certified(NAME, host.program.CHAIN, host.program.KEY)
 
 
 def made(host: Host, chain: str, key: str, name: str = NAME, days: str = "3") -> None:
@@ -572,7 +652,7 @@ def test_meanwhile_the_door_that_was_there_is_open(
 
     former = wish(redirect=True, port=8443)
     host.program.apply(former)
-    monkeypatch.setattr(host.program, "certbot", certbot)
+    monkeypatch.setattr(by_acme, "certbot", certbot)
     host.program.apply(wish(**acme()))
     (site,) = seen
     assert "ssl_certificate /etc/gpu-front-door/chain.pem;" in site
@@ -671,7 +751,7 @@ def test_certbots_reason_is_said_in_a_line(host: Host, said: str, words: str) ->
     ],
 )  # fmt: skip
 def test_what_is_no_good_any_more_is_asked_for(
-    host: Host, harm: str | None, how: str | None
+    host: Host, monkeypatch: pytest.MonkeyPatch, harm: str | None, how: str | None
 ) -> None:
     one = host.program
     if harm == "late":
@@ -679,7 +759,8 @@ def test_what_is_no_good_any_more_is_asked_for(
     one.apply(wish(**acme()))
     if harm == "late":
         # A certificate of 90 days, 19 before its end; one of 19 days would be young.
-        host.program.late_from = lambda chain: one.ends(chain) - 20 * 86400
+        for module in (by_acme, noted):
+            monkeypatch.setattr(module, "late_from", lambda chain: one.ends(chain) - 20 * 86400)
         host.days = "90"
     told = acme()
     if harm == "name":
@@ -765,7 +846,7 @@ def test_certbots_files_stay_and_ours_go(host: Host, way: str) -> None:
 
 
 def test_what_everybody_knows_is_not_copied(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.program, "LETS_ENCRYPT", SERVER)
+    monkeypatch.setattr(paths, "LETS_ENCRYPT", SERVER)
     host.program.apply(wish(**acme()))
     assert host.text(host.program.CHAIN) is None
     assert host.program.look(wish(**acme()))["changes"] == []
@@ -887,7 +968,7 @@ def test_a_host_without_openssl_says_so(host: Host, monkeypatch: pytest.MonkeyPa
     def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
         return (127, "", "") if command[0] == "openssl" else real(command, timeout)
 
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.look(wish())["openssl"] is False
 
 
@@ -989,7 +1070,7 @@ def test_what_we_brought_goes_where_nobody_else_uses_it(
 
     host.write(host.program.BROUGHT, "x")
     host.program.apply(wish())
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.look({**wish(), "name": ""})["gone"] is True
     found = host.program.remove()
     assert found == {"packages": ["nginx", "nginx-common"], "alone": True}
@@ -1018,7 +1099,7 @@ def test_an_nginx_that_others_need_stays(
     host.write(host.program.BROUGHT, "x")
     host.program.apply(wish())
     host.calls.clear()
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.remove() == {"packages": [], "alone": False}
     assert "systemctl reload nginx" in host.calls
     assert not [one for one in host.calls if "--now nginx" in one]
