@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -16,8 +17,10 @@ import jinja2
 import pytest
 from gpu_stack.components.gpu_front_door import (
     absent,
+    answer,
     differences,
     present,
+    shipped,
     wishes,
 )
 from gpu_stack.components.gpu_front_door import (
@@ -1119,6 +1122,26 @@ def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> No
     assert not [one for one in host.calls if "--now nginx" in one or "enable nginx" in one]
 
 
+@pytest.mark.parametrize("library", [True, False])
+def test_what_renews_goes_with_the_door(host: Host, library: bool) -> None:
+    """Of an earlier version there is one file and no library."""
+    host.program.apply(wish())
+    for path in shipped.FILES:
+        if library or not path.startswith(paths.LIBRARY):
+            host.write(path, "x")
+    if library:
+        host.write(paths.LIBRARY + "/renewal/of-a-former-version.py", "x")
+        host.path("/usr/local/sbin/gpu-front-door").unlink()
+        host.path("/usr/local/sbin/gpu-front-door").mkdir()
+    host.calls.clear()
+    host.program.remove()
+    assert [path for path in (*shipped.FILES, paths.LIBRARY) if host.path(path).exists()] == []
+    assert host.path("/usr/local/sbin").is_dir()
+    assert host.calls[-1] == "systemctl daemon-reload"
+    # What it knew goes last, after nginx's packages.
+    assert host.path(paths.PLACE).is_dir()
+
+
 def test_a_door_that_nginx_goes_on_to_serve_is_not_called_gone(host: Host) -> None:
     host.program.apply(wish())
     host.write("/theirs.pem", "")
@@ -1136,3 +1159,67 @@ def test_without_a_door_there_is_nothing_to_look_at(host: Host) -> None:
     found = host.program.look({**wish(), "name": ""})
     assert found == {"here": False, "nginx": True, "changes": [], "gone": False}
     assert host.calls == []
+
+
+# the module
+
+
+def answered(state: str, dry: bool = False, **changed: Any) -> dict[str, Any]:
+    """What the module returns; `failed` where it does."""
+    door = wish(**changed)
+    words = words_of.words(door, files.data(paths.DOOR) or {})
+    texts = {"site": SITE.render(words["site"]), "page": page(door), "waiting": ""}
+    failed, result = answer.answer({"state": state, "door": door, "patience": 0, **texts}, dry)
+    return {"failed": failed, **result}
+
+
+def test_in_check_mode_nothing_is_written_and_a_second_time_nothing_is_done(host: Host) -> None:
+    found = answered("present", dry=True)
+    assert found["would"] == "Would bring the door to what is wished: absent"
+    assert (found["changed"], host.text(paths.SITE), host.text(paths.DOOR)) == (True, None, None)
+    found = answered("present")
+    assert (found["failed"], found["changed"]) == (False, True)
+    assert found["fingerprint"].count(":") == 31
+    host.calls.clear()
+    found = answered("present")
+    assert (found["changed"], found["changes"], found.get("diff")) == (False, [], None)
+    assert host.calls == []
+    found = answered("present", dry=True, hsts=True)
+    assert found["changes"] == ["other settings"]
+    page_of, site_of = found["diff"]
+    assert page_of["before"] == page_of["after"] == host.text(paths.PAGE)
+    assert site_of["before"] == host.text(paths.SITE)
+    assert "Strict-Transport-Security" in site_of["after"]
+
+
+def test_a_site_that_is_not_taken_is_a_failure_of_one_sentence(host: Host) -> None:
+    host.takes = "ada.jupyter;"
+    found = answered("present")
+    assert found == {
+        "failed": True,
+        "msg": "nginx does not take the door's site, and has what it had before: emerg.",
+    }
+
+
+def test_a_door_is_taken_away_once(host: Host) -> None:
+    host.program.apply(wish())
+    found = answered("absent", dry=True)
+    assert (found["changed"], found["would"]) == (True, "Would take the front door away")
+    assert host.text(paths.SITE)
+    assert answered("absent")["changed"] is True
+    assert host.text(paths.SITE) is None
+    host.path(paths.BROUGHT).unlink(missing_ok=True)
+    shutil.rmtree(host.path(paths.PLACE))
+    host.calls.clear()
+    assert answered("absent") == {"failed": False, "changed": False, "packages": []}
+    assert host.calls == []
+
+
+def test_a_door_that_can_not_be_taken_away_says_what_to_do(host: Host) -> None:
+    host.program.apply(wish())
+    host.write("/theirs.pem", "")
+    host.reads = ["/theirs.pem"]
+    found = answered("absent")
+    assert found["failed"]
+    assert found["msg"].startswith("nginx still has the door in memory, and reads no more: emerg")
+    assert found["msg"].endswith(". Mend that, and run again.")
