@@ -11,9 +11,9 @@ import time
 
 from ...change import change
 from ...host import file_state
-from . import acme, obstacles, wishes
+from . import obstacles, wishes
 from .renewal import paths
-from .renewal.certificates import ends_soon
+from .renewal.certificates import ends_soon, server_of
 from .renewal.nginx import running
 from .shipped import FILES
 
@@ -97,7 +97,7 @@ def _acme(context, name):
     """{certbot, server, chain}: is it here, and what of the door's own certificate it keeps."""
     return {
         "certbot": context.exists(paths.CERTBOT),
-        "server": acme.server_of(context, name),
+        "server": server_of(context, name),
         "chain": _digest(context, paths.acme_files(name)[0]),
     }
 

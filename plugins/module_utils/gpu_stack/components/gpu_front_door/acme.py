@@ -9,7 +9,7 @@ import re
 import time
 
 from .renewal import files, nginx, noted, paths, programs
-from .renewal.certificates import certified, late_from
+from .renewal.certificates import certified, late_from, server_of
 from .renewal.files import inside, put
 from .renewal.programs import RefusedError
 
@@ -56,13 +56,6 @@ def check_certbot():
             "certbot is here from snap, whose timer has another name; remove that, or take its "
             "files by gpu_front_door_tls: host"
         )
-
-
-def server_of(host, name):
-    """The directory that the lineage's certificate is of; None where there is no lineage."""
-    path = "{0}/renewal/{1}.conf".format(paths.LETSENCRYPT, paths.lineage(name))
-    server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
-    return server.group(1) if server else None
 
 
 def lacking(wish):

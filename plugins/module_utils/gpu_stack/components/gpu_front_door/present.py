@@ -23,8 +23,8 @@ def apply(wish, texts):
     """`texts`: {site, waiting, page}, the files as rendered. Returns {name, fingerprint}."""
     check(wish)
     door = noted.noted() or {}
-    own = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME, paths.SITE)
-    before = {path: read(path) for path in own + paths.OF_ACME}
+    files_of_ours = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME)
+    before = {path: read(path) for path in (*files_of_ours, paths.SITE, *paths.OF_ACME)}
     ran = nginx.running(files)
     try:
         _make(wish, door, texts)
@@ -41,8 +41,10 @@ def apply(wish, texts):
     must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
     timers = [paths.TIMER] + ([os.path.basename(paths.RENEWS)] if wish["tls"] == "acme" else [])
     must(programs.call(["systemctl", "enable", "--now", *timers]), "systemctl enable")
-    own = wish["tls"] == "local_ca"
-    return {"name": wish["name"], "fingerprint": fingerprint() if own else None}
+    return {
+        "name": wish["name"],
+        "fingerprint": fingerprint() if wish["tls"] == "local_ca" else None,
+    }
 
 
 def _make(wish, door, texts):

@@ -20,7 +20,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "6f3c449eddd3326fc0f595d38c3d5e575b4f1fc288876b0aa1b5541025026f8f",
+        "02094b9c40602d22487d3b292ce3a6a9182bc522216a9090a14682d7629e250b",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,

@@ -1,10 +1,11 @@
-"""What a certificate is good for, and until when."""
+"""What a certificate is good for, whose it is, and until when."""
 
 import os
+import re
 import ssl
 import time
 
-from . import files, programs
+from . import files, paths, programs
 from .programs import RefusedError, openssl
 
 # Days before its end in which a certificate of the host's own authority is made anew.
@@ -17,6 +18,16 @@ LATE_DAYS, LATE_PART = 20, 2 / 9
 def ends_soon(until, now=None):
     """Is one that ends then, in seconds of Unix time, to be made anew?"""
     return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
+
+
+def server_of(host, name):
+    """The directory of the ACME server that certbot's certificate is of; None where it has none.
+
+    `host` has `read`.
+    """
+    path = "{0}/renewal/{1}.conf".format(paths.LETSENCRYPT, paths.lineage(name))
+    server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
+    return server.group(1) if server else None
 
 
 def certified(name, chain, key):
