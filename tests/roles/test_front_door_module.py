@@ -35,7 +35,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (apply, _) = yaml.safe_load((ROOT / APPLY).read_text("utf-8"))
     present = json.loads(
         json.dumps(apply["provision.gpu.front_door"])
-        .replace("__gpu_front_door_found", "look")
+        .replace("__gpu_front_door_look", "look")
         .replace("__gpu_front_door_wish", "wish")
     )
     site = apply["vars"]["__gpu_front_door_site"]
