@@ -10,23 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from provision.collection import roles_directory
+from provision.collection import module_utils
 from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, option
 
 
 @functools.cache
-def _program() -> Mapping[str, Any]:
-    """The names of the hosts' program, with its patterns for DNS names and other values."""
-    path = roles_directory() / "gpu_front_door" / "files" / "gpu_front_door.py"
-    return runpy.run_path(str(path))
+def _patterns() -> Mapping[str, re.Pattern[str]]:
+    """The shapes that the hosts' code lets into nginx's configuration, by name."""
+    folder = module_utils() / "gpu_stack" / "components" / "gpu_front_door"
+    return runpy.run_path(str(folder / "patterns.py"))
 
 
 def _name(value: object) -> str | None:
     if value == "" or (
         isinstance(value, str)
-        and _program()["NAME"].fullmatch(value)
+        and _patterns()["NAME"].fullmatch(value)
         and not value.replace(".", "").isdigit()
     ):
         return None
@@ -44,22 +44,22 @@ def _address(value: object) -> str | None:
     except ValueError:
         fit = False
     else:
-        fit = bool(_program()["DOOR_ADDRESS"].fullmatch(str(value)))
+        fit = bool(_patterns()["DOOR_ADDRESS"].fullmatch(str(value)))
     return None if fit else f"{value!r} is no IP address"
 
 
 def _email(value: object) -> str | None:
-    fit = value == "" or (isinstance(value, str) and _program()["EMAIL"].fullmatch(value))
+    fit = value == "" or (isinstance(value, str) and _patterns()["EMAIL"].fullmatch(value))
     return None if fit else f"{value!r} is no e-mail address"
 
 
 def _directory(value: object) -> str | None:
-    fit = isinstance(value, str) and _program()["DIRECTORY"].fullmatch(value)
+    fit = isinstance(value, str) and _patterns()["DIRECTORY"].fullmatch(value)
     return None if fit else f"{value!r} is no address of an ACME directory; expected https://..."
 
 
 def _path(value: object) -> str | None:
-    fit = value == "" or (isinstance(value, str) and re.fullmatch(r"(/[A-Za-z0-9._+-]+)+", value))
+    fit = value == "" or (isinstance(value, str) and _patterns()["PATH"].fullmatch(value))
     return None if fit else f"{value!r} is no absolute path of plain names"
 
 

@@ -102,8 +102,8 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     asked = {
         "module": [
             *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "exact_packages"),
-            *("gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv", "package_lists"),
-            *("repository_trial", "shell_startup", "unfinished_packages"),
+            *("front_door", "gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv"),
+            *("package_lists", "repository_trial", "shell_startup", "unfinished_packages"),
         ],
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["host_options", "run_steps"],

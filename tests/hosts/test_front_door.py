@@ -348,11 +348,17 @@ systemd-run --unit board --working-directory /srv/board \
 
 
 def test_a_board_is_seen_by_who_is_logged_in_and_by_nobody_else(doored: Doored) -> None:
-    """The site that the program makes, with a server of files in TensorBoard's place."""
+    """The site that the role makes, with a server of files in TensorBoard's place."""
     doored.root("sh", "-c", BOARD)
     noted = json.loads(doored.root("cat", "/etc/gpu-front-door/door.json"))["settings"]
     noted["people"][0]["tensorboard_port"] = 6801
-    doored.root("gpu-front-door", "apply", json.dumps(noted))
+    book = doored.path / "door.yml"
+    play = {"hosts": "gpu_hosts", "become": True, "gather_facts": False}
+    play |= {"roles": ["provision.gpu.gpu_front_door"]}
+    play["vars"] = {"gpu_front_door_people": noted["people"]}
+    book.write_text(json.dumps([play]), "utf-8")
+    done = doored.playbook(book="door.yml")
+    assert done.returncode == 0, done.stdout[-4000:]
     status, text, where = doored.get("/ada/tensorboard/")
     assert (status, where) == (302, "/ada/login?next=/ada/tensorboard/")
     assert "the board" not in text

@@ -1,18 +1,84 @@
-"""roles/gpu_front_door/files: the site and the page that are made, and what is put back."""
+"""The front door on a host: the site and the page that are made, and what is put back."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import json
 import re
+import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jinja2
 import pytest
+from gpu_stack.components.gpu_front_door import (
+    absent,
+    answer,
+    differences,
+    present,
+    shipped,
+    wishes,
+)
+from gpu_stack.components.gpu_front_door import (
+    acme as by_acme,
+)
+from gpu_stack.components.gpu_front_door import (
+    site as words_of,
+)
+from gpu_stack.components.gpu_front_door.renewal import (
+    authority,
+    certificates,
+    files,
+    nginx,
+    noted,
+    paths,
+    programs,
+)
+from gpu_stack.components.gpu_front_door.renewal import (
+    program as renewal,
+)
 
-FILES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "files"
+TEMPLATES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "templates"
+# As Ansible's lookup renders them.
+RENDERER = jinja2.Environment(
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=False,  # noqa: S701  the page's template escapes what it is filled with
+)
+SITE = RENDERER.get_template("etc/nginx/sites-enabled/zz-gpu-front-door.j2")
+PAGE = RENDERER.get_template("var/lib/gpu-front-door/index.html.j2")
+
+
+def site(wish: dict[str, Any]) -> str:
+    return SITE.render(words_of.words(wish, {})["site"])
+
+
+def waiting(wish: dict[str, Any], door: dict[str, Any]) -> str:
+    return SITE.render(words_of.words(wish, door)["waiting"])
+
+
+def page(wish: dict[str, Any]) -> str:
+    return PAGE.render(page=words_of.page(wish))
+
+
+def apply(wish: dict[str, Any]) -> dict[str, Any]:
+    """As the role does it: words of a look, the templates, and one call."""
+    door = files.data(paths.DOOR) or {}
+    texts: dict[str, str] = {}
+    with contextlib.suppress(programs.RefusedError):  # apply says it itself
+        wishes.check(wish)
+        words = words_of.words(wish, door)
+        texts = {"site": SITE.render(words["site"]), "page": PAGE.render(page=words["page"])}
+        texts["waiting"] = SITE.render(words["waiting"]) if words["waiting"] else ""
+    return present.apply(wish, texts)  # type: ignore[no-any-return]
+
+
 NAME = "gpu07.example.org"
 PORTS = "/run/gpu-workspace-ports"
 ADA = {"name": "ada", "gpus": [0, 1], "port": 8801, "cpus": 2, "memory": "4g"}
@@ -54,23 +120,40 @@ def acme(**changed: Any) -> dict[str, Any]:
     return {"tls": "acme", "acme": own, **changed}
 
 
+# Every part of the program, by name.
+PROGRAM = SimpleNamespace(
+    **{name: value for name, value in vars(paths).items() if name.isupper()},
+    acme_files=paths.acme_files,
+    RefusedError=programs.RefusedError,
+    settings=wishes.settings,
+    site=site,
+    page=page,
+    waiting=waiting,
+    look=differences.looked,
+    apply=apply,
+    renew=renewal.renew,
+    remove=absent.remove,
+    serve=nginx.serve,
+    certificate=authority.certificate,
+    ends=certificates.ends,
+    late_from=certificates.late_from,
+    refusal=by_acme.refusal,
+)
+
+
 class Host:
     """A host with an nginx that takes what it is shown, or does not; openssl is this machine's."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        spec = importlib.util.spec_from_file_location("gpu_front_door", FILES / "gpu_front_door.py")
-        assert spec is not None
-        assert spec.loader is not None
-        self.program: Any = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self.program)
+        self.program = PROGRAM
         self.root, self.calls = root, list[str]()
         self.takes, self.theirs = "", ""
         self.reads: list[str] = []
         # What certbot answers, {name: value} of its environment, and the days of what it gets.
         self.refusal, self.asked_with, self.days = "", dict[str, str](), "90"
         self.modules = "--with-http_ssl_module --with-http_auth_request_module"
-        monkeypatch.setattr(self.program, "ROOT", str(root))
-        monkeypatch.setattr(self.program, "call", self.call)
+        monkeypatch.setattr(files, "ROOT", str(root))
+        monkeypatch.setattr(programs, "call", self.call)
         self.write("/usr/sbin/nginx", "")
         self.write("/run/nginx.pid", "77\n")
         self.write("/proc/77/comm", "nginx\n")
@@ -365,7 +448,7 @@ def test_what_ends_soon_is_renewed_and_the_authority_stays(
 ) -> None:
     host.program.apply(wish())
     noted = json.loads(host.text(host.program.DOOR) or "")
-    noted["until"] = host.program.time.time() + days * 86400
+    noted["until"] = time.time() + days * 86400
     host.write(host.program.DOOR, json.dumps(noted))
     authority, before = host.text(host.program.CA), host.text(host.program.CHAIN)
     assert host.program.look(wish())["changes"] == ["certificate"] * renewed
@@ -418,7 +501,7 @@ def test_a_key_that_was_damaged_is_made_anew(host: Host) -> None:
     host.write(host.program.KEY, "")
     assert host.program.look(wish())["changes"] == [host.program.KEY]
     host.program.apply(wish())
-    host.program.certified(wish(), host.program.CHAIN, host.program.KEY)
+    certificates.certified(NAME, host.program.CHAIN, host.program.KEY)
 
 
 def made(host: Host, chain: str, key: str, name: str = NAME, days: str = "3") -> None:
@@ -572,7 +655,7 @@ def test_meanwhile_the_door_that_was_there_is_open(
 
     former = wish(redirect=True, port=8443)
     host.program.apply(former)
-    monkeypatch.setattr(host.program, "certbot", certbot)
+    monkeypatch.setattr(by_acme, "certbot", certbot)
     host.program.apply(wish(**acme()))
     (site,) = seen
     assert "ssl_certificate /etc/gpu-front-door/chain.pem;" in site
@@ -671,7 +754,7 @@ def test_certbots_reason_is_said_in_a_line(host: Host, said: str, words: str) ->
     ],
 )  # fmt: skip
 def test_what_is_no_good_any_more_is_asked_for(
-    host: Host, harm: str | None, how: str | None
+    host: Host, monkeypatch: pytest.MonkeyPatch, harm: str | None, how: str | None
 ) -> None:
     one = host.program
     if harm == "late":
@@ -679,7 +762,8 @@ def test_what_is_no_good_any_more_is_asked_for(
     one.apply(wish(**acme()))
     if harm == "late":
         # A certificate of 90 days, 19 before its end; one of 19 days would be young.
-        host.program.late_from = lambda chain: one.ends(chain) - 20 * 86400
+        for module in (by_acme, noted):
+            monkeypatch.setattr(module, "late_from", lambda chain: one.ends(chain) - 20 * 86400)
         host.days = "90"
     told = acme()
     if harm == "name":
@@ -765,7 +849,7 @@ def test_certbots_files_stay_and_ours_go(host: Host, way: str) -> None:
 
 
 def test_what_everybody_knows_is_not_copied(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.program, "LETS_ENCRYPT", SERVER)
+    monkeypatch.setattr(paths, "LETS_ENCRYPT", SERVER)
     host.program.apply(wish(**acme()))
     assert host.text(host.program.CHAIN) is None
     assert host.program.look(wish(**acme()))["changes"] == []
@@ -887,7 +971,7 @@ def test_a_host_without_openssl_says_so(host: Host, monkeypatch: pytest.MonkeyPa
     def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
         return (127, "", "") if command[0] == "openssl" else real(command, timeout)
 
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.look(wish())["openssl"] is False
 
 
@@ -989,7 +1073,7 @@ def test_what_we_brought_goes_where_nobody_else_uses_it(
 
     host.write(host.program.BROUGHT, "x")
     host.program.apply(wish())
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.look({**wish(), "name": ""})["gone"] is True
     found = host.program.remove()
     assert found == {"packages": ["nginx", "nginx-common"], "alone": True}
@@ -1018,7 +1102,7 @@ def test_an_nginx_that_others_need_stays(
     host.write(host.program.BROUGHT, "x")
     host.program.apply(wish())
     host.calls.clear()
-    monkeypatch.setattr(host.program, "call", call)
+    monkeypatch.setattr(programs, "call", call)
     assert host.program.remove() == {"packages": [], "alone": False}
     assert "systemctl reload nginx" in host.calls
     assert not [one for one in host.calls if "--now nginx" in one]
@@ -1038,6 +1122,26 @@ def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> No
     assert not [one for one in host.calls if "--now nginx" in one or "enable nginx" in one]
 
 
+@pytest.mark.parametrize("library", [True, False])
+def test_what_renews_goes_with_the_door(host: Host, library: bool) -> None:
+    """Of an earlier version there is one file and no library."""
+    host.program.apply(wish())
+    for path in shipped.FILES:
+        if library or not path.startswith(paths.LIBRARY):
+            host.write(path, "x")
+    if library:
+        host.write(paths.LIBRARY + "/renewal/of-a-former-version.py", "x")
+        host.path("/usr/local/sbin/gpu-front-door").unlink()
+        host.path("/usr/local/sbin/gpu-front-door").mkdir()
+    host.calls.clear()
+    host.program.remove()
+    assert [path for path in (*shipped.FILES, paths.LIBRARY) if host.path(path).exists()] == []
+    assert host.path("/usr/local/sbin").is_dir()
+    assert host.calls[-1] == "systemctl daemon-reload"
+    # What it knew goes last, after nginx's packages.
+    assert host.path(paths.PLACE).is_dir()
+
+
 def test_a_door_that_nginx_goes_on_to_serve_is_not_called_gone(host: Host) -> None:
     host.program.apply(wish())
     host.write("/theirs.pem", "")
@@ -1055,3 +1159,67 @@ def test_without_a_door_there_is_nothing_to_look_at(host: Host) -> None:
     found = host.program.look({**wish(), "name": ""})
     assert found == {"here": False, "nginx": True, "changes": [], "gone": False}
     assert host.calls == []
+
+
+# the module
+
+
+def answered(state: str, dry: bool = False, **changed: Any) -> dict[str, Any]:
+    """What the module returns; `failed` where it does."""
+    door = wish(**changed)
+    words = words_of.words(door, files.data(paths.DOOR) or {})
+    texts = {"site": SITE.render(words["site"]), "page": page(door), "waiting": ""}
+    failed, result = answer.answer({"state": state, "door": door, "patience": 0, **texts}, dry)
+    return {"failed": failed, **result}
+
+
+def test_in_check_mode_nothing_is_written_and_a_second_time_nothing_is_done(host: Host) -> None:
+    found = answered("present", dry=True)
+    assert found["would"] == "Would bring the door to what is wished: absent"
+    assert (found["changed"], host.text(paths.SITE), host.text(paths.DOOR)) == (True, None, None)
+    found = answered("present")
+    assert (found["failed"], found["changed"]) == (False, True)
+    assert found["fingerprint"].count(":") == 31
+    host.calls.clear()
+    found = answered("present")
+    assert (found["changed"], found["changes"], found.get("diff")) == (False, [], None)
+    assert host.calls == []
+    found = answered("present", dry=True, hsts=True)
+    assert found["changes"] == ["other settings"]
+    page_of, site_of = found["diff"]
+    assert page_of["before"] == page_of["after"] == host.text(paths.PAGE)
+    assert site_of["before"] == host.text(paths.SITE)
+    assert "Strict-Transport-Security" in site_of["after"]
+
+
+def test_a_site_that_is_not_taken_is_a_failure_of_one_sentence(host: Host) -> None:
+    host.takes = "ada.jupyter;"
+    found = answered("present")
+    assert found == {
+        "failed": True,
+        "msg": "nginx does not take the door's site, and has what it had before: emerg.",
+    }
+
+
+def test_a_door_is_taken_away_once(host: Host) -> None:
+    host.program.apply(wish())
+    found = answered("absent", dry=True)
+    assert (found["changed"], found["would"]) == (True, "Would take the front door away")
+    assert host.text(paths.SITE)
+    assert answered("absent")["changed"] is True
+    assert host.text(paths.SITE) is None
+    host.path(paths.BROUGHT).unlink(missing_ok=True)
+    shutil.rmtree(host.path(paths.PLACE))
+    host.calls.clear()
+    assert answered("absent") == {"failed": False, "changed": False, "packages": []}
+    assert host.calls == []
+
+
+def test_a_door_that_can_not_be_taken_away_says_what_to_do(host: Host) -> None:
+    host.program.apply(wish())
+    host.write("/theirs.pem", "")
+    host.reads = ["/theirs.pem"]
+    found = answered("absent")
+    assert found["failed"]
+    assert found["msg"].startswith("nginx still has the door in memory, and reads no more: emerg")
+    assert found["msg"].endswith(". Mend that, and run again.")

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import importlib.util
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import converged_host as made
 import pytest
+import yaml
 from converged_host import Host
 from gpu_stack.components import gpu_front_door as door
+from gpu_stack.components.gpu_front_door import wishes
+from gpu_stack.components.gpu_front_door.renewal import paths
+from gpu_stack.components.gpu_front_door.renewal import program as renewal
 from gpu_stack.host.context import Context
 from gpu_stack.look import typed
 
-ROLE = Path(__file__).parents[3] / "roles" / "gpu_front_door" / "files"
+from provision import collection
+from provision.render import front_door_files
+from tests.collection import ROOT
+
+ROLE = ROOT / "roles" / "gpu_front_door"
+
+COLLECTION = collection.read()
 SHIPPED = {
-    "/usr/local/sbin/gpu-front-door": ROLE / "gpu_front_door.py",
-    "/etc/systemd/system/gpu-front-door.service": ROLE / "gpu-front-door.service",
-    "/etc/systemd/system/gpu-front-door.timer": ROLE / "gpu-front-door.timer",
+    place: (mode, COLLECTION[collection.IN_TREE + path])
+    for path, (place, mode) in front_door_files.places(COLLECTION).items()
 }
+MODULES = sorted(path.stem for path in Path(door.__file__).parent.glob("renewal/*.py"))
 NAME = "gpu07.example.org"
 ADA = {"name": "ada", "gpus": [0], "port": 8801, "volumes": [], "user": "0:0"}
 OPTIONS: dict[str, Any] = {"gpu_front_door_name": NAME, "gpu_workspaces": [ADA]}
-FILES = {door.SITE: "server {}\n", "/var/lib/gpu-front-door/index.html": "<p>\n"}
+FILES = {paths.SITE: "server {}\n", "/var/lib/gpu-front-door/index.html": "<p>\n"}
 DAY = 86400
 ADDRESS = "0.0.0.0"  # noqa: S104 compared, not bound
 
@@ -42,9 +55,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """A host with the door of OPTIONS."""
     monkeypatch.setattr(door.time, "time", lambda: 1000 * DAY)
     host = made.make(tmp_path)
-    for path, file in SHIPPED.items():
-        host.write(path, file.read_bytes())
-        host.path(path).chmod(door.FILES[path][0])
+    for path, (mode, data) in SHIPPED.items():
+        host.write(path, data)
+        host.path(path).chmod(mode)
     for path, text in FILES.items():
         host.write(path, text)
     noted = {
@@ -52,38 +65,76 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
         "files": {path: hashlib.sha256(FILES[path].encode()).hexdigest() for path in FILES},
         "until": 1000 * DAY + 30 * DAY,
     }
-    host.write(door.DOOR, json.dumps(noted))
-    host.write(door.NGINX, "")
-    host.write(door.PID, "77\n")
+    host.write(paths.DOOR, json.dumps(noted))
+    host.write(paths.NGINX, "")
+    host.write(paths.NGINX_PID, "77\n")
     host.write("/proc/77/comm", "nginx\n")
-    for path in door.ENABLED:
+    for path in paths.ENABLED:
         host.write(path, "")
     return host
 
 
 def test_the_files_are_known_by_their_hashes() -> None:
-    """Where this fails the files of the role have changed: put their SHA-256 into FILES."""
-    assert {path: one[1] for path, one in door.FILES.items()} == {
-        path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in SHIPPED.items()
+    """`provision roles sync` writes them."""
+    rendered = front_door_files.render(COLLECTION)[front_door_files.PATH]
+    assert rendered == COLLECTION[collection.IN_TREE + front_door_files.PATH]
+
+
+def test_the_role_installs_what_the_look_compares() -> None:
+    words = yaml.safe_load((ROLE / "vars" / "main.yml").read_text("utf-8"))
+    package = words["__gpu_front_door_package"].replace("{{ role_path }}", str(ROLE))
+    library = words["__gpu_front_door_library"] + "/renewal/"
+    named = words["__gpu_front_door_files"]
+    installed = {library + path.name: (0o644, path) for path in Path(package).glob("*.py")}
+    installed |= {
+        file["dest"]: (int(file["mode"], 8), ROLE / "files" / file["src"]) for file in named
     }
+    assert {
+        path: (mode, hashlib.sha256(file.read_bytes()).hexdigest())
+        for path, (mode, file) in installed.items()
+    } == door.FILES
 
 
-def test_the_look_and_the_role_have_the_same_settings() -> None:
-    spec = importlib.util.spec_from_file_location("gpu_front_door", SHIPPED[next(iter(SHIPPED))])
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    assert program.SHOWN == door.SHOWN
-    assert program.EARLY == door.EARLY
-    assert program.ENABLED == door.ENABLED
+def test_what_renews_imports_its_own_folder_and_the_standard_library() -> None:
+    """On the host there is nothing else; it runs with `python3 -I`."""
+    folder = Path(door.__file__).parent / "renewal"
+    names = {path.stem for path in folder.glob("*.py")}
+    assert {"program", "paths", "__init__"} <= names
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert node.level == 1, path
+                modules = [node.module] if node.module else [one.name for one in node.names]
+                assert set(modules) <= names, path
+            elif isinstance(node, ast.ImportFrom):
+                assert str(node.module).partition(".")[0] in sys.stdlib_module_names, path
+            elif isinstance(node, ast.Import):
+                imported = {one.name.partition(".")[0] for one in node.names}
+                assert imported <= sys.stdlib_module_names, path
+
+
+def test_the_program_starts_where_it_is_installed(tmp_path: Path) -> None:
+    library = tmp_path / "gpu-front-door"
+    shutil.copytree(Path(door.__file__).parent / "renewal", library / "renewal")
+    text = (ROLE / "files" / "gpu-front-door").read_text("utf-8")
+    assert text.startswith("#!/usr/bin/python3 -IB\n")
+    assert f'"{paths.LIBRARY}"' in text
+    (tmp_path / "program").write_text(text.replace(paths.LIBRARY, str(library)), "utf-8")
+    command = [sys.executable, "-IB", str(tmp_path / "program")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, renewal.USAGE + "\n")
+
+
+def test_the_look_and_the_module_have_the_same_settings() -> None:
+    """One makes its wish of the host's options, the other of the role's."""
     wish = {
         "name": NAME, "port": 443, "address": ADDRESS, "tls": "local_ca", "certificate": "",
         "key": "", "redirect": False, "hsts": False, "people": [ADA],
-        "upstream": "/run/gpu-workspace-ports",
         "given": {},
     }  # fmt: skip
-    assert program.settings(wish) == door.settings(OPTIONS)
+    settings = wishes.settings(wish)
+    assert settings == door.settings(OPTIONS)
+    assert settings["upstream"] == "/run/gpu-workspace-ports"
     for way in ("given", "host"):
         files = {"certificate": "/a", "key": "/b", "tls": way}
         told = {f"gpu_front_door_{key}": files[key] for key in files}
@@ -93,24 +144,20 @@ def test_the_look_and_the_role_have_the_same_settings() -> None:
             wish["given"] = {}
             told["gpu_front_door_given"] = {"certificate": "1"}  # of a run with -e before
         mine = door.settings({**OPTIONS, **told})
-        assert program.settings({**wish, **files}) == mine
+        assert wishes.settings({**wish, **files}) == mine
         assert (mine["certificate"], mine["key"]) == (("/a", "/b") if way == "host" else ("", ""))
-    assert (program.RENEWS, program.LETS_ENCRYPT) == (door.RENEWS, door.DIRECTORY)
     wish.update(tls="acme", given={"acme_ca": "1"})
-    wish["acme"] = {"agree": True, "email": "", "directory": door.DIRECTORY}
+    wish["acme"] = {"agree": True, "email": "", "directory": paths.LETS_ENCRYPT}
     told = {"gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
     told["gpu_front_door_given"] = {"acme_ca": "1", "key": "of another run"}
     mine = door.settings({**OPTIONS, **told})
-    assert program.settings(wish) == mine
-    assert mine["acme"] == {"email": "", "directory": door.DIRECTORY}
-    assert program.acme_files(NAME)[0] == door.LETSENCRYPT + CHAIN
+    assert wishes.settings(wish) == mine
+    assert mine["acme"] == {"email": "", "directory": paths.LETS_ENCRYPT}
     wish["acme"].update(email="a@example.org", directory="https://ca")
     told["gpu_front_door_acme_email"], told["gpu_front_door_acme_directory"] = (
         "a@example.org", "https://ca",
     )  # fmt: skip
-    assert program.settings(wish) == door.settings({**OPTIONS, **told})
-    for changed in ({}, {"redirect": True}, {"tls": "local_ca"}):
-        assert program.ports_of({**wish, **changed}) == door.ports_of({**wish, **changed})
+    assert wishes.settings(wish) == door.settings({**OPTIONS, **told})
 
 
 def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
@@ -130,6 +177,7 @@ def test_a_wish_is_named_with_what_it_brings(tmp_path: Path) -> None:
         ("nginx", None, "installed"),
         ("/etc/systemd/system/gpu-front-door.service", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-front-door.timer", "absent", "as shipped"),
+        *((f"{paths.LIBRARY}/renewal/{name}.py", "absent", "as shipped") for name in MODULES),
         ("/usr/local/sbin/gpu-front-door", "absent", "as shipped"),
         (f"front door {NAME}", None, "as wished"),
     ]
@@ -139,7 +187,7 @@ def test_what_is_no_longer_wished_goes(host: Host) -> None:
     reason = "no longer wished; its site goes"
     assert plan(host, gpu_front_door_name="") == [(f"front door {NAME}", "here", None, reason)]
     # A removal that was cut off has its directory left.
-    host.path(door.DOOR).write_text("{cut", "utf-8")
+    host.path(paths.DOOR).write_text("{cut", "utf-8")
     assert plan(host, gpu_front_door_name="") == [("front door", "here", None, reason)]
 
 
@@ -149,9 +197,9 @@ def remove(path: str) -> Callable[[Host], None]:
 
 def until(days: int) -> Callable[[Host], None]:
     def change(host: Host) -> None:
-        noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+        noted = json.loads(host.path(paths.DOOR).read_text("utf-8"))
         noted["until"] = (1000 + days) * DAY - 1
-        host.write(door.DOOR, json.dumps(noted))
+        host.write(paths.DOOR, json.dumps(noted))
 
     return change
 
@@ -159,9 +207,9 @@ def until(days: int) -> Callable[[Host], None]:
 @pytest.mark.parametrize(
     ("harm", "options", "item", "old", "new", "why"),
     [
-        (remove(door.DOOR), {}, f"front door {NAME}", None, "as wished", "not here"),
+        (remove(paths.DOOR), {}, f"front door {NAME}", None, "as wished", "not here"),
         (
-            lambda host: host.write(door.DOOR, "{cut"),
+            lambda host: host.write(paths.DOOR, "{cut"),
             {}, f"front door {NAME}", None, "as wished", "not here",
         ),
         (
@@ -174,19 +222,19 @@ def until(days: int) -> Callable[[Host], None]:
             "changed: people (ada), people (bob)",
         ),
         (
-            lambda host: host.write(door.SITE, "server { listen 80; }\n"),
-            {}, door.SITE, "other content", "as written", "the door is made of it",
+            lambda host: host.write(paths.SITE, "server { listen 80; }\n"),
+            {}, paths.SITE, "other content", "as written", "the door is made of it",
         ),
-        (remove(door.SITE), {}, door.SITE, "absent", "as written", "made of it"),
+        (remove(paths.SITE), {}, paths.SITE, "absent", "as written", "made of it"),
         (until(30), {}, "certificate", "29 days left", "renewed", "it ends soon"),
         (until(-1), {}, "certificate", "-2 days left", "renewed", "it ends soon"),
-        (remove(door.PID), {}, "nginx.service", "not running", "running", "nobody gets in"),
-        (remove(door.NGINX), {}, "nginx", None, "installed", "a site of it"),
+        (remove(paths.NGINX_PID), {}, "nginx.service", "not running", "running", "nobody gets in"),
+        (remove(paths.NGINX), {}, "nginx", None, "installed", "a site of it"),
         (
-            remove(door.ENABLED[0]), {}, "nginx.service", "not enabled", "enabled",
+            remove(paths.ENABLED[0]), {}, "nginx.service", "not enabled", "enabled",
             "it would end with a reboot",
         ),
-        (remove(door.ENABLED[1]), {}, "gpu-front-door.timer", "not enabled", "enabled", "reboot"),
+        (remove(paths.ENABLED[1]), {}, "gpu-front-door.timer", "not enabled", "enabled", "reboot"),
         (
             lambda host: host.path("/usr/local/sbin/gpu-front-door").chmod(0o777),
             {}, "/usr/local/sbin/gpu-front-door", "mode 0777", "as shipped", "it keeps the door",
@@ -219,28 +267,28 @@ def test_what_the_page_does_not_show_is_no_change(host: Host) -> None:
 def test_a_certificate_of_others_is_theirs_to_renew(host: Host) -> None:
     files = {"gpu_front_door_certificate": "/c", "gpu_front_door_key": "/k"}
     told = {**OPTIONS, **files, "gpu_front_door_tls": "host"}
-    noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+    noted = json.loads(host.path(paths.DOOR).read_text("utf-8"))
     noted.update(settings=door.settings(told), until=0)
-    host.write(door.DOOR, json.dumps(noted))
+    host.write(paths.DOOR, json.dumps(noted))
     assert plan(host, **told) == []
 
 
 CHAIN = f"/live/gpu-front-door-{NAME}/fullchain.pem"
 ACME = {**OPTIONS, "gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
-KNOWN = f"{door.LETSENCRYPT}/renewal/gpu-front-door-{NAME}.conf"
+KNOWN = f"{paths.LETSENCRYPT}/renewal/gpu-front-door-{NAME}.conf"
 
 
 @pytest.fixture
 def by_acme(host: Host) -> Host:
     """A host with the door of ACME."""
-    noted = json.loads(host.path(door.DOOR).read_text("utf-8"))
+    noted = json.loads(host.path(paths.DOOR).read_text("utf-8"))
     noted.update(settings=door.settings(ACME), late=1000 * DAY, until=1020 * DAY)
     noted["loaded"] = hashlib.sha256(b"chain\n").hexdigest()
-    host.write(door.DOOR, json.dumps(noted))
-    host.write(door.LETSENCRYPT + CHAIN, "chain\n")
-    host.write(KNOWN, f"[renewalparams]\naccount = 1\nserver = {door.DIRECTORY}\n")
-    host.write(door.RENEWS, "")
-    host.write(door.CERTBOT, "")
+    host.write(paths.DOOR, json.dumps(noted))
+    host.write(paths.LETSENCRYPT + CHAIN, "chain\n")
+    host.write(KNOWN, f"[renewalparams]\naccount = 1\nserver = {paths.LETS_ENCRYPT}\n")
+    host.write(paths.RENEWS, "")
+    host.write(paths.CERTBOT, "")
     return host
 
 
@@ -252,26 +300,26 @@ def test_what_certbot_keeps_is_as_it_should_be(by_acme: Host) -> None:
     ("harm", "options", "item", "old", "new", "why"),
     [
         (
-            remove(door.LETSENCRYPT + CHAIN), {}, "certificate", None, "obtained", "no longer",
+            remove(paths.LETSENCRYPT + CHAIN), {}, "certificate", None, "obtained", "no longer",
         ),
         (remove(KNOWN), {}, "certificate", None, "obtained", "no longer"),
         (
             lambda host: host.write(KNOWN, "server = https://ca\n"),
-            {}, "certificate", "https://ca", door.DIRECTORY, "asked for there",
+            {}, "certificate", "https://ca", paths.LETS_ENCRYPT, "asked for there",
         ),
         (
-            lambda host: host.write(door.LETSENCRYPT + CHAIN, "newer\n"),
+            lambda host: host.write(paths.LETSENCRYPT + CHAIN, "newer\n"),
             {}, "certificate", "renewed", "read by nginx", "hook",
         ),
         (
             lambda host: host.write(
-                door.DOOR,
-                host.path(door.DOOR).read_text("utf-8").replace(str(1000 * DAY), str(999 * DAY)),
+                paths.DOOR,
+                host.path(paths.DOOR).read_text("utf-8").replace(str(1000 * DAY), str(999 * DAY)),
             ),
             {}, "certificate", "20 days left", "renewed", "timer should have",
         ),
-        (remove(door.CERTBOT), {}, "certbot", None, "installed", "it gets the certificate"),
-        (remove(door.RENEWS), {}, "certbot.timer", "not enabled", "enabled", "reboot"),
+        (remove(paths.CERTBOT), {}, "certbot", None, "installed", "it gets the certificate"),
+        (remove(paths.RENEWS), {}, "certbot.timer", "not enabled", "enabled", "reboot"),
         (
             lambda _host: None, {"gpu_front_door_acme_email": "a@example.org"},
             f"front door {NAME}", "other settings", "as wished", "changed: acme",
@@ -296,8 +344,8 @@ def test_what_differs_of_a_certificate_by_acme_is_named(
 def test_of_a_door_that_was_another_way_the_certificate_is_no_change_of_its_own(
     host: Host,
 ) -> None:
-    host.write(door.CERTBOT, "")
-    host.write(door.RENEWS, "")
+    host.write(paths.CERTBOT, "")
+    host.write(paths.RENEWS, "")
     assert [one[0] for one in plan(host, **ACME)] == [f"front door {NAME}"]
 
 
@@ -386,7 +434,7 @@ def test_a_site_of_others_is_in_the_way_or_not(
     tmp_path: Path, text: str, words: str | None
 ) -> None:
     host = made.make(tmp_path)
-    host.write(door.SITE, f"server {{ listen 443; server_name {NAME}; }}")
+    host.write(paths.SITE, f"server {{ listen 443; server_name {NAME}; }}")
     host.write("/etc/nginx/conf.d/theirs.conf", text)
     found = in_the_way(host)["sites"]
     assert [one.startswith("/etc/nginx/conf.d/theirs.conf ") for one in found] == [True] * bool(

@@ -1,0 +1,63 @@
+"""Takes the door away, with its authority; nginx stays where others use it.
+
+certbot stays as well, with the account and the certificates: they are the user's.
+"""
+
+import os
+import re
+import shutil
+
+from . import shipped
+from .renewal import files, nginx, paths, programs
+from .renewal.files import forget, inside
+
+
+def remove():
+    """Returns {packages, alone}: those of nginx that are to go, and whether nginx was stopped.
+
+    RefusedError where a running nginx would go on to serve it: the next run tries again. What the
+    door knows stays until the packages are gone; the next run finds by it what is to be done.
+    """
+    for path in (paths.SITE, paths.HOOK, paths.CERTBOT_ENVIRONMENT):
+        forget(path)
+    files.remove_if_empty(os.path.dirname(paths.CERTBOT_ENVIRONMENT))
+    packages = _going() if files.exists(paths.BROUGHT) and not _sites_of_others() else []
+    alone = bool(packages)
+    if files.exists(paths.NGINX):
+        if alone:
+            programs.call(["systemctl", "disable", "--now", "nginx"], timeout=120)
+        elif nginx.running(files):
+            nginx.check("nginx still has the door in memory, and reads no more")
+            programs.must(nginx.reload(), "systemctl reload nginx")
+    programs.call(["systemctl", "disable", "--now", paths.TIMER])
+    shutil.rmtree(inside(os.path.dirname(paths.PAGE)), ignore_errors=True)
+    _remove_program()
+    return {"packages": sorted(packages), "alone": alone}
+
+
+def _sites_of_others():
+    folders = [inside(path) for path in paths.SITES]
+    return [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
+
+
+def _going():
+    """nginx's packages; none where something else would go with them, or apt does not tell."""
+    shape = "${Package} ${db:Status-Abbrev}\n"
+    listed = programs.call(["dpkg-query", "-W", "-f", shape, "nginx*", "libnginx-mod-*"])[1]
+    ours = {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["ii"]}
+    if not ours:
+        return []
+    code, out, _error = programs.call(["apt-get", "--simulate", "remove", *sorted(ours)])
+    gone = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
+    return sorted(ours) if code == 0 and gone <= ours else []
+
+
+def _remove_program():
+    """The program, its library and its units, whatever is in their place."""
+    for path in [*shipped.FILES, paths.LIBRARY]:
+        real = inside(path)
+        if os.path.isdir(real) and not os.path.islink(real):
+            shutil.rmtree(real)
+        else:
+            forget(path)
+    programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")

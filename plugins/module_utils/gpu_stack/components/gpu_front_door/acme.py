@@ -1,0 +1,155 @@
+"""A certificate by ACME, which certbot asks for once and renews by a timer of its own.
+
+The certificate is a lineage of the door's own. A server that says no is not asked again before the
+next run.
+"""
+
+import os
+import re
+import time
+
+from .renewal import files, nginx, noted, paths, programs
+from .renewal.certificates import certified, late_from, server_of
+from .renewal.files import inside, put
+from .renewal.programs import RefusedError
+
+# A CA asks from several places, and may let wait.
+TIMEOUT = 300
+ENVIRONMENT = """\
+# Written by the Ansible role gpu_front_door; changes made here are lost.
+[Service]
+Environment=REQUESTS_CA_BUNDLE={0}
+"""
+DEPLOY = """\
+#!/bin/sh
+# Written by the Ansible role gpu_front_door; changes made here are lost.
+# certbot calls it after each renewal; of another's certificate it does nothing.
+[ "$RENEWED_LINEAGE" = "{0}" ] || exit 0
+exec /usr/local/sbin/gpu-front-door renew
+"""
+HINTS = (
+    (
+        r"rateLimited|too many|rate limit",
+        "that is the server's limit: wait as long as it says; nothing asks again by itself",
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
+        "the HTTPS of the ACME server is of a CA that this host does not know: "
+        "gpu_front_door_acme_ca",
+    ),
+    (
+        r"Type:\s+\w+|challenges? (have )?failed",
+        "the name has to lead to this host in the DNS that the ACME server asks, and port 80 of it "
+        "to be open to that server",
+    ),
+    (
+        r"ConnectionError|Max retries|NameResolution|timed out|did not answer",
+        "does this host reach the ACME server?",
+    ),
+)
+
+
+def check_certbot():
+    """RefusedError for a certbot that is not the distribution's."""
+    if os.path.realpath(inside(paths.CERTBOT)).startswith(inside("/snap") + "/"):
+        raise RefusedError(
+            "certbot is here from snap, whose timer has another name; remove that, or take its "
+            "files by gpu_front_door_tls: host"
+        )
+
+
+def lacking(wish):
+    """Why a certificate has to be asked for; None where the one that is there will do."""
+    chain, key = paths.acme_files(wish["name"])
+    if not all(os.path.isfile(inside(path)) for path in (chain, key)):
+        return "absent"
+    if server_of(files, wish["name"]) != wish["acme"]["directory"]:
+        return "of another directory"
+    try:
+        certified(wish["name"], chain, key)
+    except RefusedError as error:
+        return str(error)
+    return "it ends soon" if late_from(chain) < time.time() else None
+
+
+def obtain(wish, door, open_port_80):
+    """Has certbot ask for the certificate that is lacking, once.
+
+    `open_port_80()` puts the site that answers a server's questions. Who fails puts back the other.
+    """
+    why, lineage = lacking(wish), paths.lineage(wish["name"])
+    if why is not None:
+        if why == "absent":
+            _set_aside(lineage)
+        open_port_80()
+        nginx.serve()
+        # To certbot one of another directory is as good as any.
+        how = "--force-renewal" if why == "of another directory" else "--keep-until-expiring"
+        certbot(
+            wish, "certonly", "--webroot", "--webroot-path", inside(paths.CHALLENGES),
+            *("--cert-name", lineage, "--domain", wish["name"]), "--agree-tos", how,
+        )  # fmt: skip
+    former, now = (door.get("settings") or {}).get("acme") or wish["acme"], wish["acme"]
+    if former["directory"] == now["directory"] and former["email"] != now["email"]:
+        certbot(wish, "update_account")
+
+
+def _set_aside(name):
+    """What is left of a lineage that has lost its files; certbot would begin another beside it."""
+    for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
+        old = inside("{0}/{1}".format(paths.LETSENCRYPT, path.format(name)))
+        if os.path.lexists(old):
+            os.rename(old, "{0}.save-{1}".format(old, int(time.time())))
+
+
+def certbot(wish, word, *words):
+    """One command of certbot's; RefusedError with what the server says, and what can be done."""
+    command = [paths.CERTBOT, word, "--non-interactive", "--server", wish["acme"]["directory"]]
+    if wish["acme"]["email"]:
+        command += ["--email", wish["acme"]["email"], "--no-eff-email"]
+    else:
+        command.append("--register-unsafely-without-email")
+    # requests, which certbot asks with, takes whom to trust from there.
+    given = noted.acme_ca_is_given(wish)
+    trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if given else {}
+    code, out, error = programs.call(command + list(words), TIMEOUT, LC_ALL="C", **trusted)
+    if code:
+        raise RefusedError(refusal(wish, out + "\n" + error))
+
+
+def refusal(wish, output):
+    """certbot's reason in one line, and a hint."""
+    shape = r"^\s*Type:\s+(\S+)\s+Detail:\s+(.+?)\s*(?:\n\s*\n|\Z)"
+    problems = re.findall(shape, output, re.M | re.S)
+    if problems:
+        reason = "; ".join("{0}: {1}".format(*problem) for problem in sorted(set(problems)))
+    else:
+        noise = r"Saving debug log|Ask for help|See the logfile|IMPORTANT NOTES|Plugins selected"
+        noise += r"|^\s*- - -|^(Account registered|Requesting a|Renewing|Performing)"
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        reason = " ".join(line for line in lines if not re.search(noise, line)) or "no reason"
+    hint = next((hint for shape, hint in HINTS if re.search(shape, output, re.I)), None)
+    return "certbot gets no certificate for {0} from {1}: {2}{3}".format(
+        wish["name"],
+        wish["acme"]["directory"],
+        " ".join(reason.split())[-500:].rstrip("."),
+        ". Hint: " + hint if hint else "",
+    )
+
+
+def trust_server(wish):
+    """Makes certbot trust the CA that was brought, and those whom the host trusts."""
+    if files.exists(paths.GIVEN_ACME_CA):
+        os.replace(inside(paths.GIVEN_ACME_CA), inside(paths.ACME_CA))
+    if not noted.acme_ca_is_given(wish):
+        for path in (paths.ACME_CA, paths.ACME_TRUST, paths.CERTBOT_ENVIRONMENT):
+            files.forget(path)
+        return
+    put(paths.ACME_TRUST, noted.trusted_by_certbot())
+    put(paths.CERTBOT_ENVIRONMENT, ENVIRONMENT.format(paths.ACME_TRUST))
+
+
+def write_hook(name):
+    """certbot calls it after each renewal."""
+    chain, _key = paths.acme_files(name)
+    put(paths.HOOK, DEPLOY.format(os.path.dirname(chain)), 0o755)

@@ -1,0 +1,72 @@
+"""What the module `front_door` does and returns, by its state."""
+
+import os
+import subprocess
+
+from . import differences, present, proof
+from .absent import remove
+from .renewal import files, paths
+from .renewal.files import read
+from .renewal.noted import noted
+from .renewal.programs import RefusedError
+from .wishes import check
+
+TEXTS = (("page", paths.PAGE), ("site", paths.SITE))
+# How the sentence of a failure ends.
+ENDS = {
+    "looked": "Nothing was changed.",
+    "absent": "Mend that, and run again.",
+    "proven": "journalctl -u nginx and /var/log/nginx say more.",
+}
+
+
+def answer(params, dry):
+    """(whether it failed, what the module returns); `dry`: nothing is changed."""
+    state = params["state"]
+    os.umask(0o022)
+    try:
+        return False, STATES[state](params, dry)
+    except (RefusedError, OSError, subprocess.SubprocessError) as error:
+        return True, {"msg": " ".join([str(error).strip() + ".", ENDS.get(state, "")]).strip()}
+
+
+def _looked(params, _dry):
+    return dict(differences.looked(params["door"]), changed=False)
+
+
+def _present(params, dry):
+    wish = params["door"]
+    check(wish)
+    changes = differences.differences(wish, noted())
+    result = {"changed": bool(changes), "changes": changes, "fingerprint": None}
+    if not changes:
+        return result
+    result["diff"] = [
+        {
+            "before_header": path,
+            "after_header": path,
+            "before": read(path) or "",
+            "after": params[word],
+        }
+        for word, path in TEXTS
+    ]
+    result["would"] = "Would bring the door to what is wished: " + ", ".join(changes)
+    if not dry:
+        applied = present.apply(wish, {word: params[word] for word in ("site", "waiting", "page")})
+        result["fingerprint"] = applied["fingerprint"]
+    return result
+
+
+def _absent(_params, dry):
+    if noted() is None and not files.isdir(paths.PLACE):
+        return {"changed": False, "packages": []}
+    would = "Would take the front door away"
+    packages = [] if dry else remove()["packages"]
+    return {"changed": True, "packages": packages, "would": would}
+
+
+def _proven(params, _dry):
+    return {"changed": False, "proven": proof.prove(params["patience"])}
+
+
+STATES = {"looked": _looked, "present": _present, "absent": _absent, "proven": _proven}

@@ -1,0 +1,143 @@
+"""Brings the door to what is wished. nginx takes all of it, or has what it had before."""
+
+import os
+import shutil
+
+from . import acme
+from .renewal import files, nginx, noted, paths, programs
+from .renewal.authority import certificate, fingerprint
+from .renewal.certificates import certified, ends_soon
+from .renewal.files import digest, forget, inside, put, read
+from .renewal.programs import RefusedError, must
+from .wishes import check, settings
+
+OWN_AUTHORITY = (
+    *(paths.CA, paths.CA_KEY, paths.CA_NAME),
+    *(paths.CA + ".save", paths.CA_KEY + ".save"),
+)
+# Of what is put back; the others are for all to read.
+MODES = {paths.KEY: 0o600, paths.CA_KEY: 0o600, paths.HOOK: 0o755}
+
+
+def apply(wish, texts):
+    """`texts`: {site, waiting, page}, the files as rendered. Returns {name, fingerprint}."""
+    check(wish)
+    door = noted.noted() or {}
+    files_of_ours = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME)
+    before = {path: read(path) for path in (*files_of_ours, paths.SITE, *paths.OF_ACME)}
+    ran = nginx.running(files)
+    try:
+        _make(wish, door, texts)
+    except (RefusedError, OSError):
+        for path in before:
+            if read(path) != before[path]:
+                _put_back(path, before[path])
+        if wish["tls"] == "acme":
+            _as_before(ran)
+        raise
+    nginx.serve()
+    _forget_other_ways(wish)
+    _note(settings(wish))
+    must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
+    timers = [paths.TIMER] + ([os.path.basename(paths.RENEWS)] if wish["tls"] == "acme" else [])
+    must(programs.call(["systemctl", "enable", "--now", *timers]), "systemctl enable")
+    return {
+        "name": wish["name"],
+        "fingerprint": fingerprint() if wish["tls"] == "local_ca" else None,
+    }
+
+
+def _make(wish, door, texts):
+    """The certificate, the page and the site, which nginx takes."""
+    chain, key = paths.files_of(wish)
+    if wish["tls"] == "local_ca" and _certificate_is_due(wish, door):
+        certificate(wish["name"])
+    if wish["tls"] == "acme":
+        os.makedirs(inside(paths.CHALLENGES), mode=0o755, exist_ok=True)
+        acme.trust_server(wish)
+        acme.obtain(wish, door, lambda: take(texts["waiting"]))
+        acme.write_hook(wish["name"])
+        if noted.is_shown(wish):
+            put(paths.CHAIN, read(chain))
+    if wish["tls"] == "given":
+        certified(wish["name"], paths.GIVEN, paths.GIVEN_KEY)
+        os.replace(inside(paths.GIVEN_KEY), inside(paths.KEY))
+        os.replace(inside(paths.GIVEN), inside(paths.CHAIN))
+    certified(wish["name"], chain, key)
+    put(paths.PAGE, texts["page"])
+    take(texts["site"])
+
+
+def _certificate_is_due(wish, door):
+    """Is one of the host's own authority to be made: another name, damage, or a near end?"""
+    former, hashes = door.get("settings") or {}, door.get("files") or {}
+    if [former.get(word) for word in ("tls", "name")] != [wish["tls"], wish["name"]]:
+        return True
+    own = (paths.CA, paths.CHAIN, paths.KEY)
+    damaged = any(digest(read(path)) != hashes.get(path) for path in own)
+    return damaged or ends_soon(door.get("until"))
+
+
+def take(content):
+    """Puts a site; one that nginx does not take is put back."""
+    former = read(paths.SITE)
+    # The default site came with our nginx, and would open port 80.
+    fresh = files.exists(paths.BROUGHT) and noted.noted() is None
+    if fresh and os.path.islink(inside(paths.DEFAULT)):
+        os.unlink(inside(paths.DEFAULT))
+    put(paths.SITE, content)
+    taken, error = nginx.takes()
+    if not taken:
+        _put_back(paths.SITE, former)
+        raise RefusedError(
+            "nginx does not take the door's site, and has what it had before: {0}".format(
+                error.strip()[-600:]
+            )
+        )
+
+
+def _put_back(path, former):
+    if former is None:
+        forget(path)
+    else:
+        put(path, former, MODES.get(path, 0o644))
+
+
+def _as_before(ran):
+    """nginx has read what was put back; one that did not run does not run."""
+    if ran:
+        if nginx.takes()[0]:
+            nginx.reload()
+    elif files.exists(paths.BROUGHT) and noted.noted() is None:
+        programs.call(["systemctl", "disable", "--now", "nginx"], timeout=120)
+    else:
+        programs.call(["systemctl", "stop", "nginx"], timeout=120)
+
+
+def _forget_other_ways(wish):
+    """Files of another way to a certificate, before, that nobody reads any more."""
+    if wish["tls"] != "acme":
+        for path in paths.OF_ACME:
+            forget(path)
+        files.remove_if_empty(os.path.dirname(paths.CERTBOT_ENVIRONMENT))
+        shutil.rmtree(inside(paths.CHALLENGES), ignore_errors=True)
+    if wish["tls"] in ("host", "acme"):
+        forget(paths.KEY)
+        if not noted.is_shown(wish):
+            forget(paths.CHAIN)
+    if wish["tls"] != "local_ca":
+        for path in OWN_AUTHORITY:
+            forget(path)
+
+
+def _note(wanted):
+    """What is there now: what is read of it must not be changed by others unseen."""
+    kept = [paths.SITE, paths.PAGE]
+    if wanted["tls"] in ("local_ca", "given"):
+        kept += [paths.CHAIN, paths.KEY]
+    if wanted["tls"] == "local_ca":
+        kept.append(paths.CA)
+    if wanted["tls"] == "acme":
+        kept += paths.OF_ACME if noted.acme_ca_is_given(wanted) else [paths.HOOK]
+        kept += [paths.CHAIN] if noted.is_shown(wanted) else []
+    noted.keep(wanted, {path: digest(read(path)) for path in kept})

@@ -1,0 +1,108 @@
+"""Asks the door, as somebody at another machine would, for its page and for everybody's path."""
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+
+from .renewal import nginx
+from .renewal.files import inside
+from .renewal.noted import is_shown, noted
+from .renewal.paths import CA, CHAIN
+from .renewal.programs import RefusedError
+
+PATIENCE = 15
+
+
+def prove(seconds):
+    """The door's name; RefusedError with what is wrong. Waits for a Jupyter that is slow."""
+    door = noted()
+    if door is None:
+        raise RefusedError("there is no door here")
+    nginx.check()
+    until = time.time() + float(seconds)
+    while True:
+        wrong = faults(door["settings"])
+        if not wrong or time.time() > until:
+            break
+        time.sleep(0.5)
+    if wrong:
+        raise RefusedError("; ".join(wrong))
+    return door["settings"]["name"]
+
+
+def near(address):
+    """Where this host itself asks what listens at an address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 compared
+
+
+def get(settings, path, tls=True):
+    """(status, text) through the door."""
+    connection = socket.create_connection(
+        (near(settings["address"]), settings["port"]), timeout=PATIENCE
+    )
+    # What is behind a path is a person's: the whole answer has that time, and not each piece of it.
+    end = threading.Timer(PATIENCE, lambda: connection.shutdown(socket.SHUT_RDWR))
+    end.daemon = True
+    end.start()
+    try:
+        if tls:
+            connection = trust(settings).wrap_socket(connection, server_hostname=settings["name"])
+        client = http.client.HTTPConnection(settings["name"], settings["port"], timeout=PATIENCE)
+        client.sock = connection
+        client.request("GET", path, headers={"Host": settings["name"]})
+        answer = client.getresponse()
+        return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
+    finally:
+        end.cancel()
+        connection.close()
+
+
+def trust(settings):
+    """Whom the door's certificate is compared with: the host's list, and what was brought."""
+    context = ssl.create_default_context()
+    own = settings["tls"] == "local_ca"
+    # What Let's Encrypt signs has to be what everybody knows.
+    if own or settings["tls"] == "given" or is_shown(settings):
+        context.load_verify_locations(cafile=inside(CA if own else CHAIN))
+        # What was given may be of an authority that this host has never heard of; its name, its
+        # days and its key are compared all the same.
+        context.verify_flags |= 0x80000  # X509_V_FLAG_PARTIAL_CHAIN
+    return context
+
+
+def faults(settings):
+    """All that is wrong with what the door answers."""
+    try:
+        status, body = get(settings, "/")
+    except (OSError, http.client.HTTPException) as error:
+        return ["the door does not answer: {0}".format(error)]
+    wrong, names = [], [person["name"] for person in settings["people"]]
+    missing = [name for name in names if ">{0}<".format(name) not in body]
+    if status != 200 or missing:
+        wrong.append("its page has status {0} and lacks {1}".format(status, missing or "nobody"))
+    for person in settings["people"]:
+        wrong += _wrong_paths(settings, person)
+    try:
+        if get(settings, "/", tls=False)[0] == 200:
+            wrong.append("it answers in plain HTTP")
+    except (OSError, http.client.HTTPException):
+        pass  # nor does it have to
+    return wrong
+
+
+def _wrong_paths(settings, person):
+    expected = {"api/status": (401, 403)} if "port" in person else {"": (404,)}
+    if "port" in person and person.get("tensorboard_port"):
+        expected["tensorboard/"] = (302,)
+    wrong = []
+    for path in sorted(expected):
+        whole = "/{0}/{1}".format(person["name"], path)
+        try:
+            status = get(settings, whole)[0]
+        except (OSError, http.client.HTTPException):
+            status = None
+        if status not in expected[path]:
+            wrong.append("{0} has status {1} for somebody without a token".format(whole, status))
+    return wrong

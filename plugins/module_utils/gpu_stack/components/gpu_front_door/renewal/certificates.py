@@ -1,0 +1,64 @@
+"""What a certificate is good for, whose it is, and until when."""
+
+import os
+import re
+import ssl
+import time
+
+from . import files, paths, programs
+from .programs import RefusedError, openssl
+
+# Days before its end in which a certificate of the host's own authority is made anew.
+EARLY = 30
+# certbot renews when 30 days, or a third of a shorter life, are left; when no more than this is
+# left of it, nobody did.
+LATE_DAYS, LATE_PART = 20, 2 / 9
+
+
+def ends_soon(until, now=None):
+    """Is one that ends then, in seconds of Unix time, to be made anew?"""
+    return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
+
+
+def server_of(host, name):
+    """The directory of the ACME server that certbot's certificate is of; None where it has none.
+
+    `host` has `read`.
+    """
+    path = "{0}/renewal/{1}.conf".format(paths.LETSENCRYPT, paths.lineage(name))
+    server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
+    return server.group(1) if server else None
+
+
+def certified(name, chain, key):
+    """Refuses a certificate that is not for this name, has ended, or has another key."""
+    for path in (chain, key):
+        if not os.path.isfile(files.inside(path)):
+            raise RefusedError("there is no {0} on this host".format(path))
+    if not programs.has_openssl():
+        return  # the role brings it, and looks again
+    chain, key = files.inside(chain), files.inside(key)
+    names = programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkhost", name])[1]
+    if "does match" not in names:
+        raise RefusedError("the certificate {0} is not for {1}".format(chain, name))
+    if programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkend", "0"])[0]:
+        raise RefusedError("the certificate {0} has ended".format(chain))
+    public = openssl("x509", "-in", chain, "-noout", "-pubkey")
+    if openssl("pkey", "-in", key, "-pubout", "-passin", "pass:").strip() != public.strip():
+        raise RefusedError("the key {0} is not that of the certificate".format(key))
+
+
+def ends(chain):
+    """When a certificate ends, in seconds of Unix time."""
+    return _date(chain, "-enddate")
+
+
+def late_from(chain):
+    """From when on a certificate should long have been renewed, in seconds of Unix time."""
+    begin, end = _date(chain, "-startdate"), ends(chain)
+    return end - int(min(LATE_DAYS * 86400, (end - begin) * LATE_PART))
+
+
+def _date(chain, which):
+    date = openssl("x509", "-in", files.inside(chain), "-noout", which).strip()
+    return ssl.cert_time_to_seconds(date.partition("=")[2])

@@ -1,0 +1,34 @@
+"""nginx runs, and has read what is on the disk; it is reloaded, and never restarted."""
+
+from . import files, paths, programs
+
+
+def running(host):
+    """Does nginx run, as its own file tells? `host` has `read` and `isdir`."""
+    pid = (host.read(paths.NGINX_PID) or "").strip()
+    return pid.isdigit() and host.isdir("/proc/" + pid)
+
+
+def takes():
+    """(whether nginx takes its configuration, what it says of it)."""
+    code, _out, error = programs.call([paths.NGINX, "-t"])
+    return code == 0, error
+
+
+def check(what="nginx -t"):
+    """RefusedError, with `what` before nginx's words, where it does not take its configuration."""
+    programs.must(programs.call([paths.NGINX, "-t"]), what)
+
+
+def reload():
+    """(exit code, output, errors)."""
+    return programs.call(["systemctl", "reload", "nginx"], timeout=120)
+
+
+def serve():
+    """nginx runs, and has read what is on the disk. Who is connected stays so."""
+    programs.must(programs.call(["systemctl", "enable", "nginx"]), "systemctl enable nginx")
+    word = "reload" if running(files) else "start"
+    programs.must(
+        programs.call(["systemctl", word, "nginx"], timeout=120), "systemctl {0} nginx".format(word)
+    )

@@ -1,0 +1,40 @@
+"""door.json: what a run made of the wish, with the hash of each file that nginx reads."""
+
+import json
+
+from . import files, paths
+from .certificates import ends, late_from
+from .files import digest, put, read
+
+
+def noted():
+    """What was noted; None where nothing was."""
+    return files.data(paths.DOOR)
+
+
+def write(content):
+    put(paths.DOOR, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def keep(settings, hashes):
+    """Notes these settings and {path: hash}, and the certificate that nginx has read."""
+    chain, _key = paths.files_of(settings)
+    content = {"settings": settings, "files": hashes}
+    content["until"], content["loaded"] = ends(chain), digest(read(chain))
+    if settings["tls"] == "acme":
+        content["late"] = late_from(chain)
+    write(content)
+
+
+def is_shown(settings):
+    """Is it of a CA that this host may not know? Checks that are not root's compare a copy then."""
+    return settings["tls"] == "acme" and settings["acme"]["directory"] != paths.LETS_ENCRYPT
+
+
+def acme_ca_is_given(settings):
+    return bool((settings.get("given") or {}).get("acme_ca"))
+
+
+def trusted_by_certbot():
+    """The CA that was brought, and those whom the host trusts, as PEM."""
+    return (read(paths.SYSTEM_TRUST) or "").rstrip("\n") + "\n" + (read(paths.ACME_CA) or "")

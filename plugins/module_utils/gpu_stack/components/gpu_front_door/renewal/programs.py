@@ -1,0 +1,49 @@
+"""Programs of the host, each with a time limit."""
+
+import os
+import subprocess
+
+TIMEOUT = 60
+
+
+class RefusedError(Exception):
+    """Nothing was lost and nobody's connection was cut; the text says why."""
+
+
+def call(command, timeout=TIMEOUT, **environment):
+    """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            check=False,
+            env=dict(os.environ, **environment),
+        )
+    except FileNotFoundError:
+        return 127, "", "{0} is not here".format(command[0])
+    except subprocess.TimeoutExpired:
+        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+    return (
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+    )
+
+
+def must(answer, what):
+    """The output of a call that has to succeed."""
+    code, out, error = answer
+    if code:
+        raise RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+    return out
+
+
+def openssl(*arguments):
+    return must(call(["openssl", *arguments]), "openssl " + arguments[0])
+
+
+def has_openssl():
+    return call(["openssl", "version"])[0] == 0

@@ -1,0 +1,93 @@
+"""What is wished of a front door: its settings as door.json has them, and what no host could do."""
+
+from .patterns import DIRECTORY, DOOR_ADDRESS, EMAIL, NAME, PATH, PERSON_NAME
+from .renewal.paths import PORTS
+from .renewal.programs import RefusedError
+
+WAYS = ("local_ca", "given", "host", "acme")
+# What the page and the paths need to know of a person.
+SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorboard_port")
+PERSONS_PORTS = ("port", "ssh_port", "tensorboard_port")
+
+
+def settings(wish):
+    """What stands in door.json: the wish, of each person no more than the door needs."""
+    words = ("name", "port", "address", "tls", "certificate", "key", "redirect", "hsts")
+    wanted = {word: wish[word] for word in words}
+    if wish["tls"] != "host":
+        # Of files on the controller what is in them counts, and not where they lie.
+        wanted["certificate"] = wanted["key"] = ""
+    wanted["given"] = wish.get("given") or {}
+    if wish["tls"] == "acme":
+        wanted["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
+    wanted["upstream"] = PORTS
+    wanted["people"] = [
+        {word: person[word] for word in SHOWN if word in person} for person in wish["people"]
+    ]
+    return wanted
+
+
+def ports_of(wish):
+    """Those that the door is opened on; an ACME server asks at port 80 and nowhere else."""
+    plain = wish["redirect"] or wish["tls"] == "acme"
+    return [wish["port"]] + ([80] if plain else [])
+
+
+def check(wish):
+    """RefusedError for a wish that no host could fulfil."""
+    name = str(wish["name"])
+    if NAME.fullmatch(name) is None or name.replace(".", "").isdigit():
+        raise RefusedError("gpu_front_door_name is {0!r}, and no DNS name".format(wish["name"]))
+    if wish["tls"] not in WAYS:
+        raise RefusedError("gpu_front_door_tls is one of {0}".format(", ".join(WAYS)))
+    if (wish["tls"] in ("given", "host")) != bool(wish["certificate"] and wish["key"]):
+        raise RefusedError(
+            "gpu_front_door_certificate and gpu_front_door_key are needed with gpu_front_door_tls: "
+            "given and host, and with these alone"
+        )
+    if not wish["people"]:
+        raise RefusedError(
+            "a front door needs workspaces behind it (gpu_workspaces, which this role has as "
+            "gpu_front_door_people)"
+        )
+    if wish["tls"] == "acme" and wish["acme"]["agree"] is not True:
+        raise RefusedError(
+            "gpu_front_door_tls: acme needs gpu_front_door_acme_agree: true, your word that you "
+            "agree to the terms of service of {0}".format(wish["acme"]["directory"])
+        )
+    _check_words(wish)
+    _check_ports(wish)
+    if wish["tls"] == "acme" and wish["port"] == 80:
+        raise RefusedError("port 80 is where an ACME server asks; the door needs another")
+    for person in wish["people"]:
+        for word in PERSONS_PORTS:
+            if person.get(word) in ports_of(wish):
+                raise RefusedError(
+                    "port {0} is {1}'s, and the front door's".format(person[word], person["name"])
+                )
+
+
+def _check_words(wish):
+    """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
+    words = [("gpu_front_door_address", DOOR_ADDRESS, wish["address"])]
+    if wish["tls"] == "host":
+        # Those of given are the controller's, and nginx never hears of them.
+        words += [("gpu_front_door_" + word, PATH, wish[word]) for word in ("certificate", "key")]
+    if wish["tls"] == "acme":
+        words.append(("gpu_front_door_acme_directory", DIRECTORY, wish["acme"]["directory"]))
+        if wish["acme"]["email"]:
+            words.append(("gpu_front_door_acme_email", EMAIL, wish["acme"]["email"]))
+    words += [("a person's name", PERSON_NAME, person["name"]) for person in wish["people"]]
+    for what, shape, value in words:
+        if not isinstance(value, str) or shape.fullmatch(value) is None:
+            raise RefusedError("{0} is {1!r}, and not {2}".format(what, value, shape.pattern))
+
+
+def _check_ports(wish):
+    ports = [("gpu_front_door_port", wish["port"])]
+    for person in wish["people"]:
+        words = [word for word in PERSONS_PORTS if word in person]
+        ports += [("{0}'s {1}".format(person["name"], word), person[word]) for word in words]
+    for what, value in ports:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
+            raise RefusedError("{0} is {1!r}, and no number from 1 to 65535".format(what, value))
