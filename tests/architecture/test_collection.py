@@ -103,7 +103,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
         "module": [
             *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "gpu_hold", "gpu_proof"),
             *("gpu_state", "gpu_users", "gpu_venv", "package_lists"),
-            *("repository_trial", "shell_startup"),
+            *("repository_trial", "shell_startup", "workspace_image", "workspaces"),
         ],
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["host_options", "run_steps"],

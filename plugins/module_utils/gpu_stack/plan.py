@@ -20,6 +20,7 @@ from .components import (
     planned_steps,
     tensorflow,
 )
+from .components.gpu_workspace import wished as workspaces_wished
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
 
@@ -105,7 +106,7 @@ def differences(row, found, options):
             changes.extend(removal.differ(component.NAME, remains))
         elif component is gpu_workspace:
             # The inventory's alone: no lock has a part for it, but an image is built of the stack.
-            here = component.told(options, row)
+            here = workspaces_wished.with_image(options, row)
             changes.extend(component.differ(found["state"][component.NAME], here))
         elif component is gpu_front_door:
             changes.extend(component.differ(found["state"][component.NAME], options))

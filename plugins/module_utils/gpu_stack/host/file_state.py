@@ -30,6 +30,23 @@ def fault(context, path, mode=MODE):
     return None
 
 
+def folder_fault(context, path):
+    """What keeps `path` from being a directory that root alone can write to; None if it is one.
+
+    A path where nothing is has no fault.
+    """
+    info = context.lstat(path)
+    if info is None:
+        return None
+    if not stat.S_ISDIR(info.st_mode):
+        return "no directory"
+    root = context.stat("/")
+    if root is not None and info.st_uid != root.st_uid:
+        return "owned by {0}".format(info.st_uid)
+    mode = stat.S_IMODE(info.st_mode)
+    return None if mode == 0o755 else "mode {0:04o}".format(mode)
+
+
 def faults(context, paths):
     """{path: fault} of the paths that have one."""
     found = {}
