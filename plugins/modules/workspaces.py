@@ -103,7 +103,6 @@ options:
       - "The role's own files by their names, the program's start and the units, as
         C({name: text}). Needed with C(state=present)."
     type: dict
-    default: {}
   patience:
     description: Seconds in which each workspace must answer, with C(state=proven).
     type: int
@@ -219,9 +218,10 @@ def main():
             "host_memory": {"type": "str", "default": ""},
             "in_use": {"type": "str", "choices": ["refuse", "stop"], "default": "refuse"},
             # No secret: pages of text, which nobody wants in the journal and in every result.
-            "shipped": {"type": "dict", "default": {}, "no_log": True},
+            "shipped": {"type": "dict", "no_log": True},
             "patience": {"type": "int", "default": 180},
         },
+        required_if=[["state", "present", ["shipped"]]],
         supports_check_mode=True,
     )
     try:

@@ -70,7 +70,8 @@ def refuse(params):
         raise places.RefusedError(
             "An image is built of the host's stack, and gpu_workspace_stack names none"
         )
-    named = [one for one in people if isinstance(one, dict)] if isinstance(people, list) else []
+    every = people if isinstance(people, list) else []
+    named = [person for person in every if isinstance(person, dict)]
     names = [person.get("name") for person in named]
     strangers = [name for name in params["tokens"] if name not in names]
     if strangers:

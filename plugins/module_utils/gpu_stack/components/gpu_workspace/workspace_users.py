@@ -49,8 +49,10 @@ def look(context, people):
     """
     found = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
     given = recorded(context)
-    said = {name: people[name].get("user") or "" for name in people}
-    asked = set(given.values()) | {traits.numbers(said[name])[0] for name in said if said[name]}
+    wished_users = {name: people[name].get("user") or "" for name in people}
+    asked = set(given.values()) | {
+        traits.numbers(wished_users[name])[0] for name in people if wished_users[name]
+    }
     homes = {name: _owner(context, name) for name in people}
     asked |= {int(homes[name].split(":")[0]) for name in homes if homes[name]}
     known = accounts(context, asked)
@@ -59,9 +61,9 @@ def look(context, people):
             uid = int(homes[name].split(":")[0])
             found["homes"][name] = {"owner": homes[name], "account": known.get(uid)}
         uid = given.get(name)
-        if said[name]:
-            found["users"][name] = "{0}:{1}".format(*traits.numbers(said[name]))
-            why = taken(context, said[name], known)
+        if wished_users[name]:
+            found["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
+            why = taken(context, wished_users[name], known)
             if why:
                 found["taken"][name] = why
         elif uid is not None and uid not in known and not delegated(context, uid):
@@ -146,9 +148,9 @@ def swapped(context, people):
     """
     found = {}
     for name in sorted(people):
-        for path in [one["path"] for one in people[name].get("volumes") or []]:
-            places = (path, context.resolve(path) or path)
-            why = next(filter(None, (_movable(context, one) for one in places)), None)
+        for path in [volume["path"] for volume in people[name].get("volumes") or []]:
+            candidates = (path, context.resolve(path) or path)
+            why = next(filter(None, (_movable(context, place) for place in candidates)), None)
             if why is not None:
                 found.setdefault(name, "{0}: {1}".format(path, why))
     return found
@@ -194,4 +196,4 @@ def _writable(context, path):
 
 def scratch(person):
     """The volumes that somebody can write to: their owners stay who they are."""
-    return [one["path"] for one in person.get("volumes") or [] if one.get("writable")]
+    return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]
