@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from provision.registry import COMPONENTS
-from provision.roles import gpu_front_door, gpu_workspace, site
+from provision.roles import gpu_front_door, site, workspaces_rules
 from provision.roles.base import Option, Role
 
 # Each component's role is in the module of its name.
@@ -15,7 +15,7 @@ ROLES: tuple[Role, ...] = tuple(
 SITE = site.ROLE
 
 # The rules over several variables of a host.
-JUDGES = (gpu_workspace.Workspaces(), gpu_front_door.FrontDoor())
+JUDGES = (workspaces_rules.Workspaces(), gpu_front_door.FrontDoor())
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.
 PREFIXES = (*(f"{role.name}_" for role in ROLES), "gpu_")

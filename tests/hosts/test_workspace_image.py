@@ -268,6 +268,11 @@ def test_a_foreign_network_of_that_name_is_refused(built: Built) -> None:
 def test_an_image_that_is_there_is_not_built_again(built: Built) -> None:
     """The one of before, for it was never removed; the same lock is the same image."""
     built.proven()
-    events = (Path(built.path) / "report/latest/events.jsonl").read_text("utf-8")
-    assert "build | Build it" not in events
+    text = (Path(built.path) / "report/latest/events.jsonl").read_text("utf-8")
+    results = [
+        event["status"]
+        for event in map(json.loads, text.splitlines())
+        if event["event"] == "host_result" and "Pull, load or build it" in event["task"]
+    ]
+    assert results == ["ok"]
     assert built.image().startswith("gpu-workspace-built:")

@@ -289,6 +289,24 @@ def test_a_second_run_changes_nothing(shared: Shared) -> None:
     assert shared.containers() == before
 
 
+def test_the_program_of_before_is_replaced_and_nobody_notices(shared: Shared) -> None:
+    """It was one file; simulated."""
+    before = shared.containers()
+    one_file = (
+        "rm -r /usr/local/lib/gpu-workspace; echo '#!/bin/sh' > /usr/local/sbin/gpu-workspace"
+    )
+    shared.root("sh", "-c", one_file)
+    planned = shared.run_with("plan")
+    assert planned.returncode == 5
+    assert "/usr/local/lib/gpu-workspace: absent -> as shipped" in planned.stdout
+    assert "workspace ada" not in planned.stdout
+    assert shared.proven()["components"].keys() == {"gpu_workspace"}
+    assert shared.containers() == before
+    assert "ada  runs  GPUs 0" in shared.root("gpu-workspace", "list")
+    owners = shared.root("sh", "-c", "stat -c '%U:%G %a' /usr/local/lib/gpu-workspace/program/*")
+    assert set(owners.splitlines()) == {"root:root 644"}
+
+
 def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
     before, token = shared.containers(), shared.token("bob")
     status, kernel = shared.ask(8802, "/bob/api/kernels", token, "POST", "{}")
@@ -387,7 +405,8 @@ def test_nobody_is_left_and_the_homes_stay(shared: Shared) -> None:
     assert shared.containers() == {}
     assert set(shared.results("gpu_workspace").values()) <= {"not_applicable"}
     assert shared.root("ls", "/etc/gpu-workspace") == ""
-    assert shared.root("sh", "-c", "ls /usr/local/sbin /etc/systemd/system").count("workspace") == 0
+    places = "/usr/local/sbin /usr/local/lib /etc/systemd/system"
+    assert shared.root("sh", "-c", f"ls {places}").count("workspace") == 0
     assert shared.root("ls", "/srv/gpu-workspaces").split() == ["ada", "bob", "eve"]
     assert shared.root("cat", "/srv/gpu-workspaces/eve/kept.txt") == "hers"
 

@@ -24,7 +24,7 @@ KEYWORDS = {
     *("name", "when", "register", "vars", "loop", "loop_control", "until", "retries", "delay"),
     *("block", "rescue", "always", "changed_when", "failed_when", "check_mode", "environment"),
     *("no_log", "become", "become_user", "delegate_to", "run_once", "args", "diff", "tags"),
-    *("ignore_errors", "throttle", "notify", "async", "poll", "timeout"),
+    *("ignore_errors", "throttle", "notify", "async", "poll", "timeout", "module_defaults"),
 }
 # Fewer made a flat crowd of files that are included once; a contents page names what a role does.
 MOST_TASKS = 25

@@ -1,8 +1,7 @@
-"""roles/gpu_workspace/files/build_image.py: what goes into the image, and when nothing is built."""
+"""The image that is built on a host: what goes into it, and when nothing is built."""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -12,20 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_stack.components.gpu_workspace import image_build
+from gpu_stack.components.gpu_workspace.program import files, places, programs
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 
 
-def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("build_image", FILES / "build_image.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-program = loaded()
 SHA = "0123456789" * 6 + "abcd"
 VENV = "/opt/tensorflow/2.9.3-01234567"
 CUDNN = "/opt/nvidia/cudnn/8.1.0.77-cuda11.2"
@@ -80,7 +71,7 @@ class Machine:
         target.write_text(text, "utf-8")
         target.chmod(mode)
 
-    def call(self, command: list[str]) -> tuple[int, str, str]:
+    def call(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         if command[:2] == ["dpkg-query", "--show"]:
             return 0, self.versions, ""
         if command[:2] == ["dpkg-query", "--listfiles"]:
@@ -98,8 +89,8 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     host = Machine(tmp_path)
-    monkeypatch.setattr(program, "ROOT", str(tmp_path))
-    monkeypatch.setattr(program, "call", host.call)
+    monkeypatch.setattr(files, "ROOT", str(tmp_path))
+    monkeypatch.setattr(programs, "call", host.call)
     return host
 
 
@@ -114,14 +105,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], io.BytesIO]:
         write(context)
         context.seek(0)
 
-    monkeypatch.setattr(program, "streamed", streamed)
+    monkeypatch.setattr(image_build, "streamed", streamed)
     return words, context
 
 
 def test_the_context_is_what_the_host_has(
     machine: Machine, built: tuple[list[str], io.BytesIO]
 ) -> None:
-    assert program.build(wish())["built"] is True
+    assert image_build.build(wish())["built"] is True
     words, context = built
     with tarfile.open(fileobj=context) as packed:
         entries = {one.name: one for one in packed.getmembers()}
@@ -129,8 +120,8 @@ def test_the_context_is_what_the_host_has(
         assert conf is not None
         # cuDNN's folder alone: where all look nothing has to be said.
         assert conf.read().decode() == CUDNN + "/lib64\n"
-    files = {name for name, one in entries.items() if not one.isdir()}
-    assert files == {
+    paths = {name for name, one in entries.items() if not one.isdir()}
+    assert paths == {
         "Containerfile",
         "root/etc/ld.so.conf.d/00-gpu-workspace.conf",
         *(f"root{VENV}/{name}" for name in (".provision.json", "bin/jupyter", "bin/python")),
@@ -158,7 +149,7 @@ def test_a_stack_whose_cuda_came_as_wheels_has_the_environment_alone(
     stack = {"tensorflow": wish()["stack"]["tensorflow"], "env": {"path": [], "xla": ""}}
     if os.geteuid() == 0:
         os.chown(machine.root / f"{VENV}/bin/jupyter".lstrip("/"), 1234, 1234)
-    program.build(wish(stack=stack))
+    image_build.build(wish(stack=stack))
     with tarfile.open(fileobj=built[1]) as packed:
         names = [one.name for one in packed.getmembers() if one.isfile() or one.issym()]
         assert {one.uid for one in packed.getmembers()} == {0}
@@ -170,7 +161,7 @@ def test_a_stack_whose_cuda_came_as_wheels_has_the_environment_alone(
 
 def test_an_image_that_is_there_is_not_built(machine: Machine) -> None:
     machine.there = True
-    assert program.build(wish()) == {"built": False}
+    assert image_build.build(wish()) == {"built": False}
 
 
 @pytest.mark.parametrize(
@@ -188,16 +179,16 @@ def test_what_is_not_as_locked_is_not_built_of(
     machine: Machine, harm: Callable[[Machine], None], words: str
 ) -> None:
     harm(machine)
-    with pytest.raises(program.RefusedError, match=words):
-        program.build(wish())
+    with pytest.raises(places.RefusedError, match=words):
+        image_build.build(wish())
 
 
 def test_a_disk_that_is_too_small_is_told_before_the_build(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "SPARE", 1 << 60)
-    with pytest.raises(program.RefusedError, match="GiB free, and the build needs"):
-        program.build(wish())
+    monkeypatch.setattr(image_build, "SPARE", 1 << 60)
+    with pytest.raises(places.RefusedError, match="GiB free, and the build needs"):
+        image_build.build(wish())
 
 
 def test_a_proxy_is_handed_on_by_name_alone(
@@ -206,7 +197,7 @@ def test_a_proxy_is_handed_on_by_name_alone(
     """It may carry a password, and command lines are read by all."""
     monkeypatch.setenv("https_proxy", "http://me:secret@proxy.example.org:3128")
     monkeypatch.delenv("http_proxy", raising=False)
-    program.build(wish())
+    image_build.build(wish())
     words = built[0]
     assert words[words.index("https_proxy") - 1] == "--build-arg"
     assert "http_proxy" not in words
@@ -223,11 +214,11 @@ def test_a_build_that_fails_is_told_by_its_last_lines(script: str) -> None:
         for _ in range(64):
             out.write(b"x" * (1 << 16))
 
-    with pytest.raises(program.RefusedError) as error:
-        program.streamed(["/bin/sh", "-c", script], write)
+    with pytest.raises(places.RefusedError) as error:
+        image_build.streamed(["/bin/sh", "-c", script], write)
     assert str(error.value).endswith("39 | 40 | E: no package")
     assert "| 12 |" not in str(error.value)
 
 
 def test_a_build_that_succeeds_is_silent() -> None:
-    program.streamed(["/bin/sh", "-c", "cat"], lambda out: out.write(b"x"))
+    image_build.streamed(["/bin/sh", "-c", "cat"], lambda out: out.write(b"x"))

@@ -1,4 +1,4 @@
-"""roles/gpu_workspace/files: whose uid is whose, who can enter homes, how they are given over.
+"""Workspaces: whose uid is whose, who can enter homes, how they are given over.
 
 A program that a container leaves in a home runs outside it as the account that has its uid.
 """
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_workspaces_program import ADA, BOB, Machine, person, program, wish
+from gpu_stack.components.gpu_workspace import bring, current, here, homes, obstacles, uids
+from gpu_stack.components.gpu_workspace.program import command, files, people_list, places, programs
+from test_workspaces_program import ADA, BOB, Machine, person, wish
 
 USERS = "/var/lib/gpu-workspace/users.json"
 HOMES = "/srv/homes"
@@ -25,16 +27,16 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     host = Machine(tmp_path)
     real = host.call
 
-    def call(command: list[str], **options: Any) -> tuple[int, str, str]:
-        if command[0] != "getent":
-            return real(command, **options)
-        rows = [one for one in host.accounts if one.split(":")[2] in command[2:]]
+    def call(words: list[str], **options: Any) -> tuple[int, str, str]:
+        if "getent" not in words:
+            return real(words, **options)
+        rows = [one for one in host.accounts if one.split(":")[2] in words]
         return (0, "".join(one + "\n" for one in rows), "") if rows else (2, "", "")
 
     host.accounts = ["alice:x:1000:1000::/home/alice:/bin/bash"]  # type: ignore[attr-defined]
-    monkeypatch.setattr(program, "ROOT", str(tmp_path))
-    monkeypatch.setattr(program, "call", call)
-    monkeypatch.setattr(program, "opened", lambda _name, _port: 0)
+    monkeypatch.setattr(files, "ROOT", str(tmp_path))
+    monkeypatch.setattr(programs, "call", call)
+    monkeypatch.setattr(obstacles, "opened", lambda *_told: 0)
     return host
 
 
@@ -51,21 +53,23 @@ def mode(machine: Machine, path: str) -> int:
 
 def test_everybody_gets_a_uid_of_their_own_and_nobody_is_1000(machine: Machine) -> None:
     """All were 1000:1000, on most hosts the account with sudo."""
-    program.apply(wish(ADA, person("eve", port=8803)))
+    bring.apply(wish(ADA, person("eve", port=8803)))
     assert users(machine) == {"ada": 70000, "eve": 70001}
     for name, uid in users(machine).items():
-        words = program.command(name)
+        words = command.command(name)
         assert words[words.index("--user") + 1] == f"{uid}:{uid}"
         assert {f"USER={name}", f"LOGNAME={name}"} <= set(words)
 
 
 def test_a_uid_stays_and_is_never_another_persons(machine: Machine) -> None:
-    program.apply(wish(ADA, person("eve", port=8803)))
-    program.apply(wish(person("eve", port=8803)))
-    program.apply(wish(person("zoe", port=8804), person("eve", port=8803)))
+    bring.apply(wish(ADA, person("eve", port=8803)))
+    bring.apply(wish(person("eve", port=8803)))
+    bring.apply(wish(person("zoe", port=8804), person("eve", port=8803)))
     assert users(machine) == {"ada": 70000, "eve": 70001, "zoe": 70002}
-    program.apply(wish(ADA))
-    assert program.own_users(program.checked([ADA])) == {"ada": "70000:70000"}
+    bring.apply(wish(ADA))
+    assert uids.own_users(here.context(wish(ADA)), people_list.checked([ADA])) == {
+        "ada": "70000:70000"
+    }
 
 
 def test_a_number_of_the_hosts_is_not_given(machine: Machine) -> None:
@@ -77,27 +81,30 @@ def test_a_number_of_the_hosts_is_not_given(machine: Machine) -> None:
     machine.put(f"{HOMES}/old/file", "of somebody who is gone")
     if os.geteuid() == 0:
         os.chown(machine.root / "srv/homes/old", 70006, 70006)
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     assert users(machine) == {"ada": 70007 if os.geteuid() == 0 else 70006}
 
 
 def test_where_the_record_is_lost_a_home_tells_whose_it_is(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program.apply(wish(ADA, person("eve", port=8803)))
+    bring.apply(wish(ADA, person("eve", port=8803)))
     (machine.root / USERS.lstrip("/")).unlink()
     there = {f"{HOMES}/ada": "70000:70000", f"{HOMES}/eve": "70001:70001"}
-    monkeypatch.setattr(program, "owner_of", there.get)
-    assert program.assign(program.checked([person("eve")]), HOMES) == {"eve": "70001:70001"}
+    monkeypatch.setattr(homes, "owner_of", there.get)
+    eve = person("eve")
+    assert uids.assign(here.context(wish(eve)), people_list.checked([eve])) == {
+        "eve": "70001:70001"
+    }
 
 
 def test_an_account_that_got_a_persons_uid_ends_it(machine: Machine) -> None:
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     machine.accounts.append("new:x:70000:70000::/home/new:/bin/sh")  # type: ignore[attr-defined]
-    assert program.look(wish(ADA))["changes"] == {"ada": "other settings"}
-    program.apply(wish(ADA))
+    assert current.look(wish(ADA))["changes"] == {"ada": "other settings"}
+    bring.apply(wish(ADA))
     assert users(machine) == {"ada": 70001}
-    assert program.look(wish(ADA))["changes"] == {}
+    assert current.look(wish(ADA))["changes"] == {}
 
 
 @pytest.mark.parametrize(
@@ -116,19 +123,19 @@ def test_an_account_of_the_host_is_refused(machine: Machine, user: str, why: str
     machine.put("/etc/subuid", "alice:100000:65536\n")
     one = wish({**ADA, "user": user})
     if why is None:
-        program.look(one)
+        current.look(one)
     else:
-        with pytest.raises(program.RefusedError) as error:
-            program.look(one)
+        with pytest.raises(places.RefusedError) as error:
+            current.look(one)
         assert why in str(error.value)
         assert "leave `user` out" in str(error.value)
 
 
 def test_a_range_that_is_full_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "LAST_USER", 70000)
-    program.apply(wish(ADA))
-    with pytest.raises(program.RefusedError, match="no uid from 70000 to 70000 is left"):
-        program.apply(wish(ADA, person("eve", port=8803)))
+    monkeypatch.setattr(uids, "LAST_USER", 70000)
+    bring.apply(wish(ADA))
+    with pytest.raises(places.RefusedError, match="no uid from 70000 to 70000 is left"):
+        bring.apply(wish(ADA, person("eve", port=8803)))
 
 
 # the homes' root
@@ -136,21 +143,21 @@ def test_a_range_that_is_full_is_said(machine: Machine, monkeypatch: pytest.Monk
 
 def test_the_homes_root_is_for_root_alone(machine: Machine) -> None:
     """It was 0755: whoever had a person's uid on the host read and ran what was in there."""
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     assert mode(machine, HOMES) == 0o700
     assert mode(machine, f"{HOMES}/ada") == 0o700
     (machine.root / "srv/homes").chmod(0o755)
-    found = program.look(wish(ADA))
+    found = current.look(wish(ADA))
     assert (found["open"], found["changes"]) == (True, {})
-    program.apply(wish(ADA))
-    assert program.look(wish(ADA))["open"] is False
+    bring.apply(wish(ADA))
+    assert current.look(wish(ADA))["open"] is False
     assert machine.told("systemctl", "stop") == [["systemctl", "stop", "gpu-workspace@ada.service"]]
 
 
 def test_the_root_is_closed_over_the_homes_of_who_is_gone(machine: Machine) -> None:
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     (machine.root / "srv/homes").chmod(0o755)
-    program.apply(wish())
+    bring.apply(wish())
     assert mode(machine, HOMES) == 0o700
 
 
@@ -170,10 +177,10 @@ def test_a_root_that_is_not_for_homes_alone_is_refused(
     (machine.root / "data").mkdir()
     (machine.root / "data").chmod(parent)
     if why is None:
-        program.look(wish(ADA, root=root))
+        current.look(wish(ADA, root=root))
     else:
-        with pytest.raises(program.RefusedError) as error:
-            program.apply(wish(ADA, root=root))
+        with pytest.raises(places.RefusedError) as error:
+            bring.apply(wish(ADA, root=root))
         assert why in str(error.value)
         assert machine.told("systemctl") == []
         assert mode(machine, "/data") == parent
@@ -183,15 +190,15 @@ def test_a_root_that_is_not_for_homes_alone_is_refused(
 def test_a_root_below_somebodys_directory_is_refused(machine: Machine) -> None:
     (machine.root / "data").mkdir()
     os.chown(machine.root / "data", 1000, 1000)
-    with pytest.raises(program.RefusedError, match="/data belongs to uid 1000"):
-        program.look(wish(ADA, root="/data/ws"))
+    with pytest.raises(places.RefusedError, match="/data belongs to uid 1000"):
+        current.look(wish(ADA, root="/data/ws"))
 
 
 def test_a_link_in_the_place_of_a_home_is_refused(machine: Machine) -> None:
     (machine.root / "srv/homes").mkdir(parents=True)
     (machine.root / "srv/homes/ada").symlink_to(machine.root)
-    with pytest.raises(program.RefusedError, match="/srv/homes/ada is no directory"):
-        program.apply(wish(ADA))
+    with pytest.raises(places.RefusedError, match="/srv/homes/ada is no directory"):
+        bring.apply(wish(ADA))
 
 
 # homes that are given over
@@ -200,7 +207,7 @@ def test_a_link_in_the_place_of_a_home_is_refused(machine: Machine) -> None:
 @pytest.fixture
 def former(machine: Machine) -> Machine:
     """Ada and bob as they were before each had a uid: homes of 1000, a root that all can enter."""
-    program.apply(wish(ADA, {**BOB, "user": ""}))
+    bring.apply(wish(ADA, {**BOB, "user": ""}))
     (machine.root / USERS.lstrip("/")).unlink()
     (machine.root / "srv/homes").chmod(0o755)
     for name in ("ada", "bob"):
@@ -228,9 +235,9 @@ def former(machine: Machine) -> Machine:
 @AS_ROOT
 def test_homes_are_given_over_in_one_run_and_nothing_is_lost(former: Machine) -> None:
     one = wish(ADA, {**BOB, "user": "5000:5001"})
-    assert program.look(one)["changes"] == dict.fromkeys(("ada", "bob"), "other settings")
-    program.apply(one)
-    assert program.look(one)["changes"] == {}
+    assert current.look(one)["changes"] == dict.fromkeys(("ada", "bob"), "other settings")
+    bring.apply(one)
+    assert current.look(one)["changes"] == {}
     assert mode(former, HOMES) == 0o700
     outside = {one: os.lstat(one) for one in (former.root / "srv", former.root)}
     for name, uid, gid in (("ada", 70000, 70000), ("bob", 5000, 5001)):
@@ -263,11 +270,11 @@ def test_who_was_cut_off_while_homes_were_given_over_begins_again(
 
     monkeypatch.setattr(os, "chown", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        program.apply(wish(ADA))
+        bring.apply(wish(ADA))
     monkeypatch.setattr(os, "chown", real)
-    assert "ada" in program.look(wish(ADA))["changes"]
-    program.apply(wish(ADA))
-    assert program.look(wish(ADA))["changes"] == {}
+    assert "ada" in current.look(wish(ADA))["changes"]
+    bring.apply(wish(ADA))
+    assert current.look(wish(ADA))["changes"] == {}
     assert (former.root / "srv/homes/ada/deep/notes").stat().st_uid == 70000
 
 
@@ -281,7 +288,7 @@ def test_a_home_of_many_levels_is_given_over(former: Machine) -> None:
         below = os.open("d", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     assert os.fstat(here).st_uid == 70000
     os.close(here)
     # Too deep for what clears away after tests.
@@ -293,7 +300,7 @@ def test_what_is_mounted_in_a_home_is_nobodys_to_give(former: Machine) -> None:
     """An admin who mounted a directory of the host there would lose it to the person."""
     line = "40 25 8:1 /home/alice /srv/homes/ada/my\\040data rw - ext4 /dev/sda1 rw\n"
     former.put("/proc/self/mountinfo", line)
-    with pytest.raises(program.RefusedError, match="/srv/homes/ada/my data is mounted in the home"):
-        program.apply(wish(ADA))
+    with pytest.raises(places.RefusedError, match="/srv/homes/ada/my data is mounted in the home"):
+        bring.apply(wish(ADA))
     assert former.told("systemctl") == []
     assert (former.root / "srv/homes/ada").stat().st_uid == 1000

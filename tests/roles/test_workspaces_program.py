@@ -1,14 +1,11 @@
-"""roles/gpu_workspace/files: who is refused, who gets which GPU, and what docker is told."""
+"""Workspaces: who is refused, who gets which GPU, and what docker is told."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
-import io
 import json
 import os
-import re
 import socket
 import stat
 import subprocess
@@ -20,26 +17,40 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack.components.gpu_workspace import obstacles
+from gpu_stack.components.gpu_workspace import (
+    allocation,
+    asked,
+    bring,
+    current,
+    held_ports,
+    here,
+    images,
+    jupyter,
+    obstacles,
+    proof,
+    wished,
+)
+from gpu_stack.components.gpu_workspace.program import (
+    command,
+    command_line,
+    compose,
+    containers,
+    docker,
+    docker_words,
+    files,
+    handed_gpus,
+    people_list,
+    places,
+    programs,
+    relay,
+    settings,
+)
 
-FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
 HOME = "/home/ada"
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
 KEY = "ssh-ed25519 " + "A" * 68 + " ada@laptop"
 UUIDS = ["GPU-aaaaaaaa", "GPU-bbbbbbbb", "GPU-cccccccc"]
-
-
-def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("gpu_workspace", FILES / "gpu_workspace.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-program = loaded()
 
 
 def person(name: str = "ada", **more: Any) -> dict[str, Any]:
@@ -126,7 +137,7 @@ def person(name: str = "ada", **more: Any) -> dict[str, Any]:
 )
 def test_what_is_refused_and_why(value: Any, words: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 the words are compared below
-        program.checked(value)
+        people_list.checked(value)
     assert words in str(error.value)
 
 
@@ -135,12 +146,12 @@ def test_what_is_refused_and_why(value: Any, words: str) -> None:
 )
 def test_a_secret_among_the_people_is_refused_and_not_shown(word: str, there: str) -> None:
     with pytest.raises(ValueError, match=there) as error:
-        program.checked([person(**{word: SECRET})])
+        people_list.checked([person(**{word: SECRET})])
     assert SECRET not in str(error.value)
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    found = program.checked([person(memory="2g")])[0]
+    found = people_list.checked([person(memory="2g")])[0]
     assert found == {
         "name": "ada",
         "kind": "jupyter",
@@ -173,14 +184,14 @@ def test_a_gpu_is_promised_once_unless_both_say_shared(ada: Any, bob: Any, clash
 
     if clash:
         with pytest.raises(ValueError, match="shared: true of both"):
-            program.checked(both())
+            people_list.checked(both())
         one = both()
         one[0]["shared"] = True
         with pytest.raises(ValueError, match="shared: true of both"):
-            program.checked(one)
+            people_list.checked(one)
     else:
-        program.checked(both())
-    program.checked(both(shared=True))
+        people_list.checked(both())
+    people_list.checked(both(shared=True))
 
 
 # who gets which GPU
@@ -192,7 +203,7 @@ def given(kept: dict[str, Any] | None = None, **gpus: Any) -> Any:
                shared=isinstance(one, dict))
         for number, (name, one) in enumerate(gpus.items(), 1)
     ]  # fmt: skip
-    return program.allocated(program.checked(people), UUIDS, kept or {})
+    return allocation.allocated(people_list.checked(people), UUIDS, kept or {})
 
 
 def test_numbers_get_the_gpus_that_nobody_named() -> None:
@@ -234,7 +245,7 @@ def test_gpus_that_are_not_there_are_refused(gpus: dict[str, Any], words: str) -
 
 def test_all_of_no_gpus_are_none() -> None:
     with pytest.raises(ValueError, match="nvidia-smi lists none"):
-        program.allocated(program.checked([person(gpus="all")]), [], {})
+        allocation.allocated(people_list.checked([person(gpus="all")]), [], {})
 
 
 # a host
@@ -318,9 +329,9 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     host = Machine(tmp_path)
-    monkeypatch.setattr(program, "ROOT", str(tmp_path))
-    monkeypatch.setattr(program, "call", host.call)
-    monkeypatch.setattr(program, "opened", lambda _name, _port: 0)
+    monkeypatch.setattr(files, "ROOT", str(tmp_path))
+    monkeypatch.setattr(programs, "call", host.call)
+    monkeypatch.setattr(obstacles, "opened", lambda *_told: 0)
     return host
 
 
@@ -340,7 +351,7 @@ BOB = person("bob", port=8802, gpus=1, user="1000:1001")
 
 
 def test_each_gets_files_that_only_root_can_read_and_a_token(machine: Machine) -> None:
-    done = program.apply(wish(ADA, BOB, tokens={"ada": SECRET}))
+    done = bring.apply(wish(ADA, BOB, tokens={"ada": SECRET}))
     assert done["changed"] == ["ada", "bob"]
     assert machine.text("/etc/gpu-workspace/ada/token") == SECRET
     made = machine.text("/etc/gpu-workspace/bob/token")
@@ -355,9 +366,9 @@ def test_each_gets_files_that_only_root_can_read_and_a_token(machine: Machine) -
 
 
 def test_a_second_time_nothing_is_told_to_systemd(machine: Machine) -> None:
-    program.apply(wish(ADA, BOB))
+    bring.apply(wish(ADA, BOB))
     machine.calls.clear()
-    assert program.apply(wish(ADA, BOB)) == {
+    assert bring.apply(wish(ADA, BOB)) == {
         "changed": [],
         "removed": [],
         "tokens": "/etc/gpu-workspace/NAME/token",
@@ -366,19 +377,19 @@ def test_a_second_time_nothing_is_told_to_systemd(machine: Machine) -> None:
 
 
 def test_a_change_of_one_touches_one(machine: Machine) -> None:
-    program.apply(wish(ADA, BOB))
+    bring.apply(wish(ADA, BOB))
     token, revision = (machine.text(f"/etc/gpu-workspace/bob/{x}") for x in ("token", "revision"))
     machine.calls.clear()
-    assert program.apply(wish(ADA, {**BOB, "memory": "3g"}))["changed"] == ["bob"]
+    assert bring.apply(wish(ADA, {**BOB, "memory": "3g"}))["changed"] == ["bob"]
     assert machine.told("systemctl", "stop") == [["systemctl", "stop", "gpu-workspace@bob.service"]]
     assert machine.text("/etc/gpu-workspace/bob/token") == token
     assert machine.text("/etc/gpu-workspace/bob/revision") != revision
 
 
 def test_all_who_change_are_stopped_before_one_is_started(machine: Machine) -> None:
-    program.apply(wish(ADA, BOB))
+    bring.apply(wish(ADA, BOB))
     machine.calls.clear()
-    program.apply(wish({**ADA, "port": 8802}, {**BOB, "port": 8801}))
+    bring.apply(wish({**ADA, "port": 8802}, {**BOB, "port": 8801}))
     both = ["gpu-workspace@ada.service", "gpu-workspace@bob.service"]
     words = [one[1] for one in machine.told("systemctl")]
     # Then systemd lets go of their ports and takes the others, before one of them is started.
@@ -389,9 +400,9 @@ def test_all_who_change_are_stopped_before_one_is_started(machine: Machine) -> N
 
 
 def test_who_is_gone_is_stopped_and_the_home_stays(machine: Machine) -> None:
-    program.apply(wish(ADA, BOB))
+    bring.apply(wish(ADA, BOB))
     machine.put("/srv/homes/bob/notes", "his")
-    done = program.apply(wish(ADA))
+    done = bring.apply(wish(ADA))
     assert done["removed"] == ["bob"]
     assert ["systemctl", "disable", "--now", "gpu-workspace@bob.service"] in machine.calls
     assert not (machine.root / "etc/gpu-workspace/bob").exists()
@@ -414,53 +425,54 @@ WANTS = "/etc/systemd/system/multi-user.target.wants/gpu-workspace@ada.service"
         (without("/etc/gpu-workspace/ada/token"), "no token"),
         (without("/etc/gpu-workspace/ada/revision"), "unfinished"),
         (without(WANTS), "not enabled"),
-        (without("/run/gpu-workspace-ports/ada.jupyter"), "its port is not held"),
-        (without(PORT_WANTS), "its port is not held"),
-        (without(LISTEN), "its port is not held"),
-        (lambda machine: machine.runs.pop("ada"), "does not run"),
+        (without("/run/gpu-workspace-ports/ada.jupyter"), "port not held"),
+        (without(PORT_WANTS), "port not held"),
+        (without(LISTEN), "port not held"),
+        (lambda machine: machine.runs.pop("ada"), "not running"),
         (lambda machine: machine.runs.update(ada="other"), "runs as before"),
     ],
 )
 def test_what_is_harmed_is_seen_and_cured(
     machine: Machine, harm: Callable[[Machine], None], why: str
 ) -> None:
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     harm(machine)
-    assert program.look(wish(ADA))["changes"] == {"ada": why}
-    program.apply(wish(ADA))
-    assert program.look(wish(ADA))["changes"] == {}
+    assert current.look(wish(ADA))["changes"] == {"ada": why}
+    bring.apply(wish(ADA))
+    assert current.look(wish(ADA))["changes"] == {}
 
 
 def test_who_was_cut_off_is_not_taken_for_whole(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of now beside a container of then would look as wished."""
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     changed = wish({**ADA, "memory": "3g"})
-    put = program.put
+    put = files.put
 
     def cut_off(path: str, *told: Any) -> None:
         if path.endswith("/revision"):
             raise KeyboardInterrupt
         put(path, *told)
 
-    monkeypatch.setattr(program, "put", cut_off)
+    monkeypatch.setattr(files, "put", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        program.apply(changed)
-    assert program.look(changed)["changes"] == {"ada": "unfinished"}
+        bring.apply(changed)
+    assert current.look(changed)["changes"] == {"ada": "unfinished"}
 
 
 def test_another_token_is_seen_by_its_hash_alone(machine: Machine) -> None:
-    program.apply(wish(ADA, tokens={"ada": SECRET}))
-    same = {"ada": hashlib.sha256(SECRET.encode()).hexdigest()}
-    assert program.look(wish(ADA, digests=same))["changes"] == {}
-    assert program.look(wish(ADA, digests={"ada": "0" * 64}))["changes"] == {"ada": "another token"}
+    bring.apply(wish(ADA, tokens={"ada": SECRET}))
+    assert current.look(wish(ADA, tokens={"ada": SECRET}))["changes"] == {}
+    other = wish(ADA, tokens={"ada": "0" * 64})
+    assert current.look(other)["changes"] == {"ada": "another token"}
+    assert SECRET not in json.dumps(wished.options(other | {"tokens": {"ada": SECRET}}))
 
 
 @pytest.mark.parametrize("token", ["short", "with a blank in it, and long", 12345678901234567890])
 def test_a_token_that_is_none_is_refused_and_not_shown(machine: Machine, token: Any) -> None:
-    with pytest.raises(program.RefusedError) as error:
-        program.apply(wish(ADA, tokens={"ada": token}))
+    with pytest.raises(places.RefusedError) as error:
+        bring.apply(wish(ADA, tokens={"ada": token}))
     assert "at least 16 characters" in str(error.value)
     assert str(token) not in str(error.value)
     assert machine.told("systemctl") == []
@@ -469,17 +481,17 @@ def test_a_token_that_is_none_is_refused_and_not_shown(machine: Machine, token: 
 def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
     line = "   0: 0100007F:{0:04X} 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0\n"
     machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
-    with pytest.raises(program.RefusedError, match="port 8801 of ada is in use by something else"):
-        program.look(wish(ADA))
+    with pytest.raises(places.RefusedError, match="port 8801 of ada is in use by something else"):
+        current.look(wish(ADA))
     machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801).replace(" 0A ", " 01 "))
-    program.look(wish(ADA))
+    current.look(wish(ADA))
     # Our own container's is no other's.
-    program.apply(wish(ADA))
+    bring.apply(wish(ADA))
     machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
-    assert program.look(wish({**ADA, "memory": "3g"}))["changes"] == {"ada": "other settings"}
+    assert current.look(wish({**ADA, "memory": "3g"}))["changes"] == {"ada": "other settings"}
     # systemd holds it while there is no container.
     machine.runs.clear()
-    assert program.look(wish(ADA))["changes"] == {"ada": "does not run"}
+    assert current.look(wish(ADA))["changes"] == {"ada": "not running"}
 
 
 @pytest.mark.parametrize(("told", "fits"), [("", True), ("3g", False), ("4g", True)])
@@ -487,39 +499,41 @@ def test_more_memory_than_there_is_is_refused(machine: Machine, told: str, fits:
     machine.put("/proc/meminfo", f"MemTotal:       {4 << 20} kB\nMemFree: 1 kB\n")
     people = (ADA, {**BOB, "memory": "2g"})
     if fits:
-        program.look(wish(*people, host_memory=told))
+        current.look(wish(*people, host_memory=told))
     else:
-        with pytest.raises(program.RefusedError, match="4096 MiB together; the host has 3072 MiB"):
-            program.look(wish(*people, host_memory=told))
-    with pytest.raises(program.RefusedError, match="4097 MiB together; the host has 4096 MiB"):
-        program.look(wish(ADA, {**BOB, "memory": "2049m"}))
+        with pytest.raises(places.RefusedError, match="4096 MiB together; the host has 3072 MiB"):
+            current.look(wish(*people, host_memory=told))
+    with pytest.raises(places.RefusedError, match="4097 MiB together; the host has 4096 MiB"):
+        current.look(wish(ADA, {**BOB, "memory": "2049m"}))
 
 
 def test_who_works_in_it_keeps_a_container(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program.apply(wish(ADA, BOB))
-    monkeypatch.setattr(program, "opened", lambda name, _port: 2 if name == "bob" else 0)
-    program.look(wish({**ADA, "memory": "3g"}, BOB))
+    bring.apply(wish(ADA, BOB))
+    monkeypatch.setattr(
+        obstacles, "opened", lambda place, *_told: 2 if place.endswith("/bob.jupyter") else 0
+    )
+    current.look(wish({**ADA, "memory": "3g"}, BOB))
     for people in ((ADA, {**BOB, "memory": "3g"}), (ADA,)):
-        with pytest.raises(program.RefusedError, match=r"SSH open.*: bob \(2\);"):
-            program.look(wish(*people))
-        program.look(wish(*people, in_use="stop"))
+        with pytest.raises(places.RefusedError, match=r"SSH open.*: bob \(2\);"):
+            current.look(wish(*people))
+        current.look(wish(*people, in_use="stop"))
 
 
 def test_an_image_is_looked_at_before_anything_is_written_of_it(machine: Machine) -> None:
-    assert program.look(wish(ADA))["tried"] is False
-    program.apply(wish(ADA))
-    assert program.look(wish(ADA, BOB))["tried"] is True
+    assert current.look(wish(ADA))["tried"] is False
+    bring.apply(wish(ADA))
+    assert current.look(wish(ADA, BOB))["tried"] is True
     other = wish(ADA, image="gpu-workspace:other")
-    assert program.look(other)["image"] is False
-    with pytest.raises(program.RefusedError, match="docker has no image gpu-workspace:other"):
-        program.apply(other)
+    assert current.look(other)["image"] is False
+    with pytest.raises(places.RefusedError, match="docker has no image gpu-workspace:other"):
+        bring.apply(other)
 
 
 def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
-    program.apply(wish(ADA, tokens={"ada": SECRET}))
-    told = program.command("ada")
+    bring.apply(wish(ADA, tokens={"ada": SECRET}))
+    told = command.command("ada")
     words = " ".join(told)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
@@ -543,8 +557,8 @@ def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
 
 def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
     writable = person(volumes=[{"path": "/a", "at": "/b", "writable": True}])
-    program.apply(wish(writable))
-    words = " ".join(program.command("ada"))
+    bring.apply(wish(writable))
+    words = " ".join(command.command("ada"))
     assert not any(f"--{one} " in words for one in ("gpus", "cpus", "memory"))
     assert "src=/a,dst=/b --runtime" in words
 
@@ -554,15 +568,15 @@ def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
 
 def as_compose(*options: str) -> tuple[str, Any]:
     """(the text, ada's service with its single `$` back)."""
-    text = program.compose("ada", *options)
+    text = compose.compose("ada", *options)
     service = yaml.safe_load(text)["services"]["ada"]
     return text, json.loads(json.dumps(service).replace("$$", "$"))
 
 
 def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
-    program.apply(wish({**ADA, "gpus": [0, 2]}, tokens={"ada": SECRET}))
+    bring.apply(wish({**ADA, "gpus": [0, 2]}, tokens={"ada": SECRET}))
     text, service = as_compose()
-    command = program.command("ada")
+    words_of_docker = command.command("ada")
     assert service == {
         "container_name": "gpu-workspace-ada",
         "hostname": "ada",
@@ -578,8 +592,12 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
         "security_opt": ["no-new-privileges"],
         "pids_limit": 16384,
         "logging": {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}},
-        "labels": [command[n + 1] for n, word in enumerate(command) if word == "--label"],
-        "environment": [command[n + 1] for n, word in enumerate(command) if word == "--env"],
+        "labels": [
+            words_of_docker[n + 1] for n, word in enumerate(words_of_docker) if word == "--label"
+        ],
+        "environment": [
+            words_of_docker[n + 1] for n, word in enumerate(words_of_docker) if word == "--env"
+        ],
         "volumes": [
             {"type": "bind", "source": "/srv/homes/ada", "target": "/home/ada"},
             {
@@ -600,7 +618,7 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
             }
         },
         "entrypoint": ["/bin/sh"],
-        "command": command[-2:],
+        "command": words_of_docker[-2:],
     }
     assert SECRET not in text
     assert "version" not in yaml.safe_load(text)
@@ -613,7 +631,7 @@ def test_a_compose_file_says_what_docker_is_told(machine: Machine) -> None:
 def test_an_older_compose_gets_gpus_by_the_runtime(
     machine: Machine, gpus: Any, visible: str | None
 ) -> None:
-    program.apply(wish({**ADA, "gpus": gpus}))
+    bring.apply(wish({**ADA, "gpus": gpus}))
     text, service = as_compose("--runtime")
     assert "deploy" not in service
     assert service["runtime"] == ("nvidia" if visible else "runc")
@@ -632,13 +650,17 @@ def test_an_older_compose_gets_gpus_by_the_runtime(
 def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
     """An argument of docker's without its word would be refused."""
     for one in (SSH, BOTH, ADA, person(gpus="all", user="0:0")):
-        program.apply(wish(one))
+        bring.apply(wish(one))
         text, service = as_compose()
-        command = program.command("ada")
-        assert service["command"] == command[-2:]
-        assert service["image"] in command
+        words_of_docker = command.command("ada")
+        assert service["command"] == words_of_docker[-2:]
+        assert service["image"] in words_of_docker
         # Every value that docker is told, but those whose words compose has in parts.
-        values = {command[n + 1] for n, word in enumerate(command[:-4]) if word.startswith("--")}
+        values = {
+            words_of_docker[n + 1]
+            for n, word in enumerate(words_of_docker[:-4])
+            if word.startswith("--")
+        }
         values = {v for v in values if not v.startswith(("--", "type=", '"device=', "all"))}
         said = json.dumps(service).replace('": "', "=")  # options of a log are a mapping
         assert [v for v in values if v not in said] == []
@@ -647,16 +669,16 @@ def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
 
 
 def test_an_argument_without_a_word_in_a_compose_file_is_refused() -> None:
-    with pytest.raises(program.RefusedError, match="--privileged has no word in a compose file"):
-        program.composed(["run", "--privileged", "image"], False)
+    with pytest.raises(places.RefusedError, match="--privileged has no word in a compose file"):
+        compose.composed(["run", "--privileged", "image"], False)
 
 
 def test_a_network_of_dockers_is_one_of_composes(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = ["run", "--network", "people", "image", "true"]
-    monkeypatch.setattr(program, "command", lambda _name: told)
-    found = yaml.safe_load(program.compose("ada"))
+    monkeypatch.setattr(command, "command", lambda _name: told)
+    found = yaml.safe_load(compose.compose("ada"))
     assert found == {
         "services": {"ada": {"networks": ["people"], "image": "image", "command": ["true"]}},
         "networks": {"people": {"name": "people", "external": True}},
@@ -665,7 +687,7 @@ def test_a_network_of_dockers_is_one_of_composes(
 
 @pytest.mark.parametrize("text", ["", "a b", '"#: $', "\na\n  b\n\nc", " a\nb", "a\n", "ä\\n"])
 def test_a_text_is_the_same_in_yaml(text: str) -> None:
-    lines = program._yaml({"a": text, "b": [text, {"c": text, "d": [text]}]}, "")
+    lines = compose._yaml({"a": text, "b": [text, {"c": text, "d": [text]}]}, "")
     double = text.replace("$", "$$")
     found = yaml.safe_load("\n".join(lines))
     assert found == {"a": double, "b": [double, {"c": double, "d": [double]}]}
@@ -674,13 +696,13 @@ def test_a_text_is_the_same_in_yaml(text: str) -> None:
 def test_compose_says_what_it_does_not_know(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert program.main(["compose", "ada"]) == 1
+    assert command_line.main(["compose", "ada"]) == 1
     assert "ada has no workspace here" in capsys.readouterr().err
-    assert program.main(["compose", "ada", "--gpus"]) == 1
+    assert command_line.main(["compose", "ada", "--gpus"]) == 1
     assert "--gpus is no option; expected --runtime" in capsys.readouterr().err
-    program.apply(wish(ADA))
-    assert program.main(["compose", "ada"]) == 0
-    assert capsys.readouterr().out == program.compose("ada")
+    bring.apply(wish(ADA))
+    assert command_line.main(["compose", "ada"]) == 0
+    assert capsys.readouterr().out == compose.compose("ada")
 
 
 def test_a_container_of_that_name_that_is_not_ours_is_left_alone(
@@ -688,9 +710,9 @@ def test_a_container_of_that_name_that_is_not_ours_is_left_alone(
 ) -> None:
     said = (0, "gpu-workspace-ada \n", "")
     told: list[tuple[str, ...]] = []
-    monkeypatch.setattr(program, "docker", lambda *words, **_more: told.append(words) or said)
-    with pytest.raises(program.RefusedError, match="is not of gpu_workspaces"):
-        program.stop("ada")
+    monkeypatch.setattr(docker, "answer", lambda *words, **_more: told.append(words) or said)
+    with pytest.raises(places.RefusedError, match="is not of gpu_workspaces"):
+        containers.stop("ada")
     assert [words[0] for words in told] == ["ps"]
 
 
@@ -701,21 +723,21 @@ def test_a_name_is_waited_for_until_it_is_free(
     left = ["gpu-workspace-ada ada\n"] * 3
     told: list[str] = []
 
-    def docker(*words: str, **_more: Any) -> tuple[int, str, str]:
+    def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
         told.append(words[0])
         return 0, left.pop() if left and words[0] == "ps" else "", ""
 
-    monkeypatch.setattr(program, "docker", docker)
-    monkeypatch.setattr(program.time, "sleep", lambda _seconds: None)
-    program.stop("ada")
+    monkeypatch.setattr(docker, "answer", answer)
+    monkeypatch.setattr(containers.time, "sleep", lambda _seconds: None)
+    containers.stop("ada")
     assert told == ["ps", "stop", "rm", "ps", "ps", "ps"]
 
 
 def test_a_file_with_another_hash_is_not_loaded(machine: Machine, tmp_path: Path) -> None:
     archive = tmp_path / "image.tar"
     archive.write_bytes(b"something else")
-    with pytest.raises(program.RefusedError, match="It was not loaded"):
-        program.load(str(archive), "0" * 64, "gpu-workspace:0")
+    with pytest.raises(places.RefusedError, match="It was not loaded"):
+        images.load(str(archive), "0" * 64, "gpu-workspace:0")
     assert machine.told("docker") == []
 
 
@@ -733,19 +755,19 @@ def test_a_file_holds_one_image(
 ) -> None:
     archive, told = tmp_path / "image.tar", []
 
-    def docker(*words: str, **_more: Any) -> tuple[int, str, str]:
+    def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
         told.append(words)
         return 0, output if words[0] == "load" else "", ""
 
     archive.write_bytes(b"x")
-    monkeypatch.setattr(program, "docker", docker)
+    monkeypatch.setattr(docker, "answer", answer)
     digest = hashlib.sha256(b"x").hexdigest()
     if loaded is None:
-        with pytest.raises(program.RefusedError, match=r"holds \d images; expected one"):
-            program.load(str(archive), digest, "gpu-workspace:x")
+        with pytest.raises(places.RefusedError, match=r"holds \d images; expected one"):
+            images.load(str(archive), digest, "gpu-workspace:x")
         assert len(told) == 1
     else:
-        program.load(str(archive), digest, "gpu-workspace:x")
+        images.load(str(archive), digest, "gpu-workspace:x")
         assert told[1] == ("tag", loaded, "gpu-workspace:x")
 
 
@@ -756,9 +778,9 @@ def test_a_way_leads_by_the_containers_own_network(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By no address or port of the host's, which somebody else could have by then (M6)."""
-    monkeypatch.setattr(program, "_process", lambda _name: (os.getpid(), "c1"))
+    monkeypatch.setattr(relay, "_process", lambda _name: (os.getpid(), "c1"))
     # This process is in the network of the host: no container's.
-    assert program._entered("ada") is None
+    assert relay._entered("ada") is None
 
 
 def test_another_process_of_the_same_number_is_not_entered(
@@ -766,9 +788,9 @@ def test_another_process_of_the_same_number_is_not_entered(
 ) -> None:
     answers = iter([(os.getpid(), "c1"), (os.getpid(), "c2")])
     real = os.fstat
-    monkeypatch.setattr(program, "_process", lambda _name: next(answers))
-    monkeypatch.setattr(program.os, "fstat", lambda handle: real(0) if handle > 2 else real(handle))
-    assert program._entered("ada") is None
+    monkeypatch.setattr(relay, "_process", lambda _name: next(answers))
+    monkeypatch.setattr(relay.os, "fstat", lambda handle: real(0) if handle > 2 else real(handle))
+    assert relay._entered("ada") is None
 
 
 @pytest.mark.parametrize(
@@ -784,8 +806,8 @@ def test_another_process_of_the_same_number_is_not_entered(
 def test_only_a_container_that_runs_and_is_hers_is_entered(
     monkeypatch: pytest.MonkeyPatch, code: int, out: str, found: Any
 ) -> None:
-    monkeypatch.setattr(program, "docker", lambda *_words, **_more: (code, out, ""))
-    assert program._process("ada") == found
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: (code, out, ""))
+    assert relay._process("ada") == found
 
 
 def test_who_connects_while_there_is_no_container_is_turned_away(
@@ -796,7 +818,7 @@ def test_who_connects_while_there_is_no_container_is_turned_away(
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         with socket.create_connection(listener.getsockname(), timeout=5) as caller:
-            program._turn_away(os.dup(listener.fileno()))
+            relay._turn_away(os.dup(listener.fileno()))
             assert caller.recv(1) == b""
         with socket.create_connection(listener.getsockname(), timeout=5):
             pass
@@ -805,10 +827,10 @@ def test_who_connects_while_there_is_no_container_is_turned_away(
 def test_a_process_that_ended_is_seen(machine: Machine) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         handle = os.open(f"/proc/{process.pid}", os.O_RDONLY)
-        assert program._lives(handle)
+        assert relay._lives(handle)
         process.kill()
         process.wait()
-        assert not program._lives(handle)
+        assert not relay._lives(handle)
         os.close(handle)
 
 
@@ -816,20 +838,24 @@ def test_a_token_is_told_only_at_the_socket_that_root_opened(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Anybody of the host could have opened the port while the container started anew (M6)."""
-    program.apply(wish(ADA))
-    asked: list[tuple[Any, ...]] = []
+    bring.apply(wish(ADA))
+    places_asked: list[tuple[Any, ...]] = []
 
     def ask(*told: Any) -> tuple[int, str]:
-        asked.append(told)
+        places_asked.append(told)
         return 200, "[]"
 
     monkeypatch.undo()
-    monkeypatch.setattr(program, "ROOT", str(machine.root))
-    monkeypatch.setattr(program, "ask", ask)
-    program.opened("ada", 8801)
-    program._jupyter("ada", {"port": 8801, "address": "127.0.0.1", "base": "/ada/"})
-    assert {one[:2] for one in asked if len(one) > 3 and one[3]} == {(program.PORTS, "ada")}
-    assert len(asked) == 3
+    monkeypatch.setattr(files, "ROOT", str(machine.root))
+    monkeypatch.setattr(jupyter, "ask", ask)
+    context = here.context(wish(ADA))
+    # Also where systemd has lost the socket.
+    (machine.root / f"{places.PORTS}/ada.jupyter".lstrip("/")).unlink()
+    obstacles.in_use(context, ["ada"], {"ada": settings.of_person("ada")})
+    proof._jupyter("ada", {"port": 8801, "address": "127.0.0.1", "base": "/ada/"})
+    told = {one[0] for one in places_asked if len(one) > 2 and one[2]}
+    assert told == {places.PORTS + "/ada.jupyter"}
+    assert len(places_asked) == 3
 
 
 class Endless:
@@ -864,22 +890,17 @@ def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch, s
     """Whoever answered a byte now and then held a run of root's for ever."""
     endless = Endless(slow)
     port = endless.listener.getsockname()[1]
-    monkeypatch.setattr(program, "ANSWER", 0.5)
-    status, text = program.ask("127.0.0.1", port, "/")
-    assert (status, len(text)) == (200, 0 if slow else program.SAID)
-    monkeypatch.setattr(program, "_settings", lambda _name: {"address": "127.0.0.1"})
-    assert program.opened("ada", port) == 0
+    status, text = jupyter.ask(("127.0.0.1", port), "/", patience=0.5)
+    assert (status, len(text)) == (200, 0 if slow else jupyter.SAID)
     monkeypatch.setattr(obstacles, "ANSWER", 0.5)
-    assert obstacles.opened("127.0.0.1", port, "token") == 0
+    assert obstacles.opened(("127.0.0.1", port), "token") == 0
     endless.listener.close()
 
 
 def test_behind_its_socket_jupyter_is_asked_by_a_hosts_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """Tornado since 6.5 answers 400 to a header Host that is a path."""
-    monkeypatch.setattr(program, "PORTS", str(tmp_path))
-    monkeypatch.setattr(program, "inside", lambda path: path)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "ada.jupyter"))
     listener.listen()
@@ -893,7 +914,7 @@ def test_behind_its_socket_jupyter_is_asked_by_a_hosts_name(
 
     server = threading.Thread(target=answer, daemon=True)
     server.start()
-    assert program.ask(str(tmp_path), "ada", "/ada/api/status", "secret") == (200, "{}")
+    assert jupyter.ask(str(tmp_path / "ada.jupyter"), "/ada/api/status", "secret") == (200, "{}")
     server.join(timeout=10)
     listener.close()
     assert "\r\nHost: localhost\r\n" in requests[0]
@@ -901,13 +922,13 @@ def test_behind_its_socket_jupyter_is_asked_by_a_hosts_name(
 
 
 def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:
-    program.apply(wish({**ADA, "tensorboard_port": 8901}, BOB))
-    assert program.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]
-    program.apply(wish(ADA, BOB))
-    assert program.opened_for("ada") == ["ada.jupyter"]
-    program.apply(wish(BOB))
-    assert program.opened_for("ada") == []
-    assert program.opened_for("bob") == ["bob.jupyter"]
+    bring.apply(wish({**ADA, "tensorboard_port": 8901}, BOB))
+    assert held_ports.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]
+    bring.apply(wish(ADA, BOB))
+    assert held_ports.opened_for("ada") == ["ada.jupyter"]
+    bring.apply(wish(BOB))
+    assert held_ports.opened_for("ada") == []
+    assert held_ports.opened_for("bob") == ["bob.jupyter"]
 
 
 # limits
@@ -915,11 +936,11 @@ def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:
 
 def test_limits_are_read_where_either_kernel_keeps_them() -> None:
     first = "12:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/x\n"
-    assert program.groups(first) == {
+    assert containers.groups(first) == {
         "memory": "/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes",
         "cpu": "/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us",
     }
-    assert program.groups("0::/system.slice/docker-abc.scope\n") == {
+    assert containers.groups("0::/system.slice/docker-abc.scope\n") == {
         "memory": "/sys/fs/cgroup/system.slice/docker-abc.scope/memory.max",
         "cpu": "/sys/fs/cgroup/system.slice/docker-abc.scope/cpu.max",
     }
@@ -941,17 +962,16 @@ def test_a_limit_that_is_not_in_force_is_told(
         machine.put("/m", memory)
     machine.put("/c", cpu)
     state = {"groups": {"memory": "/m", "cpu": "/c"}, "memory": 2 << 30, "cpus": 0.5}
-    found = program.limits(state)
+    found = proof.limits(state)
     assert found == wrong if wrong is None else wrong in found
 
 
 def test_errors_are_one_sentence_and_exit_1(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(wish(person("Ada")))))
-    assert program.main(["look"]) == 1
-    assert '"Ada" is no user name' in capsys.readouterr().err
-    assert program.main(["compose"]) == 2
+    assert command_line.main(["command", "ada"]) == 1
+    assert capsys.readouterr().err == "ada has no workspace here\n"
+    assert command_line.main(["compose"]) == 2
     assert "gpu-workspace list" in capsys.readouterr().err
 
 
@@ -973,12 +993,12 @@ def test_an_image_is_refused_for_what_it_lacks_and_docker_for_what_it_does(
     answer: tuple[int, str, str],
     words: str | None,
 ) -> None:
-    monkeypatch.setattr(program, "call", lambda _command, **_options: answer)
+    monkeypatch.setattr(programs, "call", lambda _command, **_options: answer)
     if words is None:
-        assert program.image(IMAGE, *parts) == {"has": parts}
+        assert images.try_parts(IMAGE, *parts) == {"has": parts}
     else:
-        with pytest.raises(program.RefusedError, match=words):
-            program.image(IMAGE, *parts)
+        with pytest.raises(places.RefusedError, match=words):
+            images.try_parts(IMAGE, *parts)
 
 
 # ssh
@@ -1002,12 +1022,12 @@ def test_keys_and_a_host_key_are_brought_once(
             Path(name).write_text("key", "utf-8")
         return 0, "", ""
 
-    monkeypatch.setattr(program, "call", keygen)
-    program.apply(wish(SSH))
+    monkeypatch.setattr(programs, "call", keygen)
+    bring.apply(wish(SSH))
     assert machine.text("/etc/gpu-workspace/ada/authorized_keys") == KEY + "\n"
     assert machine.text("/etc/gpu-workspace/ada/host_key") == "key"
     other = KEY.replace("A", "B")
-    assert program.apply(wish({**SSH, "ssh_keys": [other]}))["changed"] == ["ada"]
+    assert bring.apply(wish({**SSH, "ssh_keys": [other]}))["changed"] == ["ada"]
     assert machine.text("/etc/gpu-workspace/ada/authorized_keys") == other + "\n"
     assert len(made) == 1
     assert sorted(p.name for p in (machine.root / "etc/gpu-workspace/ada").iterdir()) == [
@@ -1018,13 +1038,13 @@ def test_keys_and_a_host_key_are_brought_once(
 
 @pytest.fixture
 def keyed(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Machine:
-    monkeypatch.setattr(program, "_host_key", lambda _place: None)
+    monkeypatch.setattr(bring, "_host_key", lambda _place: None)
     return machine
 
 
 def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
-    program.apply(wish({**SSH, "user": "1000:1001"}))
-    told = program.command("ada")
+    bring.apply(wish({**SSH, "user": "1000:1001"}))
+    told = command.command("ada")
     words, script = " ".join(told[:-1]), told[-1]
     for part in (
         "--user 0:0",
@@ -1051,23 +1071,23 @@ def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
 
 
 def test_jupyter_beside_sshd_runs_as_its_user(keyed: Machine) -> None:
-    program.apply(wish(BOTH))
-    script = program.command("ada")[-1]
+    bring.apply(wish(BOTH))
+    script = command.command("ada")[-1]
     as_user = "exec setpriv --reuid=1000 --regid=1001 --clear-groups $one"
     assert as_user in script
     assert script.index("sshd") < script.index(as_user)
-    program.apply(wish({**BOTH, "user": "0:0"}))
-    assert "setpriv" not in program.command("ada")[-1]
-    program.apply(wish(person(user="1000:1001")))
-    assert "setpriv" not in program.command("ada")[-1]
-    assert "--user 1000:1001" in " ".join(program.command("ada"))
+    bring.apply(wish({**BOTH, "user": "0:0"}))
+    assert "setpriv" not in command.command("ada")[-1]
+    bring.apply(wish(person(user="1000:1001")))
+    assert "setpriv" not in command.command("ada")[-1]
+    assert "--user 1000:1001" in " ".join(command.command("ada"))
 
 
 def test_the_script_is_one_that_a_shell_reads(keyed: Machine) -> None:
     for one in (SSH, BOTH, ADA):
-        program.apply(wish(one))
+        bring.apply(wish(one))
         done = subprocess.run(
-            ["sh", "-n"], input=program.command("ada")[-1], text=True, check=False,
+            ["sh", "-n"], input=command.command("ada")[-1], text=True, check=False,
             capture_output=True,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
@@ -1075,8 +1095,8 @@ def test_the_script_is_one_that_a_shell_reads(keyed: Machine) -> None:
 
 def test_a_name_that_the_image_has_is_the_persons_uid(keyed: Machine, tmp_path: Path) -> None:
     """`root` logged in as uid 0 though `user` said another, and `games` as the image's (L5)."""
-    program.apply(wish({**SSH, "name": "games", "user": "5001:5002"}))
-    lines = program.command("games")[-1].splitlines()
+    bring.apply(wish({**SSH, "name": "games", "user": "5001:5002"}))
+    lines = command.command("games")[-1].splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith("sed -i"))
     passwd = tmp_path / "passwd"
     passwd.write_text("root:x:0:0::/root:/bin/sh\ngames:x:5:60::/usr/games:/bin/sh\n", "utf-8")
@@ -1088,21 +1108,21 @@ def test_a_name_that_the_image_has_is_the_persons_uid(keyed: Machine, tmp_path: 
 
 
 def test_an_image_with_jupyter_is_looked_at_again_for_sshd(keyed: Machine) -> None:
-    program.apply(wish(ADA))
-    found = program.look(wish(ADA, {**SSH, "name": "bob"}))
+    bring.apply(wish(ADA))
+    found = current.look(wish(ADA, {**SSH, "name": "bob"}))
     assert (found["tried"], found["parts"]) == (False, ["jupyter", "ssh"])
-    assert program.look(wish(ADA))["tried"] is True
+    assert current.look(wish(ADA))["tried"] is True
 
 
 def test_connections_are_counted_in_the_containers_own_network(machine: Machine) -> None:
     line = "   0: 020011AC:{0:04X} 010011AC:E000 {1} 0:0 0:0 0 0 0\n"
     table = "  sl\n" + line.format(22, "01") + line.format(22, "0A") + line.format(8888, "01")
     machine.put("/run/gpu-workspace/ada.json", json.dumps({"pid": 4711}))
-    assert program.sessions("ada") == 0
+    assert obstacles.sessions(here.context(wish()), "ada") == 0
     machine.put("/proc/4711/net/tcp", table)
     machine.put("/proc/4711/net/tcp6", table)
-    assert program.sessions("ada") == 2
-    assert program.sessions("bob") == 0
+    assert obstacles.sessions(here.context(wish()), "ada") == 2
+    assert obstacles.sessions(here.context(wish()), "bob") == 0
 
 
 HASHED = "$6$rounds=5000$salt$" + "a" * 86
@@ -1111,23 +1131,23 @@ HASHED = "$6$rounds=5000$salt$" + "a" * 86
 def test_what_is_told_of_a_container_ends_with_it(machine: Machine) -> None:
     machine.put("/run/gpu-workspace/ada.json", json.dumps({"container": "c", "pid": 1}))
     machine.put("/run/gpu-workspace/bob.json", json.dumps({"container": "c", "pid": 2}))
-    program.stop("ada")
-    program.stop("ada")
-    assert program.data("/run/gpu-workspace/ada.json") is None
-    assert program.data("/run/gpu-workspace/bob.json") == {"container": "c", "pid": 2}
+    containers.stop("ada")
+    containers.stop("ada")
+    assert files.data("/run/gpu-workspace/ada.json") is None
+    assert files.data("/run/gpu-workspace/bob.json") == {"container": "c", "pid": 2}
 
 
 def test_why_one_could_not_start_stays_told_while_systemd_tries_again(machine: Machine) -> None:
     machine.put("/run/gpu-workspace/ada.json", json.dumps({"error": "no such device"}))
-    program.stop("ada")
-    assert program.data("/run/gpu-workspace/ada.json") == {"error": "no such device"}
+    containers.stop("ada")
+    assert files.data("/run/gpu-workspace/ada.json") == {"error": "no such device"}
 
 
 def test_a_password_lies_for_root_and_is_handed_over_as_a_file(keyed: Machine) -> None:
-    program.apply(wish(SSH, passwords={"ada": HASHED}))
+    bring.apply(wish(SSH, passwords={"ada": HASHED}))
     path = keyed.root / "etc/gpu-workspace/ada/password"
     assert (path.read_text("utf-8"), path.stat().st_mode & 0o777) == (HASHED, 0o400)
-    told = program.command("ada")
+    told = command.command("ada")
     mount = "src=/etc/gpu-workspace/ada/password,dst=/run/gpu-workspace/password,readonly"
     assert mount in " ".join(told)
     assert HASHED not in " ".join(told)
@@ -1135,16 +1155,16 @@ def test_a_password_lies_for_root_and_is_handed_over_as_a_file(keyed: Machine) -
 
 
 def test_a_password_comes_and_goes_and_is_seen_by_its_hash_alone(keyed: Machine) -> None:
-    program.apply(wish(SSH))
-    assert "password,dst" not in " ".join(program.command("ada"))
-    passed = {"ada": hashlib.sha256(HASHED.encode()).hexdigest()}
+    bring.apply(wish(SSH))
+    assert "password,dst" not in " ".join(command.command("ada"))
     another = {"ada": "another password"}
-    assert program.look(wish(SSH, passed=passed))["changes"] == another
-    program.apply(wish(SSH, passwords={"ada": HASHED}))
-    assert program.look(wish(SSH, passed=passed))["changes"] == {}
-    assert program.look(wish(SSH, passed={"ada": "0" * 64}))["changes"] == another
-    assert program.look(wish(SSH))["changes"] == another
-    assert program.apply(wish(SSH))["changed"] == ["ada"]
+    hers = wish(SSH, passwords={"ada": HASHED})
+    assert current.look(hers)["changes"] == another
+    bring.apply(hers)
+    assert current.look(hers)["changes"] == {}
+    assert current.look(wish(SSH, passwords={"ada": "0" * 64}))["changes"] == another
+    assert current.look(wish(SSH))["changes"] == another
+    assert bring.apply(wish(SSH))["changed"] == ["ada"]
     assert not (keyed.root / "etc/gpu-workspace/ada/password").exists()
 
 
@@ -1162,26 +1182,26 @@ def test_a_password_comes_and_goes_and_is_seen_by_its_hash_alone(keyed: Machine)
 def test_a_password_that_is_none_is_refused_and_not_shown(
     keyed: Machine, person: dict[str, Any], hashed: Any, words: str
 ) -> None:
-    with pytest.raises(program.RefusedError, match=words) as error:
-        program.apply(wish({**SSH, **person}, passwords={"ada": hashed}))
+    with pytest.raises(places.RefusedError, match=words) as error:
+        bring.apply(wish({**SSH, **person}, passwords={"ada": hashed}))
     assert str(hashed) not in str(error.value)
     assert not (keyed.root / "etc/gpu-workspace/ada").exists()
 
 
 def test_a_password_without_ssh_is_refused(keyed: Machine) -> None:
-    with pytest.raises(program.RefusedError, match="names ada, who has no SSH"):
-        program.apply(wish(ADA, passwords={"ada": HASHED}))
-    with pytest.raises(program.RefusedError, match="names eve, who has no SSH"):
-        program.apply(wish(SSH, passwords={"eve": HASHED}))
+    with pytest.raises(places.RefusedError, match="names ada, who has no SSH"):
+        bring.apply(wish(ADA, passwords={"ada": HASHED}))
+    with pytest.raises(places.RefusedError, match="names eve, who has no SSH"):
+        bring.apply(wish(SSH, passwords={"eve": HASHED}))
 
 
 def test_passwords_are_nobodys_where_nobody_is_wished_for(keyed: Machine) -> None:
-    program.apply(wish(SSH))
-    assert program.apply(wish(passwords={"ada": HASHED}))["removed"] == ["ada"]
+    bring.apply(wish(SSH))
+    assert bring.apply(wish(passwords={"ada": HASHED}))["removed"] == ["ada"]
 
 
 def test_yescrypt_is_a_hash_too() -> None:
-    assert program.HASH.fullmatch("$y$j9T$" + "s" * 22 + "$" + "h" * 43)
+    assert people_list.HASH.fullmatch("$y$j9T$" + "s" * 22 + "$" + "h" * 43)
 
 
 @pytest.mark.parametrize(
@@ -1191,10 +1211,10 @@ def test_yescrypt_is_a_hash_too() -> None:
 def test_sshd_offers_a_password_to_who_has_one(
     keyed: Machine, monkeypatch: pytest.MonkeyPatch, password: str, ways: str, wrong: bool
 ) -> None:
-    program.apply(wish(SSH, passwords={"ada": password}))
-    monkeypatch.setattr(program, "offered", lambda *_words: ways)
+    bring.apply(wish(SSH, passwords={"ada": password}))
+    monkeypatch.setattr(proof, "offered", lambda *_words: ways)
     state = {"ssh_port": 2201, "ssh_address": "0.0.0.0"}  # noqa: S104 as wished
-    assert (program._ssh("ada", state) is not None) == wrong
+    assert (proof._ssh("ada", state) is not None) == wrong
 
 
 @pytest.mark.parametrize(
@@ -1213,60 +1233,60 @@ def test_sshd_offers_keys_and_nothing_else(
     ways: str | None,
     wrong: bool,
 ) -> None:
-    monkeypatch.setattr(program, "call", lambda _command: answer)
-    assert program.offered("ada", "0.0.0.0", 2201) == ways  # noqa: S104 as wished
+    monkeypatch.setattr(programs, "call", lambda _command: answer)
+    assert proof.offered("ada", "0.0.0.0", 2201) == ways  # noqa: S104 as wished
     state = {"ssh_port": 2201, "ssh_address": "0.0.0.0"}  # noqa: S104 as wished
-    assert (program._ssh("ada", state) is not None) == wrong
-    assert program._ssh("ada", {"ssh_port": None}) is None
+    assert (proof._ssh("ada", state) is not None) == wrong
+    assert proof._ssh("ada", {"ssh_port": None}) is None
 
 
 # TensorBoard, the network, and what containers list
 
 
 def test_tensorboard_is_open_at_this_host_alone(machine: Machine) -> None:
-    program.apply(wish({**ADA, "tensorboard_port": 8901}, address="0.0.0.0"))  # noqa: S104
-    listens = program._listens(program.data("/etc/gpu-workspace/ada/workspace.json"))
+    bring.apply(wish({**ADA, "tensorboard_port": 8901}, address="0.0.0.0"))  # noqa: S104
+    listens = wished.listens(files.data("/etc/gpu-workspace/ada/workspace.json"))
     assert {port: text.splitlines()[-1] for port, text in listens.items()} == {
         "ada.jupyter": "ListenStream=0.0.0.0:8801",
         "ada.tensorboard": "ListenStream=127.0.0.1:8901",
     }
-    script = program.command("ada")[-1]
+    script = command.command("ada")[-1]
     # Neither a neighbour's route nor another container leads to it.
     assert f"--logdir={HOME}/logs --host=127.0.0.1 --port=6006" in script
     assert "--path_prefix=/ada/tensorboard" in script
     # Beside Jupyter, and begun anew where it ends.
     assert script.startswith(f"while :; do\n    mkdir -p {HOME}/logs")
     assert script.index("done &") < script.index("for one in jupyter-lab")
-    program.apply(wish(ADA))
-    assert "tensorboard" not in " ".join(program.command("ada"))
+    bring.apply(wish(ADA))
+    assert "tensorboard" not in " ".join(command.command("ada"))
 
 
 def test_tensorboard_of_the_ssh_kind_is_the_persons(keyed: Machine) -> None:
     words = {"kind": "ssh", "ssh_port": 2201, "ssh_keys": [KEY], "tensorboard_port": 8901}
-    program.apply(wish({"name": "ada", "gpus": "none", **words}))
-    script = program.command("ada")[-1]
+    bring.apply(wish({"name": "ada", "gpus": "none", **words}))
+    script = command.command("ada")[-1]
     given_up = "setpriv --reuid=70000 --regid=70000 --clear-groups "
     assert f"    {given_up}tensorboard --logdir={HOME}/logs" in script
     assert script.rstrip().endswith('exec "$(command -v sshd || echo /usr/sbin/sshd)" "$@"')
 
 
 def test_an_image_is_tried_for_tensorboard_where_somebody_wants_it(machine: Machine) -> None:
-    program.apply(wish(ADA))
-    found = program.look(wish({**ADA, "tensorboard_port": 8901}))
+    bring.apply(wish(ADA))
+    found = current.look(wish({**ADA, "tensorboard_port": 8901}))
     assert (found["tried"], found["parts"]) == (False, ["jupyter", "tensorboard"])
 
 
 def test_an_image_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     said = (0, "lacks tensorboard\n", "")
-    monkeypatch.setattr(program, "docker", lambda *_words, **_more: said)
-    with pytest.raises(program.RefusedError, match="has no tensorboard in its PATH"):
-        program.image(IMAGE, "jupyter", "tensorboard")
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: said)
+    with pytest.raises(places.RefusedError, match="has no tensorboard in its PATH"):
+        images.try_parts(IMAGE, "jupyter", "tensorboard")
 
 
 def test_all_are_on_one_network_that_is_made_once(machine: Machine) -> None:
-    program.connect()
-    program.connect()
-    (made,) = machine.told("docker", "--host", program.SOCKET, "network", "create")
+    docker.connect()
+    docker.connect()
+    (made,) = machine.told("docker", "--host", docker_words.SOCKET, "network", "create")
     assert made[-3:] == ["--opt", "com.docker.network.bridge.enable_icc=false", "gpu-workspaces"]
 
 
@@ -1283,28 +1303,36 @@ def test_a_network_of_that_name_that_is_not_ours_is_refused(
     machine: Machine, other: dict[str, Any]
 ) -> None:
     machine.networks["gpu-workspaces"] = other
-    with pytest.raises(program.RefusedError, match="gpu-workspaces that is not of gpu_workspaces"):
-        program.look(wish(ADA))
+    with pytest.raises(places.RefusedError, match="gpu-workspaces that is not of gpu_workspaces"):
+        current.look(wish(ADA))
     assert machine.told("systemctl") == []
 
 
 def test_the_network_goes_with_the_last_of_them(machine: Machine) -> None:
-    program.apply(wish(ADA, BOB))
-    program.connect()
-    program.apply(wish(BOB))
+    bring.apply(wish(ADA, BOB))
+    docker.connect()
+    bring.apply(wish(BOB))
     assert "gpu-workspaces" in machine.networks
-    program.apply(wish())
+    bring.apply(wish())
     assert machine.networks == {}
 
 
-def test_an_image_that_is_built_is_named_by_all_that_goes_in(machine: Machine) -> None:
-    made_of = {"base": "sha256:a", "packages": [], "recipe": "b", "stack": {"tensorflow": {}}}
-    names = {program.look(wish(ADA, build=made_of))["reference"]}
-    assert all(one.startswith("gpu-workspace-built:") for one in names)
-    for key, value in (("base", "sha256:b"), ("packages", ["git"]), ("stack", {})):
-        names.add(program.look(wish(ADA, build={**made_of, key: value}))["reference"])
+def test_an_image_that_is_built_is_named_by_all_that_goes_in() -> None:
+    made_of = {
+        **dict.fromkeys(("image", "image_file", "image_sha256", "base", "base_file"), ""),
+        "base_sha256": "a",
+        "packages": [],
+        "places": [],
+        "stack": {"tensorflow": {}},
+    }
+    names = {asked.reference(made_of)}
+    for key, value in (("base_sha256", "b"), ("packages", ["git"]), ("stack", {})):
+        names.add(asked.reference({**made_of, key: value}))
     assert len(names) == 4
-    assert program.look(wish(ADA, build={}))["reference"] == IMAGE
+    assert all(one.startswith("gpu-workspace-built:") for one in names)
+    assert asked.reference({**made_of, "base_sha256": "", "image": IMAGE}) == IMAGE
+    by_file = {**made_of, "base_sha256": "", "image_file": "x.tar", "image_sha256": "c" * 64}
+    assert asked.reference(by_file) == "gpu-workspace:" + "c" * 16
 
 
 class Handing:
@@ -1337,27 +1365,27 @@ class Handing:
             rows = [f"GPU {n}: T4 (UUID: {one})" for n, one in enumerate(found)]
             return 0, "\n".join(rows), ""
 
-        monkeypatch.setattr(program, "call", call)
-        monkeypatch.setattr(program, "limited", limited)
+        monkeypatch.setattr(programs, "call", call)
+        monkeypatch.setattr(programs, "limited", limited)
 
 
 @pytest.fixture
 def handing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Handing:
     both = ({**ADA, "shared": True}, person("bob", port=8802, gpus="all", shared=True))
-    program.apply(wish(*both, person("eve", port=8803)))
+    bring.apply(wish(*both, person("eve", port=8803)))
     return Handing(machine, monkeypatch)
 
 
 def test_a_gpu_that_is_gone_is_said_and_ends_nothing(
     handing: Handing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "gpus", list)
-    wrong = program.handed()["people"]["ada"]["wrong"]
+    monkeypatch.setattr(handed_gpus, "gpus", list)
+    wrong = handed_gpus.handed()["people"]["ada"]["wrong"]
     assert "GPU 0, which is gone" in wrong, wrong
 
 
 def test_containers_that_list_what_was_promised(handing: Handing) -> None:
-    assert program.handed() == {
+    assert handed_gpus.handed() == {
         "people": {
             "ada": {"gpus": UUIDS[:1], "wrong": None},
             "bob": {"gpus": UUIDS, "wrong": None},
@@ -1383,7 +1411,7 @@ def test_a_container_that_lists_others_is_named(
     handing: Handing, listed: list[str], wrong: str
 ) -> None:
     handing.lists["ada"] = listed
-    found = program.handed()["people"]
+    found = handed_gpus.handed()["people"]
     assert found["ada"]["wrong"].startswith(wrong)
     assert found["bob"]["wrong"] is None
 
@@ -1402,14 +1430,14 @@ def test_what_tensorflow_of_the_image_lists(
     handing: Handing, answer: tuple[int, str, str], gpus: int | None, wrong: str | None
 ) -> None:
     handing.tensorflow = answer
-    found = program.handed()["tensorflow"]
+    found = handed_gpus.handed()["tensorflow"]
     assert found["gpus"] == gpus
     assert found["wrong"] is None if wrong is None else wrong in found["wrong"]
 
 
 def test_root_runs_nothing_in_a_container_but_as_its_person(handing: Handing) -> None:
     """As root it was, by whatever PATH the container has: the person may have written it (M5)."""
-    program.handed()
+    handed_gpus.handed()
     assert [one[:4] for one in handing.asked] == [
         ["exec", "--user", f"{uid}:{uid}", f"gpu-workspace-{name}"]
         for uid, name in ((70000, "ada"), (70001, "bob"), (70002, "eve"))
@@ -1432,12 +1460,12 @@ def test_who_was_promised_no_gpu_has_none(
 ) -> None:
     """An image that asks for all got all, where NVIDIA's runtime is docker's default (M4)."""
     handing.without = answer
-    found = program.handed()["people"]["eve"]["wrong"]
+    found = handed_gpus.handed()["people"]["eve"]["wrong"]
     assert found is None if wrong is None else wrong in found
-    words = " ".join(program.command("eve"))
+    words = " ".join(command.command("eve"))
     assert "--runtime runc --env NVIDIA_VISIBLE_DEVICES=void" in words
     assert "--gpus" not in words
-    assert "--runtime" not in " ".join(program.command("ada"))
+    assert "--runtime" not in " ".join(command.command("ada"))
 
 
 @pytest.mark.parametrize(
@@ -1451,7 +1479,7 @@ def test_who_was_promised_no_gpu_has_none(
 )
 def test_what_a_container_says_is_bounded(script: str, code: int, words: str) -> None:
     """It is the person's: it may be endless, never come, or be written for a terminal."""
-    found = program.limited(["/bin/sh", "-c", script], timeout=1, size=1000)
+    found = programs.limited(["/bin/sh", "-c", script], timeout=1, size=1000)
     assert (found[0], words in found[2]) == (code, True)
     assert len(found[1]) <= 1000
 
@@ -1459,14 +1487,14 @@ def test_what_a_container_says_is_bounded(script: str, code: int, words: str) ->
 def test_gpus_that_a_container_does_not_list_fail_the_proof(
     handing: Handing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "proven", lambda _name, _until: None)
-    assert program.prove("1")["proven"] == ["ada", "bob", "eve"]
+    monkeypatch.setattr(proof, "proven", lambda _name, _until: None)
+    assert proof.prove("1")["proven"] == ["ada", "bob", "eve"]
     handing.tensorflow = (0, "GPUS 0\n", "")
-    with pytest.raises(program.RefusedError, match="TensorFlow in the image lists 0 of the 1"):
-        program.prove("1")
+    with pytest.raises(places.RefusedError, match="TensorFlow in the image lists 0 of the 1"):
+        proof.prove("1")
     handing.lists["ada"] = []
-    with pytest.raises(program.RefusedError, match="ada: nvidia-smi fails in its container"):
-        program.prove("1")
+    with pytest.raises(places.RefusedError, match="ada: nvidia-smi fails in its container"):
+        proof.prove("1")
 
 
 def test_a_tensorboard_that_does_not_answer_fails_the_proof(
@@ -1474,39 +1502,28 @@ def test_a_tensorboard_that_does_not_answer_fails_the_proof(
 ) -> None:
     state = {"container": "c", "tensorboard_port": 8901, "ssh_port": None, "gpus": []}
     machine.put("/run/gpu-workspace/ada.json", json.dumps(state))
-    asked: list[tuple[Any, ...]] = []
+    places_asked: list[tuple[Any, ...]] = []
     answers = {200: None, 404: "TensorBoard does not answer at port 8901", None: "TensorBoard"}
-    monkeypatch.setattr(program, "limits", lambda _state: None)
-    monkeypatch.setattr(program, "call", lambda _command: (0, "active", ""))
+    monkeypatch.setattr(proof, "limits", lambda _state: None)
+    monkeypatch.setattr(programs, "call", lambda _command: (0, "active", ""))
     for status, wrong in answers.items():
 
         def ask(*told: Any, status: int | None = status) -> tuple[int | None, str]:
-            asked.append(told)
+            places_asked.append(told)
             return status, ""
 
-        monkeypatch.setattr(program, "ask", ask)
-        found = program.proven("ada", 0)
+        monkeypatch.setattr(jupyter, "ask", ask)
+        found = proof.proven("ada", 0)
         assert found is None if wrong is None else wrong in found
-    assert set(asked) == {("127.0.0.1", 8901, "/ada/tensorboard/")}
+    assert set(places_asked) == {(("127.0.0.1", 8901), "/ada/tensorboard/")}
 
 
 def test_the_script_tells_none_where_there_is_no_tensorflow() -> None:
     """For real: this Python has none, or has one; either way a line that is understood."""
     done = subprocess.run(
-        ["/bin/sh", "-c", program.LIST.replace('"tensorflow"', '"no_such_module"')],
+        ["/bin/sh", "-c", handed_gpus.LIST.replace('"tensorflow"', '"no_such_module"')],
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout == "GPUS none\n"
-
-
-def test_hashes_of_secrets_are_in_no_command_line() -> None:
-    """Everybody of a host reads command lines, and a short token is found by its hash (L6)."""
-    look = yaml.safe_load((FILES.parent / "tasks" / "look.yml").read_text("utf-8"))[0]
-    words = look["ansible.builtin.command"]
-    assert words["argv"] == ["/usr/bin/python3", "-I", "-", "look"]
-    assert {"__gpu_workspace_digests", "__gpu_workspace_passed"} <= set(
-        re.findall(r"\w+", words["stdin"])
-    )
-    assert look["no_log"] is True

@@ -22,6 +22,7 @@ from .components import (
     planned_steps,
     tensorflow,
 )
+from .components.gpu_workspace import wished as workspaces_wished
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
 
@@ -122,7 +123,7 @@ def differences(row: Any, facts: dict[str, Any], options: dict[str, Any]) -> lis
             changes.extend(removal.differ(component.NAME, remains))
         elif component is gpu_workspace:
             # The inventory's alone: no lock has a part for it, but an image is built of the stack.
-            workspace = component.told(options, row)
+            workspace = workspaces_wished.with_image(options, row)
             changes.extend(component.differ(facts["state"][component.NAME], workspace))
         elif component is gpu_front_door:
             changes.extend(component.differ(facts["state"][component.NAME], options))

@@ -23,16 +23,14 @@ from gpu_stack.components.gpu_front_door.renewal import program as renewal
 from gpu_stack.host.context import Context
 from gpu_stack.look import typed
 
-from provision import collection
-from provision.render import front_door_files
+from provision.render import shipped_files
 from tests.collection import ROOT
 
 ROLE = ROOT / "roles" / "gpu_front_door"
 
-COLLECTION = collection.read()
 SHIPPED = {
-    place: (mode, COLLECTION[collection.IN_TREE + path])
-    for path, (place, mode) in front_door_files.places(COLLECTION).items()
+    place: (mode, (ROOT / path).read_bytes())
+    for place, mode, path in shipped_files.FRONT_DOOR.files(ROOT)
 }
 MODULES = sorted(path.stem for path in Path(door.__file__).parent.glob("renewal/*.py"))
 NAME = "gpu07.example.org"
@@ -74,12 +72,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_the_files_are_known_by_their_hashes() -> None:
-    """`provision roles sync` writes them."""
-    rendered = front_door_files.render(COLLECTION)[front_door_files.PATH]
-    assert rendered == COLLECTION[collection.IN_TREE + front_door_files.PATH]
-
-
 def test_the_role_installs_what_the_look_compares() -> None:
     words = yaml.safe_load((ROLE / "vars" / "main.yml").read_text("utf-8"))
     package = words["__gpu_front_door_package"].replace("{{ role_path }}", str(ROLE))
@@ -93,24 +85,6 @@ def test_the_role_installs_what_the_look_compares() -> None:
         path: (mode, hashlib.sha256(file.read_bytes()).hexdigest())
         for path, (mode, file) in installed.items()
     } == door.FILES
-
-
-def test_what_renews_imports_its_own_folder_and_the_standard_library() -> None:
-    """On the host there is nothing else; it runs with `python3 -I`."""
-    folder = Path(door.__file__).parent / "renewal"
-    names = {path.stem for path in folder.glob("*.py")}
-    assert {"program", "paths", "__init__"} <= names
-    for path in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                assert node.level == 1, path
-                modules = [node.module] if node.module else [one.name for one in node.names]
-                assert set(modules) <= names, path
-            elif isinstance(node, ast.ImportFrom):
-                assert str(node.module).partition(".")[0] in sys.stdlib_module_names, path
-            elif isinstance(node, ast.Import):
-                imported = {one.name.partition(".")[0] for one in node.names}
-                assert imported <= sys.stdlib_module_names, path
 
 
 def test_the_program_starts_where_it_is_installed(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import runpy
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,23 +15,27 @@ import pytest
 import yaml
 from converged_host import Host
 from gpu_stack.components import gpu_workspace as workspaces
-from gpu_stack.components.gpu_workspace import obstacles, workspace_users
-from gpu_stack.components.gpu_workspace.workspace_users import USERS
+from gpu_stack.components.gpu_workspace import (
+    asked,
+    obstacles,
+    program,
+    shipped,
+    wished,
+    workspace_users,
+)
+from gpu_stack.components.gpu_workspace.program import places, traits
+from gpu_stack.components.gpu_workspace.program.places import USERS
 from gpu_stack.host.context import Context, Result
 
 from provision.roles.gpu_workspace import variables as generated
 
 GOLDEN = Path(__file__).parents[2] / "labs" / "golden" / "lock.yml"
 ROLE = Path(__file__).parents[3] / "roles" / "gpu_workspace" / "files"
+LIBRARY = "/usr/local/lib/gpu-workspace"
+PROGRAM = Path(str(program.__file__)).parent
 SHIPPED = {
-    "/usr/local/sbin/gpu-workspace": ROLE / "gpu_workspace.py",
-    **{
-        f"/etc/systemd/system/{one}": ROLE / one
-        for one in (
-            *("gpu-workspace@.service", "gpu-workspace-port@.socket"),
-            "gpu-workspace-port@.service",
-        )
-    },
+    path: (PROGRAM if path.startswith(LIBRARY) else ROLE) / Path(path).name
+    for path in shipped.FILES
 }
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
 TOKEN = "0123456789abcdef-of-the-vault"  # noqa: S105
@@ -73,16 +76,16 @@ class Docked(Host):
         given = {one: "{0}:{0}".format(users[one]) for one in users}
         if person.get("user"):
             given[name] = person["user"]
-        wanted = workspaces.settings(person, OPTIONS, given)
+        wanted = wished.settings(person, OPTIONS, given)
         self.write(place + "workspace.json", json.dumps(wanted))
         self.write(place + "token", TOKEN + name)
         self.write(place + "revision", f"r-{name}\n")
-        self.write(workspaces.WANTS.format(name), "")
-        for port, text in workspaces.listens(wanted).items():
-            unit = workspaces.PORT.format(port)
+        self.write(places.WANTS + places.UNIT.format(name), "")
+        for port, text in wished.listens(wanted).items():
+            unit = places.PORT.format(port)
             self.write(f"/etc/systemd/system/{unit}.d/address.conf", text)
-            self.write(workspaces.PORT_WANTS + unit, "")
-            self.write(f"{workspaces.PORTS}/{port}", "")
+            self.write(places.PORT_WANTS + unit, "")
+            self.write(f"{places.PORTS}/{port}", "")
         assert self.runs is not None
         self.runs[name] = f"r-{name}"
 
@@ -95,7 +98,9 @@ def host(tmp_path: Path) -> Docked:
     host.runs = {}
     for path, file in SHIPPED.items():
         host.write(path, file.read_bytes())
-        host.path(path).chmod(workspaces.FILES[path][0])
+        host.path(path).chmod(shipped.FILES[path][0])
+    for folder in (LIBRARY, LIBRARY + "/program"):
+        host.path(folder).chmod(0o755)
     for person in (ADA, BOB):
         host.give(person)
     return host
@@ -105,13 +110,6 @@ def changes(host: Host, **options: Any) -> list[tuple[str, str | None, str | Non
     found = host.plan(options={**OPTIONS, **options})["changes"]
     assert {one["component"] for one in found} <= {workspaces.NAME}
     return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
-
-
-def test_the_files_are_known_by_their_hashes() -> None:
-    """Where this fails the files of the role have changed: put their SHA-256 into FILES."""
-    assert {path: one[1] for path, one in workspaces.FILES.items()} == {
-        path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in SHIPPED.items()
-    }
 
 
 def test_a_host_without_people_is_asked_nothing(tmp_path: Path) -> None:
@@ -142,6 +140,7 @@ def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
         ("/etc/systemd/system/gpu-workspace-port@.service", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace-port@.socket", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace@.service", "absent", "as shipped"),
+        (LIBRARY, "absent", "as shipped"),
         ("/usr/local/sbin/gpu-workspace", "absent", "as shipped"),
         ("workspace ada", None, "as wished"),
         ("workspace bob", None, "as wished"),
@@ -192,10 +191,10 @@ def runs(**told: str) -> Callable[[Docked], None]:
         (lambda host: host.write("/etc/gpu-workspace/ada/password", "$6$of-nobody"), {},
          "another password", "gpu_workspace_passwords has changed"),
         (remove("/etc/gpu-workspace/ada/revision"), {}, "unfinished", "cut off"),
-        (remove(workspaces.WANTS.format("ada")), {}, "not enabled", "reboot"),
-        (remove(f"{workspaces.PORTS}/ada.jupyter"), {}, "port not held", "another program could"),
+        (remove(places.WANTS + places.UNIT.format("ada")), {}, "not enabled", "reboot"),
+        (remove(f"{places.PORTS}/ada.jupyter"), {}, "port not held", "another program could"),
         (remove(LISTEN), {}, "port not held", "another program could"),
-        (remove(workspaces.PORT_WANTS + workspaces.PORT.format("ada.jupyter")), {},
+        (remove(places.PORT_WANTS + places.PORT.format("ada.jupyter")), {},
          "port not held", "another program could"),
         (runs(), {}, "not running", "its container is not there"),
         (runs(ada="r-other"), {}, "runs as before", "with other settings"),
@@ -254,6 +253,33 @@ def test_a_program_that_was_touched_is_put_back(host: Docked, harm: str) -> None
     ]
 
 
+@pytest.mark.parametrize("folder", [LIBRARY, LIBRARY + "/program"])
+def test_a_folder_that_others_can_write_to_is_put_back(host: Docked, folder: str) -> None:
+    """Whoever puts a module there has root run it."""
+    host.path(folder).chmod(0o777)
+    assert [one[:3] for one in changes(host)] == [(folder, "mode 0777", "as shipped")]
+
+
+def test_a_module_that_is_missing_is_named(host: Docked) -> None:
+    host.path(LIBRARY + "/program/relay.py").unlink()
+    assert [one[:3] for one in changes(host)] == [
+        (LIBRARY + "/program/relay.py", "absent", "as shipped")
+    ]
+
+
+def test_the_program_of_before_is_replaced_and_nobody_is_stopped(host: Docked) -> None:
+    """It was one file."""
+    for path in [path for path in shipped.FILES if path.startswith(LIBRARY)]:
+        host.path(path).unlink()
+    host.path(LIBRARY + "/program").rmdir()
+    host.path(LIBRARY).rmdir()
+    host.path("/usr/local/sbin/gpu-workspace").write_text("#!/usr/bin/python3\n", "utf-8")
+    assert [one[:3] for one in changes(host)] == [
+        (LIBRARY, "absent", "as shipped"),
+        ("/usr/local/sbin/gpu-workspace", "other content", "as shipped"),
+    ]
+
+
 def test_a_docker_that_does_not_answer_is_a_blocker(host: Docked) -> None:
     host.runs = None
     result = host.plan(options=OPTIONS)
@@ -285,10 +311,10 @@ def test_a_port_that_something_else_has_is_seen(host: Docked) -> None:
 def test_who_has_something_open_is_asked_of_those_who_are_concerned(
     host: Docked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[Any, ...]] = []
+    opened_at: list[tuple[Any, ...]] = []
 
     def opened(*told: Any) -> int:
-        asked.append(told)
+        opened_at.append(told)
         return 2
 
     monkeypatch.setattr(obstacles, "opened", opened)
@@ -304,8 +330,8 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
         "volumes": {},
     }
     # Where root alone has opened something a token can be told.
-    way = workspaces.PORTS + "/ada.jupyter"
-    assert asked == [("127.0.0.1", 8801, TOKEN + "ada", "/ada/", way)]
+    way = places.PORTS + "/ada.jupyter"
+    assert opened_at == [(way, TOKEN + "ada", "/ada/")]
     assert in_the_way(host, ADA)["in_use"] == {"bob": 2}
     host.runs = {}
     assert in_the_way(host, ADA)["in_use"] == {}
@@ -339,60 +365,51 @@ ROW: dict[str, Any] = yaml.safe_load(GOLDEN.read_text("utf-8"))["gpu_lock"]
 (STACK,) = ROW["stacks"].values()
 
 
-def test_the_recipe_is_known_by_its_hash() -> None:
-    """Where this fails the Containerfile has changed: put its SHA-256 into RECIPE."""
-    found = hashlib.sha256((ROLE / "Containerfile").read_bytes()).hexdigest()
-    assert found == workspaces.RECIPE
-
-
 def test_the_generator_and_the_look_take_the_same_of_a_lock() -> None:
-    """Two copies of one function: one goes to the hosts, one makes the project."""
-    assert generated("", STACK)["gpu_workspace_stack"] == workspaces.locked(STACK)
+    assert generated("", STACK)["gpu_workspace_stack"] == wished.locked(STACK)
     wheels = {"tensorflow": STACK["tensorflow"]}
-    assert generated("", wheels)["gpu_workspace_stack"] == workspaces.locked(wheels)
-    assert workspaces.locked(wheels)["env"] == {"path": [], "xla": ""}
+    assert generated("", wheels)["gpu_workspace_stack"] == wished.locked(wheels)
+    assert wished.locked(wheels)["env"] == {"path": [], "xla": ""}
     assert generated("", {}) == {}
-    assert set(workspaces.locked(STACK)) == {"tensorflow", "cuda", "cudnn", "env"}
+    assert set(wished.locked(STACK)) == {"tensorflow", "cuda", "cudnn", "env"}
 
 
-def test_the_look_and_the_program_name_an_image_alike() -> None:
-    """The program is told by the role's vars what the look works out for itself."""
-    made_of = {
+def test_the_look_and_the_module_name_an_image_alike() -> None:
+    """The module is told by the role what the look works out for itself."""
+    image = {
+        **dict.fromkeys(("image", "image_file", "image_sha256", "base_file", "base_sha256"), ""),
         "base": BASE,
         "packages": ["git"],
         "places": ["/srv/tf", "/opt/nvidia/cudnn"],
-        "recipe": workspaces.RECIPE,
-        "stack": workspaces.locked(STACK),
+        "stack": generated("", STACK)["gpu_workspace_stack"],
     }
-    program = runpy.run_path(str(ROLE / "gpu_workspace.py"))
     options = {**BUILT, "gpu_workspace_packages": ["git"], "tensorflow_root": "/srv/tf"}
-    told = workspaces.told(options, STACK)
-    assert workspaces.image(told) == program["named"]({"build": made_of})["image"]
+    assert wished.image(wished.with_image(options, STACK)) == asked.reference(image)
     by_file = {"gpu_workspace_base_sha256": "c" * 64}
-    assert workspaces.built({**options, **by_file}, STACK) != workspaces.built(options, STACK)
+    assert wished.built({**options, **by_file}, STACK) != wished.built(options, STACK)
 
 
 def test_another_lock_changes_all_who_use_the_image(host: Docked) -> None:
     options = {**BUILT, "gpu_workspaces": [ADA, BOB]}
-    names = {workspaces.built(options, row) for row in (STACK, {})}
+    names = {wished.built(options, row) for row in (STACK, {})}
     for change in (
         {"tensorflow": {**STACK["tensorflow"], "requirements_sha256": "0" * 64}},
         {"cudnn": {**STACK["cudnn"], "sha256": "0" * 64}},
         {"cuda": {**STACK["cuda"], "packages": {"runtime": {}, "toolkit": {}}}},
     ):
-        names.add(workspaces.built(options, {**STACK, **change}))
+        names.add(wished.built(options, {**STACK, **change}))
     assert len(names) == 5
     told = [item for item, _old, _new, why in changes(host, **BUILT) if "image" in why]
     assert told == ["workspace ada", "workspace bob"]
 
 
 def test_without_a_base_the_image_is_the_one_that_is_said() -> None:
-    assert workspaces.built(OPTIONS, STACK) is None
-    assert workspaces.told(OPTIONS, STACK) is OPTIONS
+    assert wished.built(OPTIONS, STACK) is None
+    assert wished.with_image(OPTIONS, STACK) is OPTIONS
 
 
 def test_tensorboards_port_is_one_of_the_hosts(host: Docked) -> None:
-    assert obstacles.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]
+    assert traits.ports({**ADA, "tensorboard_port": 8901}) == [8801, 8901]
 
 
 # whose uid is whose
@@ -413,7 +430,7 @@ def test_homes_of_the_former_default_are_named_with_their_root(
         person = {**(ADA if name == "ada" else BOB), **more}
         old = {
             k: v
-            for k, v in workspaces.settings(person, OPTIONS, {}).items()
+            for k, v in wished.settings(person, OPTIONS, {}).items()
             if k not in ("ports", "user")
         }
         host.write(f"/etc/gpu-workspace/{name}/workspace.json", json.dumps(old))

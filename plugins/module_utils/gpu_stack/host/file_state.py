@@ -38,6 +38,23 @@ def fault(context: Context, path: str, mode: int = MODE) -> str | None:
     return None
 
 
+def folder_fault(context: Context, path: str) -> str | None:
+    """What keeps `path` from being a directory that root alone can write to; None if it is one.
+
+    A path where nothing is has no fault.
+    """
+    info = context.lstat(path)
+    if info is None:
+        return None
+    if not stat.S_ISDIR(info.st_mode):
+        return "no directory"
+    root = context.stat("/")
+    if root is not None and info.st_uid != root.st_uid:
+        return f"owned by {info.st_uid}"
+    mode = stat.S_IMODE(info.st_mode)
+    return None if mode == 0o755 else f"mode {mode:04o}"
+
+
 def faults(context: Context, paths: Iterable[str]) -> dict[str, str]:
     """{path: fault} of the paths that have one."""
     result: dict[str, str] = {}

@@ -4,18 +4,17 @@ import json
 import re
 
 from .. import gpu_workspace
-from . import workspace_users
+from . import wished, workspace_users
+from .program import places, traits
 
-SSH = 22
-
-# For the whole of an answer of somebody's Jupyter.
-ANSWER, SAID = 5, 1 << 16
+# Seconds for the whole of an answer of somebody's Jupyter.
+ANSWER = 5
 
 
 def touched(changes):
     """Names of the people whose containers these changes stop or start."""
     prefix = "workspace "
-    items = [one["item"] for one in changes if one["component"] == gpu_workspace.NAME]
+    items = [row["item"] for row in changes if row["component"] == gpu_workspace.NAME]
     return [item[len(prefix) :] for item in items if item.startswith(prefix)]
 
 
@@ -27,67 +26,67 @@ def stands_in_the_way(context, changes):
     """
     names, people = touched(changes), gpu_workspace.wanted(context.options)
     runs = gpu_workspace.running(context)
-    ours = {}
-    for name in runs or {}:
-        seen = gpu_workspace.person(context, name)["settings"]
-        if seen is None and name in people:
+    settings = {name: gpu_workspace.person(context, name)["settings"] for name in runs or {}}
+    options = wished.with_image(context.options, context.row)
+    for name in settings:
+        if settings[name] is None and name in people:
             # Whoever lost the file has the container as it was wished, most likely.
-            seen = gpu_workspace.settings(
-                people[name], gpu_workspace.told(context.options, context.row), {}
-            )
-        seen = seen or {}
-        # One that was made before there were paths has none.
-        place = (seen.get("address"), seen.get("base", "/"))
-        ours[name] = (place, seen.get("workspace") or {})
-    held = {port for _place, one in ours.values() for port in ports(one)}
-    for name in gpu_workspace.there(context):
-        held |= _held_now(context, name)
-    wished = sorted(port for name in names if name in people for port in ports(people[name]))
-    found = {
+            settings[name] = dict(wished.settings(people[name], options, {}), ports=None)
+    held = held_ports(context, settings)
+    wanted = sorted(port for name in names if name in people for port in traits.ports(people[name]))
+    return {
         "docker": runs is not None,
-        "ports": [port for port in wished if port not in held and listening(context, port)],
+        "ports": [port for port in wanted if port not in held and listening(context, port)],
         "memory": memory(context),
-        "in_use": {},
+        "in_use": in_use(context, [name for name in names if name in settings], settings),
         "users": workspace_users.look(context, people)["taken"],
         "root": workspace_users.unfit(context) if people else None,
         "volumes": workspace_users.swapped(context, people),
     }
-    for name in names:
-        if name in ours:
-            count = sessions(context, name)
-            (address, base), port = ours[name][0], ours[name][1].get("port")
-            if address and port:
-                token = context.read("{0}/{1}/token".format(gpu_workspace.PLACE, name))
-                path = "{0}/{1}.jupyter".format(gpu_workspace.PORTS, name)
-                # One that was made before systemd held the ports is asked at its own.
-                way = path if context.lstat(path) is not None else None
-                count += opened(address, port, token, base, way)
-            if count:
-                found["in_use"][name] = count
-    return found
 
 
-def _held_now(context, name):
-    """The ports of the host that systemd holds for somebody."""
-    person = (gpu_workspace.person(context, name)["settings"] or {}).get("workspace") or {}
+def held_ports(context, settings):
+    """The ports of the host that containers have, or systemd holds for somebody.
+
+    `settings` are those of the people whose containers run, {name: workspace.json or None}.
+    """
+    held = set()
+    for recorded in settings.values():
+        held.update(traits.ports((recorded or {}).get("workspace") or {}))
     words = {"jupyter": "port", "tensorboard": "tensorboard_port"}
-    return {
-        person[words[what]]
-        for what in words
-        if words[what] in person
-        and context.lstat("{0}/{1}.{2}".format(gpu_workspace.PORTS, name, what)) is not None
-    }
+    for name in gpu_workspace.there(context):
+        recorded = gpu_workspace.person(context, name)["settings"] or {}
+        person = recorded.get("workspace") or {}
+        for what, word in words.items():
+            path = "{0}/{1}.{2}".format(places.PORTS, name, what)
+            if word in person and context.lstat(path) is not None:
+                held.add(person[word])
+    return held
 
 
-def ports(person):
-    """The ports of the host that a workspace takes."""
-    return [person[key] for key in ("port", "ssh_port", "tensorboard_port") if key in person]
+def in_use(context, names, settings):
+    """{name: how many kernels, terminals and SSH connections} of those who have some open."""
+    counts = {}
+    for name in names:
+        recorded = settings[name] or {}
+        count = sessions(context, name)
+        address, port = recorded.get("address"), (recorded.get("workspace") or {}).get("port")
+        if address and port:
+            path = "{0}/{1}.jupyter".format(places.PORTS, name)
+            # One that was made before systemd held the ports is asked at its own.
+            held = recorded.get("ports") or context.lstat(path) is not None
+            token = context.read(places.folder(name) + "/token")
+            # One that was made before there were paths has none.
+            count += opened(path if held else (address, port), token, recorded.get("base", "/"))
+        if count:
+            counts[name] = count
+    return counts
 
 
 def sessions(context, name):
     """How many connections to sshd somebody has open, as the container's network tells."""
     try:
-        state = json.loads(context.read("/run/gpu-workspace/{0}.json".format(name)) or "{}")
+        state = json.loads(context.read("{0}/{1}.json".format(places.STATE, name)) or "{}")
     except ValueError:
         return 0
     count = 0
@@ -95,7 +94,7 @@ def sessions(context, name):
         text = context.read("/proc/{0}/net/{1}".format(state.get("pid"), path)) or ""
         for line in text.splitlines()[1:]:
             words = line.split()
-            count += words[3] == "01" and int(words[1].rpartition(":")[2], 16) == SSH
+            count += words[3] == "01" and int(words[1].rpartition(":")[2], 16) == places.SSH
     return count
 
 
@@ -111,57 +110,25 @@ def listening(context, port):
 
 def memory(context):
     """Bytes of memory of the host; None where unknown."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)
-    return int(found.group(1)) * 1024 if found else None
+    total = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)
+    return int(total.group(1)) * 1024 if total else None
 
 
-def size(value):
-    """Bytes of "16g"; 0 of what says no limit."""
-    match = re.match(r"(\d+)([kmg])", (value or "").lower())
-    return int(match.group(1)) << {"k": 10, "m": 20, "g": 30}[match.group(2)] if match else 0
-
-
-def opened(address, port, token, base="/", way=None):
+def opened(place, token, base="/"):
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
 
-    `way` is the socket that systemd opened for root: there is nobody else whom a token could be
-    told. What answers is the person's: the whole answer has ANSWER seconds and SAID bytes.
+    `place` is (address, port), or the socket that systemd opened for root: there is nobody else
+    whom a token could be told.
     """
     # Asked only where somebody is concerned: the import takes longer than the rest of the look.
-    import http.client
-    import socket
-    import threading
+    from . import jupyter
 
     count = 0
     for path in (base + "api/kernels", base + "api/terminals"):
-        host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
-        connection = http.client.HTTPConnection(host, port)
-        # A time-out of the connection's is for each piece of an answer, and there may be many.
-        end = threading.Timer(ANSWER, _cut, [connection])
-        end.daemon = True
+        status, body = jupyter.ask(place, path, token, ANSWER)
         try:
-            if way:
-                connection.sock = socket.socket(socket.AF_UNIX)
-                connection.sock.settimeout(ANSWER)
-                connection.sock.connect(way)
-            else:
-                connection.sock = socket.create_connection((host, port), timeout=ANSWER)
-            end.start()
-            connection.request("GET", path, headers={"Authorization": "token " + (token or "")})
-            answer = connection.getresponse()
-            said = answer.read(SAID).decode("utf-8", "replace")
-            found = json.loads(said) if answer.status == 200 else []
-            count += len(found) if isinstance(found, list) else 0
-        except (OSError, ValueError, RecursionError, http.client.HTTPException):
+            answer = json.loads(body) if status == 200 else []
+        except (ValueError, RecursionError):
             continue
-        finally:
-            end.cancel()
-            connection.close()
+        count += len(answer) if isinstance(answer, list) else 0
     return count
-
-
-def _cut(connection):
-    """Ends an answer that never does."""
-    import socket
-
-    connection.sock.shutdown(socket.SHUT_RDWR)

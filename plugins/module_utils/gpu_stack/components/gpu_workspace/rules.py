@@ -4,6 +4,7 @@ from ...rules import Rule, some
 from .. import gpu_workspace
 from ..nvidia_container_toolkit import docker
 from . import obstacles
+from .program import traits
 
 
 def _workspaces(found, options):
@@ -28,7 +29,7 @@ def workspace_docker(found, changes, options, _row):
 
 def workspace_port(found, _changes, options, _row):
     seen, people = _workspaces(found, options)
-    names = {port: name for name in people for port in obstacles.ports(people[name])}
+    names = {port: name for name in people for port in traits.ports(people[name])}
     return [
         (
             "port {0} of {1} is in use by something else on this host".format(port, names[port]),
@@ -110,7 +111,7 @@ def workspace_gpu(found, _changes, options, _row):
 def workspace_memory(found, _changes, options, _row):
     seen, people = _workspaces(found, options)
     there = seen.get("memory")
-    together = sum(obstacles.size(people[name].get("memory")) for name in people)
+    together = sum(traits.size(people[name].get("memory")) or 0 for name in people)
     if there is None or together <= there:
         return []
     return [

@@ -1,8 +1,8 @@
 """Whose uid is whose among the workspaces, and whether the host's accounts can get at the homes.
 
 A program that a container leaves in a home can run outside it as the account that has its uid on
-the host. So each person has a uid that no account has, and the homes' root is root's alone. The
-role's program gives the uids and records them; here no more than what differs is seen.
+the host. So each person has a uid that no account has, and the homes' root is root's alone. Here
+no more than what differs is seen; `uids` gives the uids and records them.
 """
 
 import json
@@ -10,41 +10,25 @@ import os
 import re
 import stat
 
-USERS = "/var/lib/gpu-workspace/users.json"
-ROOT = "/srv/gpu-workspaces"
-# Whom everybody was before each had a uid of their own.
-FORMER_USER = "1000:1000"
+from . import wished
+from .program import places, traits
+
 PATIENCE = "20"
-# As the role's program has them: no directory for homes alone.
-SHARED_PLACES = frozenset(
-    "/" + one
-    for one in (
-        *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc"),
-        *("root", "run", "sbin", "srv", "sys", "tmp", "usr", "usr/local", "var", "var/lib"),
-        *("var/tmp", "var/lib/docker", "var/lib/gpu-workspace"),
-    )
-)
 
 
-def root_of(options):
-    return options.get("gpu_workspace_root") or ROOT
+def accounts(context, wanted, kind="passwd"):
+    """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
 
-
-def numbers(user):
-    """(uid, gid) of "uid:gid"; without a gid it is the same number."""
-    uid, _, gid = user.partition(":")
-    return int(uid), int(gid or uid)
-
-
-def accounts(context, wanted):
-    """{uid: name} of the host's accounts among these; its own file where getent does not answer."""
-    lines = (context.read("/etc/passwd") or "").splitlines()
+    getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
+    time it is the host's own file.
+    """
+    lines = (context.read("/etc/" + kind) or "").splitlines()
     if wanted:
-        command = ["timeout", PATIENCE, "getent", "passwd"]
+        command = ["timeout", PATIENCE, "getent", kind]
         lines += context.run([*command, *sorted(map(str, wanted))]).out.splitlines()
     rows = [line.split(":") for line in lines]
     known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
-    return {uid: known[uid] for uid in wanted if uid in known}
+    return {number: known[number] for number in wanted if number in known}
 
 
 def delegated(context, number):
@@ -64,9 +48,11 @@ def look(context, people):
     `root` is None where the homes' root is root's alone, or not there.
     """
     found = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
-    recorded = _recorded(context)
-    said = {name: people[name].get("user") or "" for name in people}
-    asked = set(recorded.values()) | {numbers(said[name])[0] for name in said if said[name]}
+    given = recorded(context)
+    wished_users = {name: people[name].get("user") or "" for name in people}
+    asked = set(given.values()) | {
+        traits.numbers(wished_users[name])[0] for name in people if wished_users[name]
+    }
     homes = {name: _owner(context, name) for name in people}
     asked |= {int(homes[name].split(":")[0]) for name in homes if homes[name]}
     known = accounts(context, asked)
@@ -74,10 +60,10 @@ def look(context, people):
         if homes[name]:
             uid = int(homes[name].split(":")[0])
             found["homes"][name] = {"owner": homes[name], "account": known.get(uid)}
-        uid = recorded.get(name)
-        if said[name]:
-            found["users"][name] = "{0}:{1}".format(*numbers(said[name]))
-            why = taken(context, said[name], known)
+        uid = given.get(name)
+        if wished_users[name]:
+            found["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
+            why = taken(context, wished_users[name], known)
             if why:
                 found["taken"][name] = why
         elif uid is not None and uid not in known and not delegated(context, uid):
@@ -85,18 +71,19 @@ def look(context, people):
     return found
 
 
-def _recorded(context):
+def recorded(context):
+    """{name: uid} that people were given here, whoever is gone among them."""
     try:
-        found = json.loads(context.read(USERS) or "{}")
+        record = json.loads(context.read(places.USERS) or "{}")
     except ValueError:
         return {}
-    pairs = found.items() if isinstance(found, dict) else ()
-    return {name: uid for name, uid in pairs if isinstance(uid, int)}
+    pairs = record.items() if isinstance(record, dict) else ()
+    return {name: uid for name, uid in pairs if type(uid) is int}
 
 
 def _owner(context, name):
     """ "uid:gid" of a home; None where there is none, or it is something else."""
-    seen = context.lstat("{0}/{1}".format(root_of(context.options), name))
+    seen = context.lstat("{0}/{1}".format(wished.root_of(context.options), name))
     if seen is None or not stat.S_ISDIR(seen.st_mode):
         return None
     return "{0.st_uid}:{0.st_gid}".format(seen)
@@ -104,7 +91,7 @@ def _owner(context, name):
 
 def _root(context):
     """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
-    seen = context.stat(root_of(context.options))
+    seen = context.stat(wished.root_of(context.options))
     mode = seen and stat.S_IMODE(seen.st_mode)
     if seen is None or (mode == 0o700 and seen.st_uid == os.geteuid()):
         return None
@@ -113,7 +100,7 @@ def _root(context):
 
 def taken(context, user, known):
     """Why nobody may work as `user`, or None. Root says of itself what it is: "0:0"."""
-    uid, gid = numbers(user)
+    uid, gid = traits.numbers(user)
     if uid == 0:
         return None
     if uid in known:
@@ -131,9 +118,9 @@ def taken(context, user, known):
 
 def unfit(context):
     """Why a directory can't be the homes' root, which root alone enters; None where it can."""
-    root = root_of(context.options)
-    for path in (root, context.resolve(root) or root):
-        if path.rstrip("/") in SHARED_PLACES or path == "/":
+    root = wished.root_of(context.options)
+    for path in (root, _real(context, root)):
+        if path.rstrip("/") in places.SHARED_PLACES or path == "/":
             return "{0} holds more than homes, and nobody else could use it".format(path)
         for line in (context.read("/etc/passwd") or "").splitlines():
             home = line.split(":")[5] if line.count(":") == 6 else ""
@@ -145,6 +132,15 @@ def unfit(context):
     return None
 
 
+def _real(context, path):
+    """`path` without links, as far as it is there."""
+    missing = []
+    while path != "/" and context.resolve(path) is None:
+        missing.append(os.path.basename(path))
+        path = os.path.dirname(path)
+    return os.path.join(context.resolve(path) or path, *reversed(missing))
+
+
 def swapped(context, people):
     """{name: why} of those with a volume in whose place others than root could put a link.
 
@@ -152,9 +148,9 @@ def swapped(context, people):
     """
     found = {}
     for name in sorted(people):
-        for path in [one["path"] for one in people[name].get("volumes") or []]:
-            places = (path, context.resolve(path) or path)
-            why = next(filter(None, (_movable(context, one) for one in places)), None)
+        for path in [volume["path"] for volume in people[name].get("volumes") or []]:
+            candidates = (path, context.resolve(path) or path)
+            why = next(filter(None, (_movable(context, place) for place in candidates)), None)
             if why is not None:
                 found.setdefault(name, "{0}: {1}".format(path, why))
     return found
@@ -200,4 +196,4 @@ def _writable(context, path):
 
 def scratch(person):
     """The volumes that somebody can write to: their owners stay who they are."""
-    return [one["path"] for one in person.get("volumes") or [] if one.get("writable")]
+    return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]

@@ -1,0 +1,79 @@
+"""Which of the host's GPUs each person gets."""
+
+from .program import files, handed_gpus, people_list, places, settings
+
+
+def allocated(people, uuids, kept):
+    """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
+
+    `uuids` are the host's GPUs by index, `kept` what each had before: who asks for a number keeps
+    his GPUs while they fit, so that one who comes or goes moves nobody else.
+    """
+    given, taken = {}, {}
+    for person in people:
+        if isinstance(person["gpus"], list):
+            given[person["name"]] = indices = [
+                _index(person["name"], gpu, uuids) for gpu in person["gpus"]
+            ]
+            for index in indices:
+                other = taken.setdefault(index, person)
+                if other is not person and not (person["shared"] and other["shared"]):
+                    raise ValueError(
+                        "GPU {0} is promised twice, to {1} and {2}".format(
+                            index, other["name"], person["name"]
+                        )
+                    )
+        elif isinstance(person["gpus"], str):
+            if person["gpus"] == "all" and not uuids:
+                raise ValueError(
+                    "{0} gets all GPUs, and nvidia-smi lists none".format(person["name"])
+                )
+            given[person["name"]] = "all" if person["gpus"] == "all" else []
+    counting = [person for person in people if people_list.is_whole(person["gpus"])]
+    # Those who have theirs already come first.
+    counting.sort(key=lambda person: len(kept.get(person["name"]) or []) != person["gpus"])
+    for person in counting:
+        free = [
+            index
+            for index in range(len(uuids))
+            if index not in taken or (person["shared"] and taken[index]["shared"])
+        ]
+        indices = kept.get(person["name"]) or []
+        if len(indices) != person["gpus"] or not set(indices) <= set(free):
+            # Of those that may be shared the ones nobody has yet come first.
+            indices = sorted(sorted(free, key=lambda index: index in taken)[: person["gpus"]])
+        if len(indices) < person["gpus"]:
+            raise ValueError(
+                "{0} asks for {1} GPUs, and {2} of the host's {3} are left".format(
+                    person["name"], person["gpus"], len(free), len(uuids)
+                )
+            )
+        given[person["name"]] = indices
+        for index in indices:
+            taken.setdefault(index, person)
+    return given
+
+
+def _index(name, gpu, uuids):
+    if isinstance(gpu, int) and gpu < len(uuids):
+        return gpu
+    if gpu in uuids:
+        return uuids.index(gpu)
+    raise ValueError(
+        "{0} asks for GPU {1}, and nvidia-smi lists {2}".format(
+            name,
+            gpu,
+            "0 to {0}".format(len(uuids) - 1) if len(uuids) > 1 else "{0}".format(len(uuids)),
+        )
+    )
+
+
+def kept():
+    """{name: [indices]} that people have."""
+    return {name: files.data(places.folder(name) + "/gpus.json") for name in settings.there()}
+
+
+def asked_for(people):
+    """As `allocated`, of this host's GPUs; nvidia-smi is asked only where somebody wants some."""
+    wanted = any(person["gpus"] != "none" for person in people)
+    return allocated(people, handed_gpus.gpus() if wanted else [], kept())

@@ -1,0 +1,176 @@
+"""Brings people's workspaces to what is wished."""
+
+import json
+import os
+import re
+import secrets
+import shutil
+
+from .. import gpu_workspace
+from . import allocation, current, held_ports, here, homes, uids, wished, workspace_users
+from .program import containers, docker, files, people_list, places, programs, settings, traits
+
+SHORTEST_TOKEN = 16
+
+
+def needless(passwords, people):
+    """Why a password is not to be used, without a word of it; None where each is.
+
+    `people` are those of the wish, with all keys.
+    """
+    kinds = {person["name"]: person for person in people}
+    for name in sorted(passwords):
+        hashed = passwords[name]
+        if name not in kinds or "ssh" not in traits.parts(kinds[name]["kind"]):
+            return "gpu_workspace_passwords names {0}, who has no SSH".format(name)
+        if kinds[name]["user"] and traits.numbers(kinds[name]["user"])[0] == 0:
+            return "{0} is root in the container, whom sshd lets in by keys alone".format(name)
+        if not isinstance(hashed, str) or people_list.HASH.fullmatch(hashed) is None:
+            return (
+                "the password of {0} in gpu_workspace_passwords is no hash of crypt(3) by SHA-512 "
+                "or yescrypt ($6$, $y$): `openssl passwd -6` makes one".format(name)
+            )
+    return None
+
+
+def prepared(wish):
+    """`current.look` of a wish that can be fulfilled; RefusedError, before anything is touched."""
+    refuse_secrets(wish, people_list.checked(wish["workspaces"]))
+    return current.look(wish)
+
+
+def apply(wish):
+    """As `fulfil`, of a host that is looked at first."""
+    return fulfil(wish, prepared(wish))
+
+
+def fulfil(wish, seen):
+    """Brings people to what is wished, and only those who differ from it as `prepared` saw it.
+
+    {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
+    """
+    done = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
+    if not seen["image"]:
+        raise places.RefusedError("docker has no image {0}".format(wish["image"]))
+    if not (seen["changes"] or seen["gone"] or seen["open"]):
+        return done
+    people, context = people_list.checked(wish["workspaces"]), here.context(wish)
+    given = allocation.asked_for(people)
+    # Who is gone leaves a home, and what it holds must be out of reach as well.
+    root_there = os.path.isdir(files.inside(wish["root"]))
+    if people or (root_there and workspace_users.unfit(context) is None):
+        homes.close_root(wish["root"])
+    users = uids.assign(context, people) if people else {}
+    for name in seen["gone"]:
+        _remove(name)
+    if seen["gone"] and not settings.there() and docker.network():
+        # Somebody's own container may be on it: then it stays.
+        docker.answer("network", "rm", places.NETWORK)
+    settled = wanted(context, seen, users)
+    for person in people:
+        if person["name"] in settled:
+            _write(settled[person["name"]], person, given[person["name"]], wish)
+    if settled:
+        _start_anew(settled)
+    return dict(done, changed=sorted(settled), removed=seen["gone"])
+
+
+def wanted(context, seen, users):
+    """{name: settings} that those who differ are to have."""
+    people = gpu_workspace.wanted(context.options)
+    return {
+        name: wished.settings(people[name], context.options, users)
+        for name in sorted(seen["changes"])
+    }
+
+
+def refuse_secrets(wish, people):
+    tokens, passwords = wish.get("tokens") or {}, wish.get("passwords") or {}
+    for name in sorted(tokens):
+        token = tokens[name]
+        if not isinstance(token, str) or len(token) < SHORTEST_TOKEN or re.search(r"\s", token):
+            raise places.RefusedError(
+                "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
+                "without blanks".format(name, SHORTEST_TOKEN)
+            )
+    wrong = needless(passwords, people)
+    # Where nobody is wished for they are nobody's, as tokens are.
+    if wrong and people:
+        raise places.RefusedError(wrong)
+
+
+def _start_anew(settled):
+    """The containers of these people, {name: settings}, with what was written of them.
+
+    All are stopped before one is started: they may have changed ports or GPUs among them.
+    """
+    units = [places.UNIT.format(name) for name in settled]
+    programs.must(programs.call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
+    held_ports.hold_ports(settled)
+    for name, settings_of in settled.items():
+        homes.give_home(places.home_of(settings_of["root"], name), settings_of["user"])
+        if not files.text(places.folder(name) + "/revision"):
+            files.put(places.folder(name) + "/revision", secrets.token_hex(8) + "\n")
+    programs.must(programs.call(["systemctl", "enable", *units]), "systemctl enable")
+    programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")
+
+
+def _remove(name):
+    """Stopped and forgotten; the home stays."""
+    programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
+    containers.stop(name)
+    held_ports.close_ports(held_ports.opened_for(name))
+    shutil.rmtree(files.inside(places.folder(name)))
+
+
+def _write(wanted, person, indices, wish):
+    """A person's files, in an order in which one that is cut off is seen to be unfinished."""
+    name, place = person["name"], places.folder(person["name"])
+    token, password = ((wish.get(what) or {}).get(name) for what in ("tokens", "passwords"))
+    os.makedirs(files.inside(places.PLACE), mode=0o700, exist_ok=True)
+    os.makedirs(files.inside(place), mode=0o700, exist_ok=True)
+    unchanged = (
+        files.data(place + "/workspace.json") == wanted
+        and files.data(place + "/gpus.json") == indices
+        and files.text(place + "/token")
+        in ((token,) if token else (files.text(place + "/token") or 0,))
+        and files.text(place + "/password") == password
+        and files.text(place + "/revision")
+        and homes.owner_of(places.home_of(wanted["root"], name)) == wanted["user"]
+    )
+    if unchanged:
+        return
+    # Without it nothing of what is there is taken for what was wished.
+    if os.path.lexists(files.inside(place + "/revision")):
+        os.unlink(files.inside(place + "/revision"))
+    owner = traits.numbers(wanted["user"])
+    files.put(
+        place + "/token",
+        token or files.text(place + "/token") or secrets.token_hex(24),
+        0o400,
+        owner,
+    )
+    files.put(place + "/gpus.json", json.dumps(indices) + "\n")
+    if "ssh" in traits.parts(person["kind"]):
+        keys = "".join(key.strip() + "\n" for key in person["ssh_keys"])
+        files.put(place + "/authorized_keys", keys, 0o644)
+        _host_key(place)
+    if password:
+        files.put(place + "/password", password, 0o400)
+    elif os.path.lexists(files.inside(place + "/password")):
+        os.unlink(files.inside(place + "/password"))
+    files.put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
+
+
+def _host_key(place):
+    """sshd's own key, made once: another one would look like somebody in between."""
+    path = files.inside(place + "/host_key")
+    if not os.path.exists(path):
+        making = path + ".new"
+        for old in (making, making + ".pub"):
+            if os.path.lexists(old):
+                os.unlink(old)
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", making]
+        programs.must(programs.call(words), "ssh-keygen")
+        os.replace(making + ".pub", path + ".pub")
+        os.replace(making, path)

@@ -1,0 +1,105 @@
+"""What of a host's workspaces is not as wished, and what forbids to change it."""
+
+from .. import gpu_workspace
+from . import allocation, here, homes, obstacles, uids, workspace_users
+from .program import docker, people_list, places, settings, traits
+
+
+def look(wish):
+    """What differs from the wish. RefusedError for what this host can't give; stops nothing.
+
+    {changes: {name: why}, gone: names, image, tried, parts, open}: whether docker has the image,
+    whether it was seen to have the parts that people need, and whether the homes' root is open to
+    others than root.
+    """
+    people = people_list.checked(wish["workspaces"])
+    names = {person["name"] for person in people}
+    gone = [name for name in settings.there() if name not in names]
+    seen = {"changes": {}, "gone": gone, "image": True, "tried": True, "parts": [], "open": False}
+    if not people and not gone:
+        return seen
+    # Without docker nobody's container runs, and who is gone can be forgotten all the same.
+    runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
+    context = here.context(wish)
+    users = uids.own_users(context, people)
+    homes.refuse_homes(context, people, users)
+    # Nobody's container is stopped for it.
+    seen["open"] = bool(people) and homes.open_to_others(wish["root"])
+    seen["changes"] = _changes(context, people, runs)
+    _refuse_memory(context, wish, people)
+    _refuse_ports(context, people, runs)
+    _refuse_users(context, wish, seen, runs)
+    if people:
+        docker.network()
+        seen.update(_image(wish, people))
+    return seen
+
+
+def _changes(context, people, runs):
+    """{name: why} of those whose workspace is not as wished."""
+    wanted = gpu_workspace.wanted(context.options)
+    found = {"running": runs, "uids": workspace_users.look(context, wanted)}
+    changes = {}
+    for name in wanted:
+        there = gpu_workspace.person(context, name) if name in settings.there() else None
+        wrong = gpu_workspace.fault(wanted[name], there, found, context.options)
+        home = found["uids"]["homes"].get(name, {"owner": None})
+        if wrong is not None:
+            changes[name] = wrong[0] or "absent"
+        elif home["owner"] != found["uids"]["users"].get(name):
+            changes[name] = "the home is another user's"
+    had, given = allocation.kept(), allocation.asked_for(people)
+    for name in sorted(given):
+        if had.get(name) is not None and had[name] != given[name]:
+            changes.setdefault(name, "other GPUs")
+    return changes
+
+
+def _refuse_memory(context, wish, people):
+    room = traits.size(wish.get("host_memory")) or obstacles.memory(context)
+    if room is not None and traits.memory(people) > room:
+        raise places.RefusedError(
+            "the people of gpu_workspaces may use {0} MiB together; the host has {1} MiB".format(
+                traits.memory(people) >> 20, room >> 20
+            )
+        )
+
+
+def _refuse_ports(context, people, runs):
+    held = obstacles.held_ports(context, {name: settings.of_person(name) for name in runs})
+    for person in people:
+        for port in traits.ports(person):
+            if port not in held and obstacles.listening(context, port):
+                raise places.RefusedError(
+                    "port {0} of {1} is in use by something else on this host".format(
+                        port, person["name"]
+                    )
+                )
+
+
+def _refuse_users(context, wish, seen, runs):
+    """RefusedError where the container of somebody who works in it would be stopped."""
+    if wish.get("in_use") == "stop":
+        return
+    names = [name for name in sorted(runs) if name in seen["changes"] or name in seen["gone"]]
+    recorded = {name: settings.of_person(name) for name in names}
+    counts = obstacles.in_use(context, names, recorded)
+    if counts:
+        raise places.RefusedError(
+            "these people have kernels, terminals or SSH open, and their containers would be "
+            "stopped: {0}; let them save and end those, or set gpu_workspace_in_use to "
+            "stop".format(", ".join("{0} ({1})".format(name, counts[name]) for name in names
+                                    if name in counts))
+        )  # fmt: skip
+
+
+def _image(wish, people):
+    """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
+    tried = set()
+    for name in settings.there():
+        recorded = settings.of_person(name)
+        if recorded.get("image") == wish["image"]:
+            tried |= traits.needs(recorded.get("workspace") or {})
+    needed = set().union(*(traits.needs(person) for person in people))
+    there = docker.answer("image", "inspect", wish["image"])[0] == 0
+    return {"image": there, "tried": there and needed <= tried, "parts": sorted(needed)}

@@ -1,0 +1,52 @@
+"""The ports of the host that lead to Jupyter and TensorBoard: systemd holds them."""
+
+import os
+import shutil
+
+from . import wished
+from .program import files, places, programs
+
+
+def listen_file(port):
+    return "{0}/{1}.d/address.conf".format(places.UNITS_PLACE, places.PORT.format(port))
+
+
+def opened_for(name):
+    """The ports that systemd was told to hold for somebody, wished for or not."""
+    before, after = places.PORT.split("{0}")
+    try:
+        units = os.listdir(files.inside(places.UNITS_PLACE))
+    except FileNotFoundError:
+        return []
+    ports = [unit[len(before) : -len(after + ".d")] for unit in units
+             if unit.startswith(before + name + ".") and unit.endswith(after + ".d")]  # fmt: skip
+    return sorted(ports)
+
+
+def close_ports(names):
+    """systemd lets go of ports; who is led through them by now is cut off with the container."""
+    if names:
+        units = [places.PORT.format(port) for port in names]
+        relays = [port[: -len("socket")] + "service" for port in units]
+        programs.call(["systemctl", "disable", "--now", *units], timeout=300)
+        programs.call(["systemctl", "stop", *relays], timeout=300)
+    for port in names:
+        shutil.rmtree(os.path.dirname(files.inside(listen_file(port))), ignore_errors=True)
+
+
+def hold_ports(settled):
+    """systemd holds the ports of these people, {name: settings}; their containers are stopped."""
+    wanted = {}
+    for name in settled:
+        listens = wished.listens(settled[name])
+        ours = opened_for(name)
+        close_ports([port for port in ours if files.text(listen_file(port)) != listens.get(port)])
+        wanted.update(listens)
+    for port in wanted:
+        os.makedirs(os.path.dirname(files.inside(listen_file(port))), mode=0o755, exist_ok=True)
+        files.put(listen_file(port), wanted[port], 0o644)
+    programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
+    if wanted:
+        units = [places.PORT.format(port) for port in sorted(wanted)]
+        programs.must(programs.call(["systemctl", "enable", *units]), "systemctl enable")
+        programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")

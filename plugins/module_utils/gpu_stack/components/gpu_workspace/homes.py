@@ -1,0 +1,123 @@
+"""The homes: made, closed to the host's accounts, and handed over to their people."""
+
+import os
+import re
+import resource
+import stat
+
+from . import wished, workspace_users
+from .program import files, places, traits
+
+
+def owner_of(path):
+    """ "uid:gid" of a directory; None where there is none, or it is a link or something else."""
+    try:
+        info = os.lstat(files.inside(path))
+    except OSError:
+        return None
+    return "{0.st_uid}:{0.st_gid}".format(info) if stat.S_ISDIR(info.st_mode) else None
+
+
+def open_to_others(root):
+    """Is the homes' root there, and not of root alone?"""
+    try:
+        info = os.stat(files.inside(root))
+    except OSError:
+        return False
+    return info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) != 0o700
+
+
+def close_root(root):
+    """The homes' root is root's alone. What a container puts into a home can run programs outside
+    it as whoever that uid is on the host: nobody of the host gets there."""
+    real = files.inside(root)
+    os.makedirs(os.path.dirname(real), mode=0o755, exist_ok=True)
+    if not os.path.isdir(real):
+        os.mkdir(real, 0o700)
+    handle = os.open(real, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(handle, 0, 0)
+        os.fchmod(handle, 0o700)
+    finally:
+        os.close(handle)
+
+
+def mounted_in(home):
+    """What is mounted below a home: its files may be somebody else's."""
+    mounts = []
+    for line in (files.text("/proc/self/mountinfo") or "").splitlines():
+        place = re.sub(
+            r"\\([0-7]{3})", lambda escape: chr(int(escape.group(1), 8)), line.split()[4]
+        )
+        if place.startswith(home + "/"):
+            mounts.append(place)
+    return mounts
+
+
+def refuse_homes(context, people, users):
+    """RefusedError for a root or a home that can't be made safe."""
+    root = wished.root_of(context.options)
+    why = workspace_users.unfit(context) if people else None
+    if why:
+        raise places.RefusedError("gpu_workspace_root can't be {0}: {1}".format(root, why))
+    for person in people:
+        home = places.home_of(root, person["name"])
+        if os.path.lexists(files.inside(home)) and owner_of(home) is None:
+            raise places.RefusedError(
+                "{0} is no directory; where homes are on another disk, mount it there or name it "
+                "in gpu_workspace_root".format(home)
+            )
+        mounted = mounted_in(home)
+        if mounted and owner_of(home) != users.get(person["name"]):
+            raise places.RefusedError(
+                "{0} is mounted in the home of {1}, which is to get another owner; unmount it "
+                "first, or bring it by `volumes`".format(mounted[0], person["name"])
+            )
+
+
+def hand_over(home, new):
+    """Gives a home to the uid and gid `new`, with all in it that was its former owner's.
+
+    No link is followed: each name is changed in the directory that was opened for it. The home
+    itself comes last, so that a run that is cut off is seen, and done again. The kernel takes set-
+    user-id and set-group-id bits from what is given away.
+    """
+    top = os.open(files.inside(home), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    former = os.fstat(top)
+
+    def changed(info):
+        uid = new[0] if info.st_uid == former.st_uid else -1
+        return uid, new[1] if info.st_gid == former.st_gid else -1
+
+    # Directories are open while something in them is not done: their number is that of the levels.
+    levels = [(top, iter(os.listdir(top)))]
+    try:
+        while levels:
+            here, names = levels[-1]
+            name = next(names, None)
+            if name is None:
+                os.fchown(here, *changed(os.fstat(here)))
+                os.fsync(here)
+                os.close(levels.pop()[0])
+                continue
+            info = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                inner = os.open(name, flags, dir_fd=here)
+                levels.append((inner, iter(os.listdir(inner))))
+            else:
+                os.chown(name, *changed(info), dir_fd=here, follow_symlinks=False)
+    finally:
+        for handle, _names in levels:
+            os.close(handle)
+
+
+def give_home(home, user):
+    """The home is there, and its person's."""
+    if owner_of(home) is None:
+        os.mkdir(files.inside(home), 0o700)
+    if owner_of(home) != user and os.geteuid() == 0:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        hand_over(home, traits.numbers(user))

@@ -1,0 +1,120 @@
+"""The workspaces' image, built by docker from the Containerfile and the host's own stack."""
+
+import os
+import re
+import subprocess
+import tempfile
+
+from . import image_context
+from .program import docker_words, files, places, programs
+
+SPARE = 1 << 30
+LINES = 15
+# A package archive may be slow; one that hangs is not waited for until tomorrow.
+BUILDS = 7200
+
+
+def release(content):
+    """(distribution, release) of an os-release."""
+    pairs = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', content, re.M))
+    return pairs.get("ID", "?"), pairs.get("VERSION_ID", "?")
+
+
+def fitting(wish):
+    """Refuses a base of another release than the host's: the environment needs its Python."""
+    arguments = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/cat", wish["base"]]
+    there = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
+    here = release((files.text("/etc/os-release") or ""))
+    if there != here:
+        raise places.RefusedError(
+            "the base {0} is {1} {2}, and this host {3} {4}; the image is made of the host's "
+            "environment, which needs the same release".format(wish["base"], *there, *here)
+        )
+
+
+def room(named):
+    """Refuses to begin what can not be finished: docker keeps the context beside the image."""
+    size = sum(os.lstat(files.inside(path)).st_size for path in named.values())
+    place = programs.must(
+        _docker("info", "--format", docker_words.shape(".DockerRootDir")), "docker"
+    )
+    disk = os.statvfs(place.strip())
+    free = disk.f_bavail * disk.f_frsize
+    if free < 2 * size + SPARE:
+        raise places.RefusedError(
+            "{0} has {1:.1f} GiB free, and the build needs {2:.1f}".format(
+                place.strip(), free / (1 << 30), (2 * size + SPARE) / (1 << 30)
+            )
+        )
+    return size
+
+
+def build(wish):
+    """The image under its reference. RefusedError with docker's last lines where it can't be."""
+    if _docker("image", "inspect", wish["reference"])[0] == 0:
+        return {"built": False}
+    fitting(wish)
+    named, texts = image_context.contents(wish)
+    size = room(named)
+    stack, venv = wish["stack"], image_context.environment(wish)
+    env = stack.get("env") or {}
+    python = "python" + stack["tensorflow"]["python"]
+    sonames = (stack.get("cuda") or {}).get("sonames") or []
+    sonames = [*sonames, stack["cudnn"]["soname"]] if stack.get("cudnn") else sonames
+    given = {
+        "BASE": wish["base"],
+        "PACKAGES": " ".join([python, python + "-venv", *wish["packages"]]),
+        "SONAMES": " ".join(sonames),
+        "FIRST": ":".join([venv + "/bin", *(env.get("path") or [])]),
+        "XLA": "--xla_gpu_cuda_data_dir=" + env["xla"] if env.get("xla") else "",
+        "TENSORFLOW": stack["tensorflow"]["version"],
+    }
+    arguments = ["build", "--tag", wish["reference"], "--file", "Containerfile"]
+    # As the host reaches its archives; the containers themselves have a network of their own.
+    arguments += ["--network", "host", "--force-rm"]
+    for name in sorted(given):
+        arguments += ["--build-arg", "{0}={1}".format(name, given[name])]
+    for name in ("http_proxy", "https_proxy"):
+        # By name alone: an address may carry a password, and a command line is read by all. docker
+        # keeps these two out of the image and its history by itself:
+        # https://docs.docker.com/reference/dockerfile/#predefined-args
+        if os.environ.get(name):
+            arguments += ["--build-arg", name]
+    streamed(
+        ["docker", "--host", docker_words.SOCKET, *arguments, "-"],
+        lambda out: image_context.pack(out, named, texts, wish["containerfile"]),
+    )
+    return {"built": True, "bytes": size}
+
+
+def streamed(command, write):
+    """docker's build of what is written to it. RefusedError with its last lines."""
+    # Into a file: a pipe that nobody reads while the context is written would stop both.
+    with tempfile.TemporaryFile() as log:
+        running = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            write(running.stdin)
+            running.stdin.close()
+            broken = False
+        except BrokenPipeError:
+            broken = True  # docker says why
+        try:
+            code = running.wait(BUILDS)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+            raise places.RefusedError(
+                "docker build took longer than {0} s".format(BUILDS)
+            ) from None
+        log.seek(0)
+        output = log.read().decode("utf-8", "replace")
+    if code or broken:
+        lines = [line for line in output.splitlines() if line.strip()]
+        raise places.RefusedError("docker build said: " + " | ".join(lines[-LINES:]))
+
+
+def _docker(*arguments):
+    command = ["docker", "--host", docker_words.SOCKET, *arguments]
+    return programs.call(command, timeout=image_context.TIMEOUT)

@@ -1,0 +1,159 @@
+"""What an image that is built on the host is made of: the host's own stack, as it is locked.
+
+What the lock names is on the host already, compared hash by hash and proven: TensorFlow's
+environment, CUDA's libraries by their packages, cuDNN. docker gets these very files as its build's
+context, so the image has the lock of the host, whichever way CUDA came, and no index, repository
+or key of NVIDIA's is asked a second time. A stack that is not on the host as locked is refused.
+"""
+
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+
+from .program import files, places, programs
+
+TIMEOUT = 120
+LOADER = "/etc/ld.so.conf.d/00-gpu-workspace.conf"
+# Where the loader of Debian and Ubuntu looks without being told.
+STANDARD = ("/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu")
+LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/lintian/", "/usr/share/bug/")
+
+
+def environment(wish):
+    """TensorFlow's environment on the host, finished from the lock's requirements."""
+    locked = wish["stack"]["tensorflow"]
+    name = "{0}-{1}".format(locked["version"], locked["requirements_sha256"][:8])
+    place = "{0}/{1}".format(wish["places"][0], name)
+    try:
+        mark = json.loads(files.text(place + "/.provision.json") or "{}")
+    except ValueError:
+        mark = {}
+    if mark.get("requirements_sha256") != locked["requirements_sha256"]:
+        raise places.RefusedError(
+            "{0} is not the environment of the lock, or was never finished; the image is made of "
+            "it: run without tags that leave TensorFlow out".format(place)
+        )
+    return place
+
+
+def libraries(wish):
+    """CUDA's files on the host, by the packages of the lock and nothing beside them."""
+    cuda = wish["stack"].get("cuda")
+    if not cuda:
+        return []
+    packages, paths = cuda["packages"], set()
+    form = "${Package} ${Version} ${db:Status-Status}\n"
+    listed = programs.call(
+        ["dpkg-query", "--show", "--showformat", form, *sorted(packages)], timeout=TIMEOUT
+    )[1]
+    there = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if " " in line}
+    wrong = [name for name in sorted(packages) if there.get(name) != [packages[name], "installed"]]
+    if wrong:
+        raise places.RefusedError(
+            "this host has not the lock's {0}, and the image is made of it: run without tags that "
+            "leave CUDA out".format(", ".join(wrong))
+        )
+    for path in programs.must(
+        programs.call(["dpkg-query", "--listfiles", *sorted(packages)], timeout=TIMEOUT), "dpkg"
+    ).splitlines():
+        if path.startswith("/") and not path.startswith(LEFT_OUT):
+            # What is said below /lib lies below /usr/lib where that is a link.
+            folder = os.path.realpath(files.inside(os.path.dirname(path)))
+            paths.add(
+                "/" + os.path.relpath(os.path.join(folder, os.path.basename(path)), files.ROOT)
+            )
+    named = set((cuda.get("files") or {}).values())
+    return sorted(path for path in paths | named if is_file(path))
+
+
+def is_file(path):
+    real = files.inside(path)
+    mode = os.lstat(real).st_mode if os.path.lexists(real) else 0
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def cudnn(wish):
+    """cuDNN's directory on the host; None where TensorFlow brings its own."""
+    locked = wish["stack"].get("cudnn")
+    if not locked:
+        return None
+    place = "{0}/{1}-cuda{2}".format(wish["places"][1], locked["version"], locked["cuda"])
+    if not os.path.isdir(files.inside(place)):
+        raise places.RefusedError(
+            "this host has no {0}, and the image is made of it: run without tags that leave cuDNN "
+            "out".format(place)
+        )
+    return place
+
+
+def below(place):
+    """Files and links below a directory, without what only linkers read."""
+    paths = []
+    for folder, folders, names in os.walk(files.inside(place)):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in [*names, *links]:
+            if not name.endswith(".a"):
+                paths.append("/" + os.path.relpath(os.path.join(folder, name), files.ROOT))
+    return sorted(paths)
+
+
+def contents(wish):
+    """({path in the image: path on the host}, {path in the image: text})."""
+    paths = libraries(wish)
+    place = cudnn(wish)
+    paths += below(place) if place else []
+    named = {path: path for path in paths}
+    # In the order of the host: cuDNN before CUDA, each folder once, first met first.
+    order = sorted(paths, key=lambda path: not (place and path.startswith(place + "/")))
+    folders = [os.path.dirname(path) for path in order if re.search(r"\.so(\.|$)", path)]
+    own = [folder for folder in dict.fromkeys(folders) if folder not in STANDARD]
+    venv = environment(wish)
+    named.update((path, path) for path in below(venv))
+    xla = (wish["stack"].get("env") or {}).get("xla")
+    device = (wish["stack"].get("cuda") or {}).get("files", {}).get("libdevice")
+    if xla and device:
+        named.setdefault(xla + "/nvvm/libdevice/" + os.path.basename(device), device)
+    return named, {LOADER: "".join(folder + "\n" for folder in own)}
+
+
+def pack(stream, named, texts, recipe):
+    """The build's context: everything root's, folders open to all, times as on the host."""
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as out:
+
+        def write(name, content):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            out.addfile(entry, io.BytesIO(content))
+
+        write("Containerfile", recipe.encode("utf-8"))
+        made = set()
+        for path in sorted({*named, *texts}):
+            parts = path.strip("/").split("/")[:-1]
+            for number in range(len(parts) + 1):
+                folder = "/".join(["root", *parts[:number]])
+                if folder not in made:
+                    made.add(folder)
+                    entry = tarfile.TarInfo(folder)
+                    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                    out.addfile(entry)
+            if path in texts:
+                write("root" + path, texts[path].encode("utf-8"))
+                continue
+            # Two names of one file in one place are two files here: docker knows no others.
+            entry = out.gettarinfo(files.inside(named[path]), "root" + path)
+            if not (entry.isreg() or entry.issym() or entry.islnk()):
+                continue
+            entry.uid = entry.gid = 0
+            entry.uname = entry.gname = ""
+            entry.mode &= 0o755
+            if entry.issym():
+                out.addfile(entry)
+                continue
+            with open(files.inside(named[path]), "rb") as file:
+                if entry.islnk():
+                    entry.type, entry.linkname = tarfile.REGTYPE, ""
+                    entry.size = os.fstat(file.fileno()).st_size
+                out.addfile(entry, file)

@@ -1,0 +1,115 @@
+"""The workspaces' image: pulled, loaded from a file or built, and looked at before it is used."""
+
+import hashlib
+import os
+import re
+
+from . import asked, image_build
+from .program import docker, places, programs
+
+HAS = {
+    "jupyter": ("command -v jupyter-lab || command -v jupyter-notebook", "Jupyter"),
+    "tensorboard": ("command -v tensorboard", "tensorboard"),
+    "ssh": ("test -x /usr/sbin/sshd || command -v sshd", "sshd"),
+}
+
+
+def bring(params, dry):
+    """Whether docker was without the image; then it has it now, unless `dry`.
+
+    RefusedError with the sentence that a person sees; nobody's container is touched.
+    """
+    image = params["image"]
+    reference = asked.reference(image)
+    missing = docker.answer("image", "inspect", reference)[0] != 0
+    if missing and not dry:
+        if image["image"]:
+            _pull(image["image"], "image")
+        elif image["image_file"]:
+            load(params["archive"], image["image_sha256"], reference)
+        else:
+            _build(params, reference)
+    if params["parts"] and not (missing and dry):
+        try:
+            try_parts(reference, *params["parts"])
+        except places.RefusedError as error:
+            raise places.RefusedError(
+                "{0}. Nobody's workspace was touched.".format(error)
+            ) from None
+    return missing
+
+
+def _pull(name, what):
+    # As long as it takes: a slow line may need hours for gigabytes.
+    code, _out, error = docker.answer("pull", "--quiet", name, timeout=None)
+    if code:
+        raise places.RefusedError(
+            "{0} could not be pulled: {1}. Nobody's workspace was touched. Where this host reaches "
+            "no registry, bring the {2} as a file (gpu_workspace_{2}_file).".format(
+                name, error.strip(), what
+            )
+        )
+
+
+def _build(params, reference):
+    image, base = params["image"], asked.base_name(params["image"])
+    if docker.answer("image", "inspect", base)[0] != 0:
+        if image["base"]:
+            _pull(image["base"], "base")
+        else:
+            load(params["archive"], image["base_sha256"], base)
+    if params["proxy"]:
+        # docker is told their names alone.
+        os.environ.update(http_proxy=params["proxy"], https_proxy=params["proxy"])
+    wish = {name: image[name] for name in ("packages", "places", "stack")}
+    wish.update(reference=reference, base=base, containerfile=params["containerfile"])
+    try:
+        image_build.build(wish)
+    except places.RefusedError as error:
+        raise places.RefusedError(
+            "The workspaces' image could not be built: {0}. Nobody's workspace was touched; who "
+            "has one keeps it as it is.".format(re.sub("//[^/@ ]*@", "//", str(error)))
+        ) from None
+
+
+def try_parts(reference, *parts):
+    """Refuses an image without what the people need of it, before any container is stopped."""
+    script = "; ".join(
+        "({0}) >/dev/null || echo lacks {1}".format(HAS[part][0], part) for part in parts
+    )
+    code, out, error = docker.answer(
+        *("run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", reference),
+        *("-c", script),
+    )
+    lacking = [HAS[line.split()[1]][1] for line in out.splitlines() if line.startswith("lacks ")]
+    if code:
+        raise places.RefusedError(
+            "docker could not try the image: {0}".format(error.strip()[-400:])
+        )
+    if lacking:
+        raise places.RefusedError(
+            "the image {0} has no {1} in its PATH".format(reference, " and no ".join(lacking))
+        )
+    return {"has": list(parts)}
+
+
+def load(path, sha256, reference):
+    """docker's image of a tar file under our own name, once its SHA-256 is the right one."""
+    state = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            state.update(block)
+    if state.hexdigest() != sha256:
+        raise places.RefusedError(
+            "{0} has the SHA-256 {1}; gpu_workspace_image_sha256 is {2}. It was not loaded".format(
+                path, state.hexdigest(), sha256
+            )
+        )
+    out = programs.must(docker.answer("load", "--input", path, timeout=3600), "docker load")
+    names = re.findall(r"^Loaded image(?: ID)?: (\S+)$", out, re.M)
+    if len(set(names)) != 1:
+        raise places.RefusedError(
+            "{0} holds {1} images; expected one: docker save NAME".format(path, len(set(names)))
+        )
+    programs.must(docker.answer("tag", names[0], reference), "docker tag")
+    return {"loaded": names[0], "image": reference}

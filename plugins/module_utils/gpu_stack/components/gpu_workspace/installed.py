@@ -1,0 +1,110 @@
+"""The program and its units on a host: written as they are shipped, or taken away."""
+
+import os
+import pkgutil
+import shutil
+
+from ...host import file_state
+from ...host.context import Context
+from . import shipped
+from .program import command_line, files, places, programs
+
+FOLDER = shipped.LIBRARY + "/program"
+# Ansible brings along what is imported: with the command line all of the program.
+PROGRAM = command_line.__package__
+FOLDER_MODE = 0o755
+
+
+def texts(given):
+    """{path: text} of all that is shipped; `given` are the role's files by their names."""
+    return {path: _text(path, given) for path in shipped.FILES}
+
+
+def _text(path, given):
+    name = os.path.basename(path)
+    if os.path.dirname(path) == FOLDER:
+        return pkgutil.get_data(PROGRAM, name).decode("utf-8")
+    return given[name]
+
+
+def install(wanted, dry=False):
+    """Paths that were not as in `wanted`, {path: text}; now they are, unless `dry`.
+
+    A link in the place of a file is replaced, and so is an empty directory.
+    """
+    context = Context(root=files.ROOT)
+    changed = [folder for folder in (shipped.LIBRARY, FOLDER) if _folder(folder, dry)]
+    for path, text in wanted.items():
+        mode = shipped.FILES[path][0]
+        if file_state.fault(context, path, mode) is None and context.read(path) == text:
+            continue
+        changed.append(path)
+        if not dry:
+            os.makedirs(os.path.dirname(files.inside(path)), mode=0o755, exist_ok=True)
+            _make_way(path)
+            files.put(path, text, mode)
+    changed += _strangers(wanted, dry)
+    _let_systemd_read(changed, dry)
+    return changed
+
+
+def remove(dry=False):
+    """Paths of the program and its units that were there; now they are not, unless `dry`."""
+    paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
+    there = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
+    for path in [] if dry else there:
+        _remove(files.inside(path))
+    _let_systemd_read(there, dry)
+    return there
+
+
+def _folder(path, dry):
+    """Whether a directory was not root's alone; now it is, unless `dry`."""
+    real, context = files.inside(path), Context(root=files.ROOT)
+    fault = file_state.folder_fault(context, path)
+    if fault is None and os.path.isdir(real):
+        return False
+    if not dry:
+        if os.path.lexists(real) and (os.path.islink(real) or not os.path.isdir(real)):
+            os.unlink(real)
+        os.makedirs(real, exist_ok=True)
+        # /usr/local/lib is the group staff's on Debian, and hands that on.
+        if os.geteuid() == 0:
+            os.chown(real, 0, 0)
+        os.chmod(real, FOLDER_MODE)
+    return True
+
+
+def _make_way(path):
+    """An empty directory in a file's place goes; RefusedError where it is not empty."""
+    real = files.inside(path)
+    if os.path.isdir(real) and not os.path.islink(real):
+        try:
+            os.rmdir(real)
+        except OSError as error:
+            raise places.RefusedError(
+                "cannot remove '{0}': {1}".format(path, error.strerror)
+            ) from None
+
+
+def _strangers(wanted, dry):
+    """What lies beside the program's modules and is none of them, as one of an earlier version."""
+    real = files.inside(FOLDER)
+    names = sorted(os.listdir(real)) if os.path.isdir(real) else []
+    strange = ["{0}/{1}".format(FOLDER, name) for name in names]
+    strange = [path for path in strange if path not in wanted]
+    for path in [] if dry else strange:
+        _remove(files.inside(path))
+    return strange
+
+
+def _remove(real):
+    if os.path.isdir(real) and not os.path.islink(real):
+        shutil.rmtree(real)
+    else:
+        os.unlink(real)
+
+
+def _let_systemd_read(changed, dry):
+    if not dry and any(path.startswith(places.UNITS_PLACE) for path in changed):
+        programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")

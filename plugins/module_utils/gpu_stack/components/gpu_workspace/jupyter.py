@@ -1,0 +1,44 @@
+"""Asks somebody's Jupyter or TensorBoard."""
+
+import http.client
+import socket
+import threading
+
+from .program import files
+
+ANSWER = 10
+# No answer of Jupyter's that counts kernels is longer.
+SAID = 1 << 16
+
+
+def ask(place, path, token=None, patience=ANSWER):
+    """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
+
+    `place` is (address, port), or the path of the socket that systemd opened for root. What answers
+    is the person's: `patience` seconds are waited for the whole of it, SAID bytes are read.
+    """
+    # The header Host must be a name: Tornado since 6.5 answers 400 to a path.
+    host, port = ("localhost", None) if isinstance(place, str) else place
+    if host == "0.0.0.0":  # noqa: S104 compared, not bound
+        host = "127.0.0.1"
+    connection = http.client.HTTPConnection(host, port)
+    # A time-out of the connection's is for each piece of an answer, and there may be many.
+    end = threading.Timer(patience, lambda: connection.sock.shutdown(socket.SHUT_RDWR))
+    end.daemon = True
+    try:
+        if isinstance(place, str):
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(patience)
+            connection.sock.connect(files.inside(place))
+        else:
+            connection.sock = socket.create_connection((host, port), timeout=patience)
+        end.start()
+        headers = {"Authorization": "token " + token} if token else {}
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read(SAID).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return None, ""
+    finally:
+        end.cancel()
+        connection.close()

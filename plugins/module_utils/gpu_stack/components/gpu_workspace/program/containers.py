@@ -1,0 +1,106 @@
+"""Starts and stops a person's container, as systemd asks for it."""
+
+import json
+import os
+import time
+
+from . import command, docker, docker_words, files, places, programs, settings, traits
+
+
+def run(name):
+    """Starts the container, or finds it running, and waits until it ends."""
+    revision = (files.text(places.folder(name) + "/revision") or "").strip()
+    if not revision:
+        raise places.RefusedError(
+            "the workspace of {0} is unfinished; run the playbook again".format(name)
+        )
+    os.makedirs(files.inside(places.STATE), mode=0o755, exist_ok=True)
+    if docker.running().get(name) != revision:
+        stop(name)
+        docker.connect()
+        code, _out, error = docker.answer(*command.command(name))
+        if code:
+            stop(name)  # docker leaves one behind that could not begin
+            tell(name, {"error": error.strip()[-800:]})
+            raise places.RefusedError(error.strip()[-800:])
+    tell(name, seen(name))
+    wait = ["docker", "--host", docker_words.SOCKET, "wait", places.container(name)]
+    os.execvp("docker", wait)  # noqa: S606 systemd follows this process
+
+
+def tell(name, state):
+    """What anybody may know of a workspace; no secret is among it."""
+    files.put("{0}/{1}.json".format(places.STATE, name), json.dumps(state) + "\n", 0o644)
+
+
+def seen(name):
+    """The container's process, and its limits as they were wished."""
+    form = docker_words.shape(".State.Pid", ".Id")
+    pid, identity = programs.must(
+        docker.answer("inspect", "--format", form, places.container(name)), name
+    ).split()
+    recorded = files.data(places.folder(name) + "/workspace.json")
+    person = settings.wished(recorded)
+    return {
+        "container": identity,
+        "pid": int(pid),
+        "groups": groups(files.text("/proc/{0}/cgroup".format(pid)) or ""),
+        "memory": traits.size(person["memory"]),
+        "cpus": person["cpus"] or None,
+        "port": person.get("port"),
+        "address": recorded["address"],
+        "base": recorded.get("base", "/"),
+        "tensorboard_port": person.get("tensorboard_port"),
+        "ssh_port": person.get("ssh_port"),
+        "ssh_address": recorded["ssh_address"],
+        "ssh_ways": settings.to_offer(name),
+        "gpus": files.data(places.folder(name) + "/gpus.json"),
+    }
+
+
+def groups(content):
+    """{"memory": files, "cpu": files}: where the kernel keeps a container's limits.
+
+    Version 2 has one directory, version 1 one for each controller.
+    """
+    paths = {}
+    for line in content.splitlines():
+        _number, names, path = line.split(":", 2)
+        for name in names.split(","):
+            if name in ("memory", "cpu"):
+                paths[name] = "/sys/fs/cgroup/{0}{1}".format(name, path)
+            elif name == "":
+                paths.setdefault("unified", "/sys/fs/cgroup" + path)
+    if "memory" in paths:
+        return {
+            "memory": paths["memory"] + "/memory.limit_in_bytes",
+            "cpu": paths.get("cpu", "") + "/cpu.cfs_quota_us",
+        }
+    place = paths.get("unified", "")
+    return {"memory": place + "/memory.max", "cpu": place + "/cpu.max"}
+
+
+def stop(name):
+    """Stops and removes the container of our label, and no other."""
+    state = "{0}/{1}.json".format(places.STATE, name)
+    if "container" in (files.data(state) or {}):
+        # A proof would read the limits of one that is gone; why one could not start stays told.
+        os.unlink(files.inside(state))
+    form = (
+        docker_words.shape(".Names") + " " + docker_words.shape('.Label "{0}"'.format(places.LABEL))
+    )
+    # `inspect` knows no container that is being removed, and its name is not free yet.
+    listed = ("ps", "--all", "--filter", "name=" + places.container(name), "--format", form)
+    rows = [line.split(" ") for line in docker.answer(*listed)[1].splitlines()]
+    own = [line for line in rows if line[0] == places.container(name)]
+    if not own:
+        return
+    if own[0][1] != name:
+        raise places.RefusedError(
+            "the container {0} is not of gpu_workspaces".format(places.container(name))
+        )
+    docker.answer("stop", "--time", "20", places.container(name))
+    docker.answer("rm", "--force", places.container(name))
+    until = time.time() + docker.STARTS
+    while places.container(name) in docker.answer(*listed)[1].split() and time.time() < until:
+        time.sleep(0.5)

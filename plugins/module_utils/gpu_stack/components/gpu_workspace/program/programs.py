@@ -1,0 +1,80 @@
+"""Programs of the host, each with a time limit."""
+
+import os
+import re
+import select
+import subprocess
+import time
+
+from . import places
+
+TIMEOUT = 60
+# No list of GPUs is longer.
+SAID = 1 << 16
+
+
+def call(command, timeout=TIMEOUT):
+    """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        return 127, "", "{0} is not here".format(command[0])
+    except subprocess.TimeoutExpired:
+        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+    return (
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+    )
+
+
+def limited(command, timeout=TIMEOUT, size=SAID):
+    """`call` of a program that may say anything, for ever, as much as it likes."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        return 127, "", "{0} is not here".format(command[0])
+    output, until = {process.stdout: b"", process.stderr: b""}, time.monotonic() + timeout
+    reading = set(output)
+    while reading:
+        ready = select.select(list(reading), [], [], max(0, until - time.monotonic()))[0]
+        if not ready:
+            break
+        for stream in ready:
+            block = os.read(stream.fileno(), 65536)
+            output[stream] += block
+            if not block:
+                reading.discard(stream)
+        if max(map(len, output.values())) > size:
+            break
+    if reading:
+        process.kill()
+    process.wait()
+    out, error = (
+        re.sub(r"[^\n\x20-\x7e]", "?", output[stream][:size].decode("utf-8", "replace"))
+        for stream in (process.stdout, process.stderr)
+    )
+    process.stdout.close()
+    process.stderr.close()
+    if max(map(len, output.values())) > size:
+        return 124, out, "it says more than {0} bytes".format(size)
+    return (124, out, "no answer within {0} s".format(timeout)) if reading else (
+        process.returncode, out, error,
+    )  # fmt: skip
+
+
+def must(answer, what):
+    """The output of a call that has to succeed."""
+    code, out, error = answer
+    if code:
+        raise places.RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+    return out

@@ -1,0 +1,96 @@
+"""The way from a port that systemd holds into a person's container."""
+
+import os
+import signal
+import socket
+import time
+
+from . import docker, docker_words, places, programs
+
+PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socket-proxyd")
+SERVES = {"jupyter": places.JUPYTER, "tensorboard": places.TENSORBOARD}
+
+
+def relay(port):
+    """Leads those who connect to a port of somebody's into the container, as long as it runs.
+
+    The way leads by the container's own network, found by its process: not by an address or a port
+    of the host that somebody else could have by then. Who connects while there is no container is
+    turned away; systemd holds the port, and calls this again.
+    """
+    name, _, what = port.rpartition(".")
+    handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
+    entered = _entered(name)
+    if entered is None:
+        for handle in handles:
+            _turn_away(handle)
+        return
+    process, net = entered
+    child = os.fork()
+    if child == 0:
+        os.environ["LISTEN_PID"] = str(os.getpid())
+        program = next((handle for handle in PROXIES if os.path.exists(handle)), PROXIES[0])
+        nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
+        os.set_inheritable(net, True)
+        words = ["nsenter", "--net=/proc/self/fd/{0}".format(net), "setpriv", *nobody, program]
+        os.execvp("nsenter", [*words, "127.0.0.1:{0}".format(SERVES[what])])  # noqa: S606
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if not _lives(process):
+            os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+            break
+        time.sleep(1)
+
+
+def _entered(name):
+    """(directory in /proc, network) of somebody's container, both open; None where none runs.
+
+    It is asked for twice: between, the number of a process that ended can be another's.
+    """
+    before = _process(name)
+    if before is None:
+        return None
+    try:
+        process = os.open("/proc/{0}".format(before[0]), os.O_RDONLY | os.O_DIRECTORY)
+        net = os.open("ns/net", os.O_RDONLY, dir_fd=process)
+    except OSError:
+        return None
+    own = os.stat("/proc/self/ns/net")
+    theirs = os.fstat(net)
+    ours = (own.st_dev, own.st_ino) == (theirs.st_dev, theirs.st_ino)
+    return None if ours or _process(name) != before else (process, net)
+
+
+def _process(name):
+    """(pid, id) of somebody's container that runs; None where none does."""
+    form = docker_words.shape(
+        ".State.Pid", ".Id", 'index .Config.Labels "{0}"'.format(places.LABEL)
+    )
+    code, out, _error = docker.answer(
+        "inspect", "--format", form, places.container(name), timeout=programs.TIMEOUT
+    )
+    words = out.split()
+    if code or len(words) != 3 or words[0] == "0" or words[2] != name:
+        return None
+    return int(words[0]), words[1]
+
+
+def _lives(process):
+    """Does the process of an open directory of /proc still run?"""
+    try:
+        os.close(os.open("stat", os.O_RDONLY, dir_fd=process))
+    except OSError:
+        return False
+    return True
+
+
+def _turn_away(handle):
+    """Ends the connections that wait at a listening socket."""
+    listener = socket.socket(fileno=handle)
+    listener.setblocking(False)
+    try:
+        while True:
+            listener.accept()[0].close()
+    except OSError:
+        pass  # nobody waits any more
+    listener.detach()

@@ -1,0 +1,39 @@
+"""What stands on the host of the people who have a workspace."""
+
+import os
+
+from . import files, people_list, places, traits
+
+
+def there():
+    """Names of the people who have something here."""
+    try:
+        names = os.listdir(files.inside(places.PLACE))
+    except FileNotFoundError:
+        return []
+    return sorted(
+        n
+        for n in names
+        if traits.NAME.fullmatch(n) and os.path.isdir(files.inside(places.folder(n)))
+    )
+
+
+def of_person(name):
+    settings = files.data(places.folder(name) + "/workspace.json")
+    return settings if isinstance(settings, dict) else {}
+
+
+def wished(settings):
+    """The person of a workspace.json, with the uid and gid that were given."""
+    person = people_list.checked([settings["workspace"]])[0]
+    return dict(person, user=settings.get("user") or person["user"] or places.FORMER_USER)
+
+
+def password_file(name):
+    """The file of somebody's password, where there is one."""
+    return ("password",) if files.text(places.folder(name) + "/password") else ()
+
+
+def to_offer(name):
+    """What sshd is to let somebody in by, in its own words."""
+    return ",".join(("publickey", *password_file(name)))

@@ -1,0 +1,42 @@
+"""What follows from a person's settings alone."""
+
+import re
+
+NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+SIZE = re.compile(r"(\d+)([kmg])b?", re.I)
+UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(value):
+    """Bytes of "16g", or None."""
+    match = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match.group(1)) == 0:
+        return None
+    return int(match.group(1)) * UNITS[match.group(2).lower()]
+
+
+def ports(person):
+    """The ports of the host that a workspace takes."""
+    return [person[key] for key in ("port", "ssh_port", "tensorboard_port") if key in person]
+
+
+def memory(people):
+    """Bytes that they may use all together."""
+    return sum(size(person["memory"]) or 0 for person in people)
+
+
+def parts(kind):
+    """What a kind consists of: jupyter, ssh."""
+    return {"jupyter", "ssh"} if kind == "both" else {kind or "jupyter"}
+
+
+def needs(person):
+    """What the image must have for somebody."""
+    more = {"tensorboard"} if "tensorboard_port" in person else set()
+    return parts(person.get("kind")) | more
+
+
+def numbers(user):
+    """(uid, gid) of "uid:gid"; without a gid it is the same number."""
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)

@@ -1,0 +1,122 @@
+"""Whether each workspace does what it should."""
+
+import re
+import time
+
+from . import jupyter
+from .program import files, handed_gpus, places, programs, settings
+
+# systemd tries again after 5 seconds: what is still wrong then does not cure itself.
+PERSISTS = 12
+
+
+def limits(state):
+    """What is wrong with a container's limits; None where they are in force."""
+    wanted = state["memory"]
+    if wanted is not None:
+        limit = (files.text(state["groups"]["memory"]) or "").strip()
+        if limit != str(wanted):
+            return "its memory is limited to {0}, not {1}".format(limit or "nothing", wanted)
+    if state["cpus"] is not None:
+        limit = (files.text(state["groups"]["cpu"]) or "").split()
+        if not limit or limit[0] != str(int(state["cpus"] * 100000)):
+            return "its processors are limited to {0}, not {1}".format(
+                limit[0] if limit else "nothing", int(state["cpus"] * 100000)
+            )
+    return None
+
+
+def proven(name, until):
+    """None where a workspace does what it should; else why not. Waits for a slow start."""
+    failing = None
+    while True:
+        state = files.data("{0}/{1}.json".format(places.STATE, name)) or {}
+        failing = (failing or time.time()) if state.get("error") else None
+        if failing is not None and time.time() - failing > PERSISTS:
+            return "docker could not start it: {0}".format(state["error"])
+        wrong = "nothing of it runs"
+        if "container" in state:
+            wrong = _jupyter(name, state) or _ssh(name, state) or _board(name, state)
+        if wrong is None:
+            break
+        if time.time() > until:
+            return "{0} (docker logs {1})".format(wrong, places.container(name))
+        time.sleep(0.5)
+    if state.get("port"):
+        refused, _body = jupyter.ask(
+            (state["address"], state["port"]), state["base"] + "api/status"
+        )
+        if refused not in (401, 403):
+            return "Jupyter answers without the token: status {0}".format(refused)
+    if programs.call(["systemctl", "is-active", places.UNIT.format(name)])[1].strip() != "active":
+        return "the unit {0} is not active".format(places.UNIT.format(name))
+    return limits(state)
+
+
+def _jupyter(name, state):
+    """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
+    if not state.get("port"):
+        return None
+    token = files.text(places.folder(name) + "/token")
+    status, _body = jupyter.ask(
+        "{0}/{1}.jupyter".format(places.PORTS, name), state["base"] + "api/status", token
+    )
+    if status == 200:
+        return None
+    answer = "status {0}".format(status) if status else "no answer"
+    return "Jupyter does not take the token: {0}".format(answer)
+
+
+def _board(name, state):
+    """Why TensorBoard does not answer; None where it does, or is not wished."""
+    port = state.get("tensorboard_port")
+    if not port:
+        return None
+    if jupyter.ask(("127.0.0.1", port), "/{0}/tensorboard/".format(name))[0] == 200:
+        return None
+    return "TensorBoard does not answer at port {0}".format(port)
+
+
+def _ssh(name, state):
+    """Why sshd is not as it should be: it offers keys, and a password to who has one."""
+    if not state.get("ssh_port"):
+        return None
+    ways = offered(name, state["ssh_address"], state["ssh_port"])
+    should = settings.to_offer(name)
+    if ways in (should, None):
+        return None
+    return "sshd offers {0}, and should offer {1} alone".format(ways or "nothing", should)
+
+
+def offered(name, address, port):
+    """What sshd lets somebody in by, as it says itself; "" where it does not answer.
+
+    None where this host has no ssh to ask with.
+    """
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
+    code, _out, error = programs.call(
+        [
+            *("ssh", "-F", "/dev/null", "-p", str(port), "-o", "BatchMode=yes"),
+            *("-o", "PreferredAuthentications=none", "-o", "StrictHostKeyChecking=no"),
+            *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10"),
+            *("{0}@{1}".format(name, host), "true"),
+        ]
+    )
+    if code == 127:
+        return None
+    refusal = re.search(r"Permission denied \(([a-z,-]+)\)", error)
+    return refusal.group(1) if refusal else ""
+
+
+def prove(seconds):
+    """RefusedError with all that is wrong with the workspaces of this host."""
+    until = time.time() + float(seconds)
+    faults = {name: proven(name, until) for name in settings.there()}
+    given = handed_gpus.handed()
+    for name in faults:
+        faults[name] = faults[name] or given["people"].get(name, {}).get("wrong")
+    wrong = ["{0}: {1}".format(name, faults[name]) for name in sorted(faults) if faults[name]]
+    wrong += [given["tensorflow"]["wrong"]] if given["tensorflow"]["wrong"] else []
+    if wrong:
+        raise places.RefusedError("; ".join(wrong))
+    return {"proven": sorted(faults), "gpus": given}

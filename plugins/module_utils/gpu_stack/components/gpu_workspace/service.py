@@ -1,0 +1,94 @@
+"""What the module `workspaces` answers: looks, brings people to what is wished, proves."""
+
+import json
+
+from . import asked, bring, current, here, installed, proof, uids
+from .program import docker, files, people_list, places
+
+
+def answer(params, dry):
+    """The module's result. RefusedError or ValueError with the sentence that a person sees."""
+    if params["state"] == "proven":
+        try:
+            return {"changed": False, "proven": proof.prove(params["patience"])["proven"]}
+        except (places.RefusedError, ValueError) as error:
+            raise places.RefusedError(
+                "{0}. journalctl -u 'gpu-workspace@*' and docker logs say more.".format(error)
+            ) from None
+    if params["state"] == "looked":
+        try:
+            return looked(params)
+        except (places.RefusedError, ValueError) as error:
+            raise places.RefusedError("{0}. Nothing was changed.".format(error)) from None
+    try:
+        return present(params, dry)
+    except (places.RefusedError, ValueError) as error:
+        raise places.RefusedError("{0}.".format(error)) from None
+
+
+def looked(params):
+    """What differs from the wish, and what of the image is missing."""
+    asked.refuse(params)
+    wish = asked.wish_of(params)
+    seen = current.look(wish)
+    image = params["image"]
+    missing = bool(seen["changes"]) and not seen["image"]
+    by_file = bool(image["image_file"])
+    if image["base_file"] and missing:
+        by_file = docker.answer("image", "inspect", asked.base_name(image))[0] != 0
+    return dict(seen, changed=False, reference=wish["image"], file=missing and by_file)
+
+
+def present(params, dry):
+    """Brings all of it, or says what would be done where `dry`."""
+    wish = asked.wish_of(params)
+    seen = bring.prepared(wish)
+    if wish["workspaces"] or seen["gone"]:
+        written = installed.install(installed.texts(params["shipped"]), dry)
+    else:
+        written = installed.remove(dry)
+    diff = _diff(wish, seen)
+    names, gone = sorted(seen["changes"]), seen["gone"]
+    if dry:
+        done = {"changed": names, "removed": gone, "tokens": places.folder("NAME/token")}
+        summary = "Would bring to what is wished: {0}; would stop: {1}".format(
+            _listed(names), _listed(gone)
+        )
+    else:
+        done = bring.fulfil(wish, seen)
+        summary = (
+            "Changed: {0}. Stopped, home kept: {1}. Jupyter's tokens lie, for root alone, in "
+            "{2}".format(_listed(done["changed"]), _listed(done["removed"]), done["tokens"])
+        )
+    if gone and not wish["workspaces"]:
+        # Only now nobody's unit needs it any more.
+        written += installed.remove(dry)
+    acted = bool(names or gone or seen["open"])
+    return {
+        "changed": bool(acted or written),
+        "people": done["changed"],
+        "removed": done["removed"],
+        "tokens": done["tokens"],
+        "written": sorted(set(written)),
+        "summary": summary if acted else "",
+        "diff": diff,
+    }
+
+
+def _listed(names):
+    return ", ".join(names) or "nobody"
+
+
+def _diff(wish, seen):
+    """The settings of those who differ, before and after; no secret is among them."""
+    context = here.context(wish)
+    users = uids.own_users(context, people_list.checked(wish["workspaces"]))
+    return [
+        {
+            "before_header": places.folder(name) + "/workspace.json",
+            "after_header": places.folder(name) + "/workspace.json",
+            "before": files.text(places.folder(name) + "/workspace.json") or "",
+            "after": json.dumps(settings, indent=2, sort_keys=True) + "\n",
+        }
+        for name, settings in bring.wanted(context, seen, users).items()
+    ]

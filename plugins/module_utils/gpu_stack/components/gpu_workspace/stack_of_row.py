@@ -1,0 +1,25 @@
+"""What an image that is built on a host is made of, as a row of the lock has it.
+
+The generator names it for the role, and the look for itself.
+"""
+
+
+def locked(row):
+    """What an image that is built on the host takes from its stack: all that it is made of."""
+    row = row or {}
+    stack = {}
+    if "tensorflow" in row:
+        names = ("version", "python", "requirements_sha256")
+        stack["tensorflow"] = {name: row["tensorflow"][name] for name in names}
+    if "cuda" in row:
+        stack["cuda"] = {
+            "packages": row["cuda"]["packages"]["runtime"],
+            "files": {name: file["path"] for name, file in row["cuda"].get("files", {}).items()},
+            "sonames": sorted(row["cuda"].get("sonames", {})),
+        }
+    if "cudnn" in row:
+        names = ("version", "cuda", "sha256", "soname")
+        stack["cudnn"] = {name: row["cudnn"][name] for name in names}
+    env = row.get("gpu_env", {})
+    stack["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
+    return stack

@@ -1,0 +1,82 @@
+"""Gives each person a uid of their own."""
+
+import json
+import os
+
+from . import homes, wished, workspace_users
+from .program import files, places
+
+# Above the uids of accounts and of systemd's own, below those that useradd hands out for user
+# namespaces: https://systemd.io/UIDS-GIDS/
+FIRST_USER, LAST_USER = 70000, 99999
+
+
+def own_users(context, people):
+    """{name: "uid:gid"} of those who have one by now; a recorded uid that an account got is none.
+
+    RefusedError where somebody is wished for as an account of the host: who is that account could
+    run programs of theirs outside the container, and read the home. Root is root inside as well,
+    and who writes "0:0" says so.
+    """
+    seen = workspace_users.look(context, {person["name"]: person for person in people})
+    for person in people:
+        why = seen["taken"].get(person["name"])
+        if why:
+            raise places.RefusedError(
+                "user {0} of {1} {2}; leave `user` out, then the host gives {1} a number of their "
+                "own".format(person["user"], person["name"], why)
+            )
+    return seen["users"]
+
+
+def assign(context, people):
+    """{name: "uid:gid"} of all; who has none yet gets one, which is recorded before it is used."""
+    root = wished.root_of(context.options)
+    users, known = own_users(context, people), workspace_users.recorded(context)
+    lacking = [person["name"] for person in people if person["name"] not in users]
+    names = os.listdir(files.inside(root)) if os.path.isdir(files.inside(root)) else []
+    owners = {
+        name: int((homes.owner_of(places.home_of(root, name)) or "0").split(":")[0])
+        for name in names
+    }
+    used = set(known.values()) | {int(user.split(":")[0]) for user in users.values()}
+    for name in lacking:
+        # Where the record was lost a home still tells whose it is.
+        uid = owners.get(name, 0)
+        others = used | {owners[other] for other in owners if other != name}
+        if not (FIRST_USER <= uid <= LAST_USER and uid not in others and _free(context, [uid])):
+            uid = _next(context, others | {uid})
+        known[name] = uid
+        used.add(uid)
+        users[name] = "{0}:{0}".format(uid)
+    if lacking:
+        os.makedirs(os.path.dirname(files.inside(places.USERS)), mode=0o700, exist_ok=True)
+        files.put(places.USERS, json.dumps(known, sort_keys=True) + "\n")
+    return users
+
+
+def _free(context, numbers):
+    """Those that no account and no group has, and nobody's user namespaces."""
+    known = set(workspace_users.accounts(context, numbers))
+    known |= set(workspace_users.accounts(context, numbers, "group"))
+    return [
+        number
+        for number in numbers
+        if number not in known and not workspace_users.delegated(context, number)
+    ]
+
+
+def _next(context, used):
+    """The first number of the range that is nobody's."""
+    for start in range(FIRST_USER, LAST_USER + 1, 64):
+        block = [
+            number for number in range(start, min(start + 64, LAST_USER + 1)) if number not in used
+        ]
+        free = _free(context, block) if block else []
+        if free:
+            return free[0]
+    raise places.RefusedError(
+        "no uid from {0} to {1} is left on this host; say `user` of who is new".format(
+            FIRST_USER, LAST_USER
+        )
+    )

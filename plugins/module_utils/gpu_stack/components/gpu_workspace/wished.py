@@ -1,0 +1,119 @@
+"""What should stand on a host of its workspaces, as the inventory and the lock have it.
+
+The look compares with it, and the module writes it.
+"""
+
+import hashlib
+import json
+
+from . import shipped
+from .program import places
+from .stack_of_row import locked
+
+ROOT = "/srv/gpu-workspaces"
+LISTEN = """\
+# Written by the Ansible role gpu_workspace; changes made here are lost.
+[Socket]
+ListenStream={0}:{1}
+"""
+
+
+def root_of(options):
+    return options.get("gpu_workspace_root") or ROOT
+
+
+def base_of(base, sha256):
+    """What an image is built from, as its name is made of it; empty where none is built."""
+    return "sha256:" + sha256 if sha256 else base or ""
+
+
+def built_name(base, packages, roots, stack):
+    """The name of an image that is built on the host, by all that goes into it."""
+    made_of = {
+        "base": base,
+        "packages": packages,
+        "places": roots,
+        "recipe": shipped.RECIPE,
+        "stack": stack,
+    }
+    return "gpu-workspace-built:" + digest(json.dumps(made_of, sort_keys=True))[:16]
+
+
+def built(options, row):
+    """The name of the image that is built here; None where none is."""
+    base = base_of(options.get("gpu_workspace_base"), options.get("gpu_workspace_base_sha256"))
+    if not base:
+        return None
+    roots = [
+        options.get("tensorflow_root") or "/opt/tensorflow",
+        options.get("cudnn_root") or "/opt/nvidia/cudnn",
+    ]
+    return built_name(base, options.get("gpu_workspace_packages") or [], roots, locked(row))
+
+
+def with_image(options, row):
+    """The options with the name of the image that the row of the lock gives, where one is built."""
+    name = built(options, row)
+    return dict(options, gpu_workspace_image=name) if name else options
+
+
+def image_name(image, sha256):
+    """The name that docker has an image by on the host; one of a file has its own by us."""
+    return "gpu-workspace:" + sha256[:16] if sha256 else image or ""
+
+
+def image(options):
+    """The image under the name that docker has it by on the host."""
+    return image_name(options.get("gpu_workspace_image"), options.get("gpu_workspace_image_sha256"))
+
+
+def settings(person, options, users):
+    """What should stand in a person's workspace.json; `users` are those who have a uid by now."""
+    return {
+        "image": image(options),
+        "root": root_of(options),
+        "address": options.get("gpu_workspace_address") or "127.0.0.1",
+        "ssh_address": options.get("gpu_workspace_ssh_address") or "0.0.0.0",  # noqa: S104 as wished
+        "base": "/{0}/".format(person["name"]),
+        "network": places.NETWORK,
+        "ports": places.PORTS,
+        "user": users.get(person["name"]),
+        "workspace": person,
+    }
+
+
+def listens(settings_of):
+    """{"ada.jupyter": text} of what a workspace.json has systemd listen at for somebody."""
+    person = settings_of["workspace"]
+    addresses = {}
+    if "port" in person:
+        addresses["jupyter"] = (settings_of["address"], person["port"])
+    if "tensorboard_port" in person:
+        # It knows no password.
+        addresses["tensorboard"] = ("127.0.0.1", person["tensorboard_port"])
+    return {
+        "{0}.{1}".format(person["name"], what): LISTEN.format(*addresses[what])
+        for what in addresses
+    }
+
+
+def digest(text):
+    """SHA-256: to see that a secret has changed it will do."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def options(wish):
+    """The host's options as the look has them, of what the module was asked for."""
+    return {
+        "gpu_workspaces": wish["workspaces"],
+        "gpu_workspace_image": wish["image"],
+        "gpu_workspace_root": wish["root"],
+        "gpu_workspace_address": wish["address"],
+        "gpu_workspace_ssh_address": wish["ssh_address"],
+        "gpu_workspace_digests": _digests(wish.get("tokens")),
+        "gpu_workspace_passed": _digests(wish.get("passwords")),
+    }
+
+
+def _digests(secrets):
+    return {name: digest(str(secret)) for name, secret in (secrets or {}).items()}

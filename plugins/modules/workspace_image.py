@@ -1,0 +1,132 @@
+#!/usr/bin/python
+"""docker's image of the workspaces: pulled, loaded or built; a thin shim."""
+
+DOCUMENTATION = r"""
+module: workspace_image
+short_description: Bring the image of people's workspaces
+description:
+  - Pulls the image by its digest, loads it from a file whose SHA-256 is compared first, or has
+    docker build it of the host's own TensorFlow, CUDA and cuDNN, as they are locked.
+  - Refuses an image in which Jupyter, sshd or TensorBoard is missing and needed. Nobody's workspace
+    is touched.
+  - In check mode nothing is brought.
+options:
+  image:
+    description: What makes the image, and so its name in docker.
+    type: dict
+    default: {}
+    suboptions:
+      image:
+        description: An image to pull, with its digest.
+        type: str
+        default: ""
+      image_file:
+        description: The image as a tar file on the machine that runs Ansible.
+        type: str
+        default: ""
+      image_sha256:
+        description: SHA-256 of that file.
+        type: str
+        default: ""
+      base:
+        description: The base of an image that is built on the host, with its digest.
+        type: str
+        default: ""
+      base_file:
+        description: That base as a tar file on the machine that runs Ansible.
+        type: str
+        default: ""
+      base_sha256:
+        description: SHA-256 of that file.
+        type: str
+        default: ""
+      packages:
+        description: Packages of the distribution in an image that is built.
+        type: list
+        elements: str
+        default: []
+      places:
+        description: Directories of TensorFlow's environments and of cuDNN on the host.
+        type: list
+        elements: str
+        default: []
+      stack:
+        description: What an image that is built takes from the host.
+        type: dict
+        default: {}
+  archive:
+    description: Where the tar file of the image or of its base lies on the host.
+    type: str
+    default: ""
+  containerfile:
+    description: The text of the Containerfile by which an image is built.
+    type: str
+    default: ""
+  proxy:
+    description: Proxy for the package archive while an image is built.
+    type: str
+    default: ""
+  parts:
+    description: What the image must have.
+    type: list
+    elements: str
+    choices: [jupyter, ssh, tensorboard]
+    default: []
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Bring the image
+  provision.gpu.workspace_image:
+    image:
+      image: registry.example.org/jupyter@sha256:9f1c...
+    parts: [jupyter]
+"""
+
+RETURN = r"""
+reference:
+  description: The image's name in docker.
+  type: str
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E402, E501
+    asked,
+    images,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace.program.places import (  # noqa: E402, E501
+    RefusedError,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "image": asked.IMAGE,
+            "archive": {"type": "str", "default": ""},
+            "containerfile": {"type": "str", "default": ""},
+            # An address may carry a password.
+            "proxy": {"type": "str", "default": "", "no_log": True},
+            "parts": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["jupyter", "ssh", "tensorboard"],
+                "default": [],
+            },
+        },
+        supports_check_mode=True,
+    )
+    if "@" not in module.params["proxy"]:
+        # Else docker's sentence about a proxy that does not answer could not name it.
+        module.no_log_values.discard(module.params["proxy"])
+    try:
+        changed = images.bring(module.params, dry=module.check_mode)
+    except (RefusedError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=changed, reference=asked.reference(module.params["image"]))
+
+
+if __name__ == "__main__":
+    main()
