@@ -68,7 +68,10 @@ WORKSPACE = Program(
     recipe="Containerfile",
 )
 FRONT_DOOR = Program(
-    "gpu_front_door", "renewal", "gpu-front-door", ("gpu-front-door.service", "gpu-front-door.timer")
+    "gpu_front_door",
+    "renewal",
+    "gpu-front-door",
+    ("gpu-front-door.service", "gpu-front-door.timer"),
 )
 PROGRAMS = (WORKSPACE, FRONT_DOOR)
 

@@ -13,7 +13,9 @@ from provision.render import shipped_files
 from tests.collection import ROOT
 
 MODULES = sorted((ROOT / shipped_files.WORKSPACE.folder).glob("*.py"))
-EVERY = [path for program in shipped_files.PROGRAMS for path in (ROOT / program.folder).glob("*.py")]
+EVERY = [
+    path for program in shipped_files.PROGRAMS for path in (ROOT / program.folder).glob("*.py")
+]
 
 
 def test_the_table_is_that_of_the_files() -> None:

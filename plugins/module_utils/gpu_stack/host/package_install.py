@@ -7,11 +7,14 @@ import os
 import re
 import shlex
 import time
-from typing import Any
 
 from . import apt, apt_commands, dpkg, package_lists
 from .apt_commands import RefusalError
 from .context import Context
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 REINSTALL = ("--reinstall", "-oDPkg::Options::=--force-confmiss")
 REMOVED = re.compile(r"^Remv ([^ :]+)", re.M)
@@ -97,10 +100,8 @@ class Source:
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns, for what is to be on the host. RefusalError."""
-    wish = Wish(
-        *(params[name] for name in ("component", "title", "packages", "fetched", "files")),
-        again=params["reinstall"],
-    )
+    names = ("component", "title", "packages", "fetched", "files", "reinstall")
+    wish = Wish(*(params[name] for name in names))
     plan = look(Context(), wish)
     result = {"missing": plan.missing, "again": plan.again, "fetched": plan.fetched}
     specs = plan.missing + plan.again

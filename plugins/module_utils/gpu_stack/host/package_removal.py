@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from .. import receipt
 from . import apt_commands
 from .apt_commands import RefusalError
 from .context import Context
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 COMMAND = (
     "apt-get",

@@ -1,15 +1,11 @@
-# Rendered from the files themselves by `provision roles sync`; edit those.
-"""What the role gpu_front_door installs: {path: (mode, SHA-256)}."""
+"""What the role gpu_front_door installs as it is. Rendered by `provision roles sync`; edit the
+files themselves.
+"""
 
+# The folder from which the program takes the package `renewal`.
+LIBRARY = "/usr/local/lib/gpu-front-door"
+# {path: (mode, SHA-256)}; each is root's.
 FILES = {
-    "/etc/systemd/system/gpu-front-door.service": (
-        0o644,
-        "9c7904d2a26ad1e2e15ec8a16c97cff74e5c1f15bbb6f6f43fe83864e67b1df5",
-    ),
-    "/etc/systemd/system/gpu-front-door.timer": (
-        0o644,
-        "6440f38a16b45b21335db3d16ee1f840f923544373c2c9f35f09ba96061ef12f",
-    ),
     "/usr/local/lib/gpu-front-door/renewal/__init__.py": (
         0o644,
         "546074643744bf66b2e39e9cc0ae0e85775b2c03f2c7253f5736ed3af136009e",
@@ -49,5 +45,13 @@ FILES = {
     "/usr/local/sbin/gpu-front-door": (
         0o755,
         "35f355446b58ea918a06c69d482053e1854332204d953df689784e4ee5a54198",
+    ),
+    "/etc/systemd/system/gpu-front-door.service": (
+        0o644,
+        "9c7904d2a26ad1e2e15ec8a16c97cff74e5c1f15bbb6f6f43fe83864e67b1df5",
+    ),
+    "/etc/systemd/system/gpu-front-door.timer": (
+        0o644,
+        "6440f38a16b45b21335db3d16ee1f840f923544373c2c9f35f09ba96061ef12f",
     ),
 }

@@ -2,7 +2,7 @@
 files themselves.
 """
 
-# The folder from which /usr/local/sbin/gpu-workspace takes the package `program`.
+# The folder from which the program takes the package `program`.
 LIBRARY = "/usr/local/lib/gpu-workspace"
 # {path: (mode, SHA-256)}; each is root's.
 FILES = {
@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "e1329f343d3ca08d30d804991a3119b44c889b4de3e400652f3c9e28bf855d2c",
+        "e157269b722a578f44d895a5297fce06361d04809bf4e0541af1cc02068ff50a",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,

@@ -56,6 +56,19 @@ def _person(number, given):
             "entry {0}: {1} is no user name; expected small letters, digits, - and _, with a "
             "letter first, 32 at most".format(number, shown)
         )
+    _refuse_keys(name, given)
+    person = dict(DEFAULTS, **given)
+    if name in SYSTEMS_OWN and given.get("kind") in ("ssh", "both"):
+        raise ValueError(
+            "entry {0}: {1} is an account that sshd itself needs in the container; expected "
+            "another name".format(number, name)
+        )
+    _refuse_values(name, given, person)
+    return person
+
+
+def _refuse_keys(name, given):
+    """ValueError for a key that has no meaning here, or would hold a secret."""
     for key in sorted(given, key=str):
         if key in SECRET_KEYS:
             raise ValueError(
@@ -73,12 +86,10 @@ def _person(number, given):
                     name, json.dumps(key), ", ".join(KEYS)
                 )
             )
-    person = dict(DEFAULTS, **given)
-    if name in SYSTEMS_OWN and given.get("kind") in ("ssh", "both"):
-        raise ValueError(
-            "entry {0}: {1} is an account that sshd itself needs in the container; expected "
-            "another name".format(number, name)
-        )
+
+
+def _refuse_values(name, given, person):
+    """ValueError for a kind without what it needs, and for a value that is out of its form."""
     if person["kind"] not in KINDS:
         raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
     needed = ("gpus", *KINDS[person["kind"]])
@@ -93,7 +104,6 @@ def _person(number, given):
                 )
         elif key in person and not _CHECKS[key](person[key]):
             raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
-    return person
 
 
 DEFAULTS = {
