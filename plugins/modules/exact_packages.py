@@ -145,7 +145,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "component": {"type": "str", "required": True},

@@ -194,7 +194,7 @@ DOOR = {
 }
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {

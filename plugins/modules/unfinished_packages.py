@@ -54,7 +54,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "ours": {"type": "list", "elements": "str", "required": True},

@@ -200,7 +200,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 )
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {

@@ -209,7 +209,7 @@ def _marked(context: Context, root: str, mark: str) -> list[list[Any]]:
 
 
 def _trees(context: Context) -> list[list[Any]]:
-    return _marked(context, cudnn.root_of(context.options), cudnn.MANIFEST)
+    return _marked(context, cudnn.root_of(context.options), cudnn.layout.MANIFEST)
 
 
 def _environments(context: Context) -> list[list[Any]]:
@@ -219,7 +219,7 @@ def _environments(context: Context) -> list[list[Any]]:
 def _blocks(context: Context) -> list[list[Any]]:
     """Files of others that hold our lines."""
     remains = []
-    if gpu_env.between_markers(context.read(gpu_env.PAM)) is not None:
+    if gpu_env.shell_startup.between_markers(context.read(gpu_env.PAM)) is not None:
         remains.append([gpu_env.PAM, "our lines"])
     for user in context.options.get("gpu_env_bashrc_users") or []:
         text, fault = gpu_env.shell_startup.bashrc(context, user)
