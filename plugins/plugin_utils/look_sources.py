@@ -12,6 +12,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
 FIRST = "gpu_stack.look"
 # `from ..host import dpkg, regular`: in the package only relative imports reach into it.
 IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.M)
+# What annotations alone need; hosts skip it. Its lines stay, for tracebacks.
+TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: +.*\n|\n)*", re.M)
 
 
 def sources(doctor: bool = False) -> dict[str, str]:
@@ -30,7 +32,8 @@ def sources(doctor: bool = False) -> dict[str, str]:
         needed = doctor or not any(part.startswith("doctor") for part in name.split("."))
         if module in texts or not needed or not file.is_file():
             continue
-        texts[module] = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        texts[module] = TYPES.sub(lambda block: "\n" * block[0].count("\n"), text)
         names += [name.rpartition(".")[0], *_imported(name, package, texts[module])]
     return texts
 

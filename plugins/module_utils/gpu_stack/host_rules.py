@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .host.context import Context
+    from .shapes import Changes, Facts, Options, Reasons, Row
 
 
 def signed_by_conflicts(context: Context) -> list[list[Any]]:
@@ -71,12 +72,7 @@ def dpkg_at_work(context: Context) -> bool:
     return False
 
 
-def dpkg_broken(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+def dpkg_broken(facts: Facts, _changes: Changes, _options: Options, row: Row | None) -> Reasons:
     # What an unfinished run of ours left in the middle, a compiler that CUDA needs among it, apt
     # puts right by itself before it installs anything.
     if facts.get("unfinished") or facts["preflight"].get("dpkg_at_work"):
@@ -96,11 +92,11 @@ def dpkg_broken(
 
 
 def dpkg_interrupted(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+    facts: Facts,
+    changes: Changes,
+    _options: Options,
+    _row: Row | None,
+) -> Reasons:
     names = [name for name, _status in facts["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
     finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
@@ -117,11 +113,11 @@ def dpkg_interrupted(
 
 
 def signed_by_conflict(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+    facts: Facts,
+    changes: Changes,
+    _options: Options,
+    _row: Row | None,
+) -> Reasons:
     # What is put aside first is in nobody's way then.
     aside = [entry["item"] for entry in changes if entry["to"] == nvidia_cuda.ASIDE]
 
@@ -141,12 +137,7 @@ def signed_by_conflict(
     ]
 
 
-def driver_hangs(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+def driver_hangs(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
     why = facts["preflight"].get("driver_hangs")
     if not why:
         return []
@@ -160,11 +151,11 @@ def driver_hangs(
 
 
 def run_in_progress(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+    facts: Facts,
+    _changes: Changes,
+    _options: Options,
+    _row: Row | None,
+) -> Reasons:
     other = facts["preflight"].get("running")
     if other is None or other.get("ended") or other.get("silent"):
         return []
@@ -178,12 +169,7 @@ def run_in_progress(
     ]
 
 
-def run_cut_off(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+def run_cut_off(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
     other = facts["preflight"].get("running")
     if other is None or not (other.get("ended") or other.get("silent")):
         return []

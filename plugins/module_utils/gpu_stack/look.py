@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 
     from .host.context import Result
+    from .shapes import Options
 
 # Options that templating may hand over as text ("no" from -e), by what they are.
 SWITCHES = (
@@ -24,7 +25,7 @@ SWITCHES = (
 NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
 
 
-def typed(options: dict[str, Any] | None) -> dict[str, Any]:
+def typed(options: Options | None) -> dict[str, Any]:
     """The options with switches as bool and numbers as int."""
     values = dict(options or {})
     for name in SWITCHES:

@@ -30,6 +30,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
+    from .shapes import Changes, Facts, Options
+
 
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = [
@@ -82,7 +84,7 @@ def choose(
     return row["stack"], stack
 
 
-def _beside(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> list[dict[str, Any]]:
+def _beside(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> list[dict[str, Any]]:
     """[{stack, directory}] of the environments beside the current one."""
     row = _row(lock, wish, facts["platform"], facts["gpus"]) or {}
     return [
@@ -91,7 +93,7 @@ def _beside(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> li
     ]
 
 
-def wished_away(row: Any, options: dict[str, Any] | None) -> list[str]:
+def wished_away(row: Any, options: Options | None) -> list[str]:
     """The components of the stack that are not to be on the host (`cuda_state: absent`)."""
     return [
         component.NAME
@@ -110,7 +112,7 @@ def tagged(name: str, only: Sequence[str] | None, skip: Sequence[str] | None) ->
     return not any(tag in skip for tag in ("all", "tagged", name))
 
 
-def differences(row: Any, facts: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differences(row: Any, facts: Facts, options: Options) -> Changes:
     """All changes of all components of the stack, in the order of application."""
     changes = []
     removed = wished_away(row, options)
@@ -139,9 +141,7 @@ def differences(row: Any, facts: dict[str, Any], options: dict[str, Any]) -> lis
     return changes
 
 
-def receipt_changes(
-    lock: Any, row: Any, options: dict[str, Any], facts: dict[str, Any]
-) -> list[dict[str, Any]]:
+def receipt_changes(lock: Any, row: Any, options: Options, facts: Facts) -> Changes:
     return receipt.differ(
         lock.get("digest"),
         facts["receipt"],
@@ -151,7 +151,7 @@ def receipt_changes(
     )
 
 
-def merge_repairs(changes: list[dict[str, Any]]) -> dict[str, Any]:
+def merge_repairs(changes: Changes) -> dict[str, Any]:
     """{component: role variables} of the selected changes; lists are joined, without doubles."""
     repairs: dict[str, dict[str, Any]] = {}
     for entry in changes:
@@ -176,7 +176,7 @@ def _words(mapping: dict[str, Any]) -> str:
     return ", ".join(words) or "nothing"
 
 
-def no_row(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> dict[str, Any]:
+def no_row(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> dict[str, Any]:
     """The blocker of a host that the lock says nothing about."""
     rows = (lock or {}).get("rows") or []
     by_gpus = any("generations" in row for row in rows)
@@ -197,7 +197,7 @@ def no_row(lock: Any, wish: dict[str, Any] | None, facts: dict[str, Any]) -> dic
     return blocker("no-row", None, message, hint)
 
 
-def contradictions(row: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
+def contradictions(row: Any, options: Options) -> list[dict[str, Any]]:
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
     blockers = []
     removed = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
@@ -219,8 +219,8 @@ def contradictions(row: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
 def plan(
     lock: Any,
     wish: dict[str, Any] | None,
-    options: dict[str, Any] | None,
-    facts: dict[str, Any],
+    options: Options | None,
+    facts: Facts,
     only: Sequence[str] | None = None,
     skip: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -285,11 +285,11 @@ def plan(
     }
 
 
-def _touched(changes: list[dict[str, Any]], name: str) -> bool:
+def _touched(changes: Changes, name: str) -> bool:
     return any(entry["component"] == name for entry in changes)
 
 
-def describe(changes: list[dict[str, Any]]) -> list[str]:
+def describe(changes: Changes) -> list[str]:
     """The plan as a diff shows it: one line per selected change, [before, after]."""
     before, after = [], []
     for entry in changes:

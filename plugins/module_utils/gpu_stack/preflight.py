@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from .host.context import Context
+    from .shapes import Changes, Facts, Options
 
 # In this order a person reads them; a rule that is not named here comes last.
 ORDER = (
@@ -158,9 +159,7 @@ def look(context: Context, run: str | None = None) -> dict[str, Any]:
     return result
 
 
-def survey(
-    context: Context, facts: dict[str, Any], result: dict[str, Any], run: str | None = None
-) -> None:
+def survey(context: Context, facts: Facts, result: dict[str, Any], run: str | None = None) -> None:
     """Looks at what could forbid a plan's changes: into `found` under preflight and ledger."""
     changes, options = result["changes"], context.options
     removed = result["absent"]
@@ -177,9 +176,9 @@ def survey(
 
 
 def _reasons(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any] | None,
+    facts: Facts,
+    changes: Changes,
+    options: Options | None,
     row: Any,
     stops: bool,
 ) -> list[dict[str, Any]]:
@@ -204,23 +203,23 @@ def _reasons(
 
 
 def blockers(
-    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+    facts: Facts, changes: Changes, options: Options | None, row: Any
 ) -> list[dict[str, Any]]:
     """Reasons not to begin with these (selected) changes, all of them at once. Pure."""
     return _reasons(facts, changes, options, row, True)
 
 
 def warnings(
-    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any] | None, row: Any
+    facts: Facts, changes: Changes, options: Options | None, row: Any
 ) -> list[dict[str, Any]]:
     """What a person should know beforehand, and what does not stop the run. Pure."""
     return _reasons(facts, changes, options, row, False)
 
 
 def judge(
-    facts: dict[str, Any],
+    facts: Facts,
     selected: list[dict[str, Any]],
-    options: dict[str, Any],
+    options: Options,
     row: Any,
     removed: Sequence[str],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

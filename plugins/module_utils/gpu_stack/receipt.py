@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from .host.context import Context
+    from .shapes import Changes
 
 NAME = "receipt"
 PATH = "/var/lib/provision/receipt.json"
@@ -41,7 +42,7 @@ def differ(
     unfinished: bool,
     absent: Sequence[str] = (),
     fault: str | None = None,
-) -> list[dict[str, Any]]:
+) -> Changes:
     """The changes for a pending verification, [] without one.
 
     It is pending where the last run did not finish, was for another lock, or removed other

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, Iterable, Sequence
 
     from .host.context import Context
+    from .shapes import Changes, Facts, Options
 
 TOOLKIT = nvidia_container_toolkit.NAME
 # Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
@@ -89,7 +90,7 @@ def patterns(context: Context, name: str) -> Sequence[str]:
     return FILES[name]
 
 
-def without(changes: list[dict[str, Any]], removed: Sequence[str]) -> list[dict[str, Any]]:
+def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
     """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
     return [
         dict(entry, component=receipt.NAME) if entry["component"] in removed else entry
@@ -100,7 +101,7 @@ def without(changes: list[dict[str, Any]], removed: Sequence[str]) -> list[dict[
 # packages: whose they are
 
 
-def _locked(name: str, row: Any, options: dict[str, Any], container: bool) -> list[str]:
+def _locked(name: str, row: Any, options: Options, container: bool) -> list[str]:
     """Names that a run with this row and these options installs."""
     if name not in row:
         return []
@@ -228,7 +229,7 @@ def _blocks(context: Context) -> list[list[Any]]:
     return remains
 
 
-def differ(name: str, remains: list[list[Any]]) -> list[dict[str, Any]]:
+def differ(name: str, remains: list[list[Any]]) -> Changes:
     """One change for everything that is left of it."""
     reason = "{0}_state is absent".format(name)
     return [change(name, item, seen, "absent", reason) for item, seen in remains]
@@ -237,9 +238,7 @@ def differ(name: str, remains: list[list[Any]]) -> list[dict[str, Any]]:
 # what forbids it
 
 
-def preflight_look(
-    context: Context, changes: list[dict[str, Any]], removed: Sequence[str]
-) -> dict[str, Any]:
+def preflight_look(context: Context, changes: Changes, removed: Sequence[str]) -> dict[str, Any]:
     """What is to be known before something is taken: who needs the packages, who uses the files."""
     ours = [entry for entry in changes if entry["component"] in removed and entry["selected"]]
     packages = [entry["item"] for entry in ours if entry["item"] in context.packages]
@@ -306,9 +305,9 @@ def _using(context: Context, components: set[str]) -> list[dict[str, Any]]:
 
 
 def blockers(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
+    facts: Facts,
+    changes: Changes,
+    options: Options,
     row: Any,
     removed: Sequence[str],
 ) -> list[dict[str, Any]]:
@@ -344,9 +343,7 @@ def blockers(
     return reasons
 
 
-def notices(
-    facts: dict[str, Any], ledgers: dict[str, Any], removed: Sequence[str]
-) -> list[dict[str, Any]]:
+def notices(facts: Facts, ledgers: dict[str, Any], removed: Sequence[str]) -> list[dict[str, Any]]:
     """What a person should know of what stays. Pure."""
     result = []
     for name in removed:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .host.context import Context
+    from .shapes import Changes, Facts, Options
 
 GIB = 1 << 30
 
@@ -99,7 +100,7 @@ def cuda_needs(
 
 
 def _needs(
-    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
+    facts: Facts, changes: Changes, options: Options, row: Any
 ) -> list[tuple[str, dict[str, int]]]:
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
@@ -127,9 +128,7 @@ def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
     return name is not None and (venvs.get(name) or {}).get("kind") in ("new", "anew")
 
 
-def _size(
-    facts: dict[str, Any], component: str, options: dict[str, Any], part: dict[str, Any]
-) -> dict[str, int]:
+def _size(facts: Facts, component: str, options: Options, part: dict[str, Any]) -> dict[str, int]:
     if component == "cuda":
         return cuda_needs(facts["platform"], options.get("cuda_profile"), part.get("source"))
     if part.get("cuda_source") == "wheels":
@@ -139,9 +138,7 @@ def _size(
     return NEEDS.get(component, {})
 
 
-def disk_full(
-    facts: dict[str, Any], changes: list[dict[str, Any]], options: dict[str, Any], row: Any
-) -> list[tuple[str, str]]:
+def disk_full(facts: Facts, changes: Changes, options: Options, row: Any) -> list[tuple[str, str]]:
     spaces = facts["preflight"].get("disk") or {}
     needed: dict[int, dict[str, Any]] = {}
     for name, needs in _needs(facts, changes, options, row):

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import collections
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
-if TYPE_CHECKING:
-    pass
-
 
 Rule = collections.namedtuple("Rule", "id component stops check")
 WORK = "work"

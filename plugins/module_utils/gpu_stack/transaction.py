@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from .host.context import Context
+    from .shapes import Changes, Facts, Options, Row
 
 TOOLKIT = nvidia_container_toolkit.NAME
 SIMULATE = (
@@ -60,7 +61,7 @@ def locked(row: Any) -> set[str]:
     return names
 
 
-def look(context: Context, changes: list[dict[str, Any]], removed: Sequence[str]) -> dict[str, Any]:
+def look(context: Context, changes: Changes, removed: Sequence[str]) -> dict[str, Any]:
     """{"removed": [[package, version, [why]]], "held": [[package, version, new]]}.
 
     Of the selected changes' components, those in `removed` left out. Packages that the changes
@@ -150,7 +151,7 @@ def parts(transaction: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def differ(facts: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(facts: Facts, options: Options) -> Changes:
     """The changes for parts of another driver that go in the transaction. Pure.
 
     A driver that our own pins do not name is somebody else's: its parts go only where the wish
@@ -179,10 +180,10 @@ def _some(rows: list[Any]) -> str:
 
 
 def unplanned_removals(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
+    facts: Facts,
+    changes: Changes,
+    _options: Options,
+    _row: Row | None,
 ) -> list[tuple[str, str]]:
     """[(message, hint)] for what would go, or change, that is not in the plan. Pure."""
     transaction = facts["preflight"].get("transaction") or {}

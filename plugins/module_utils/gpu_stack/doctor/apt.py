@@ -12,6 +12,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..shapes import Facts
+
 
 # More packages on hold than this, none of them of the stack, are a policy of nothing moving.
 MANY_HELD = 20
@@ -176,7 +178,7 @@ def keyring(platform: str | None) -> str:
     )
 
 
-def _unknown_key(facts: dict[str, Any], rotated: bool) -> list[dict[str, Any]]:
+def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
     # An entry beside one with the key is a contradiction, which is a case of its own.
@@ -211,15 +213,15 @@ def _unknown_key(facts: dict[str, Any], rotated: bool) -> list[dict[str, Any]]:
     return clues
 
 
-def key_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def key_missing(facts: Facts) -> list[dict[str, Any]]:
     return _unknown_key(facts, False)
 
 
-def key_rotated(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def key_rotated(facts: Facts) -> list[dict[str, Any]]:
     return _unknown_key(facts, True)
 
 
-def key_sha1(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def key_sha1(facts: Facts) -> list[dict[str, Any]]:
     if not facts["sqv"]:
         return []
     return [
@@ -245,7 +247,7 @@ def _refused(repository: dict[str, Any]) -> str | None:
     return str(repository["signer"][-16:]) if fingerprints.get(repository["signer"]) else None
 
 
-def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def apt_key_gone(facts: Facts) -> list[dict[str, Any]]:
     if facts["apt_key"]:
         return []
     return [
@@ -259,7 +261,7 @@ def apt_key_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def signed_by_conflict(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def signed_by_conflict(facts: Facts) -> list[dict[str, Any]]:
     look = dict(facts["found"], preflight=facts["found"].get("preflight") or {})
     conflicts = look["preflight"].get("signed_by") or []
     reasons = host_rules.signed_by_conflict(look, [], {}, facts["row"])
@@ -269,7 +271,7 @@ def signed_by_conflict(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def held_broken(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def held_broken(facts: Facts) -> list[dict[str, Any]]:
     # A driver of NVIDIA's .run file has no packages.
     if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
@@ -277,7 +279,7 @@ def held_broken(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
 
 
-def dpkg_interrupted(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def dpkg_interrupted(facts: Facts) -> list[dict[str, Any]]:
     preflight = facts["found"].get("preflight") or {}
     if preflight.get("dpkg_at_work"):
         return []
@@ -287,7 +289,7 @@ def dpkg_interrupted(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def cuda_repo_pin(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def cuda_repo_pin(facts: Facts) -> list[dict[str, Any]]:
     row = (facts["row"] or {}).get("nvidia_driver")
     state = facts["found"]["state"].get("nvidia_driver") or {}
     if not row or row.get("source", "distribution") != "distribution" or state.get("pins"):
@@ -301,14 +303,14 @@ def cuda_repo_pin(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def local_repo_gone(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def local_repo_gone(facts: Facts) -> list[dict[str, Any]]:
     return [
         clue("{file} names {path}, which is not there".format(**entry), package=entry["package"])
         for entry in facts["gone_repositories"]
     ]
 
 
-def everything_held(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def everything_held(facts: Facts) -> list[dict[str, Any]]:
     ours = transaction.locked(facts["row"] or {})
     names = [name for name in facts["held"] if name not in ours]
     if len(names) < MANY_HELD:
@@ -317,14 +319,14 @@ def everything_held(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue("{0} packages are held, {1} among them".format(len(names), some), package=some)]
 
 
-def _from_nvidia(facts: dict[str, Any], clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _from_nvidia(facts: Facts, clues: list[dict[str, Any]]) -> dict[str, Any]:
     """A run of what the lock takes from NVIDIA's repository, whose key stands in the lock."""
     row = facts["row"] or {}
     names = [n for n in ("nvidia_driver", "cuda") if (row.get(n) or {}).get("source") == "network"]
     return run_of(*names)(facts, clues)
 
 
-def _finish_dpkg(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _finish_dpkg(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
     """dpkg can't finish a package that lacks what it depends on; a run brings that for ours."""
     row = facts["row"] or {}
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}

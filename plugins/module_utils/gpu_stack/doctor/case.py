@@ -17,6 +17,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from ..shapes import Facts
+
 
 # title: what is wrong. threads: where it is known from. cure: what to do, in words. commands: the
 # same for a shell, on the host or (provision ...) on the controller. says: patterns of what
@@ -59,7 +61,7 @@ def heard(case: Case, text: str, who: str) -> list[dict[str, Any]]:
 def run_of(*components: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any]]:
     """A fix that is a run of those of the components that the host's lock has."""
 
-    def fix(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
+    def fix(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
         row = facts["row"] or {}
         names = [name for name in components if row.get(name)]
         return {"components": names} if names else {}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..host.context import Context
+    from ..shapes import Changes, Facts
 
 # In the order in which they are reported.
 _MODULES = (driver, apt, cuda, tensorflow, toolkit)
@@ -80,7 +81,7 @@ def is_reported(case_id: str, named: set[str], gpus: bool = True) -> bool:
     return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
 
 
-def diagnose(facts: dict[str, Any], host: str | None = None) -> list[dict[str, Any]]:
+def diagnose(facts: Facts, host: str | None = None) -> list[dict[str, Any]]:
     """The findings of a host, in the order of the cases. Pure: `facts` holds all that was read."""
     findings: list[dict[str, Any]] = []
     gpus = bool(facts["found"]["gpus"])
@@ -125,7 +126,7 @@ def fixes(findings: list[dict[str, Any]]) -> dict[str, Any]:
     return steps
 
 
-def notes(facts: dict[str, Any]) -> list[str]:
+def notes(facts: Facts) -> list[str]:
     """What is somebody's, no trouble by itself, and can hide the stack: sentences."""
     rules = (
         *(surroundings.no_pam, surroundings.trusted_for_all, surroundings.hidden_tensorflow),
@@ -140,9 +141,9 @@ def notes(facts: dict[str, Any]) -> list[str]:
 
 def answer(
     parameters: dict[str, Any],
-    host_facts: dict[str, Any],
+    host_facts: Facts,
     context: Context,
-    changes: list[dict[str, Any]],
+    changes: Changes,
 ) -> dict[str, Any]:
     """What the task returns: the findings, what would fix them, and how far the plan is off."""
     facts = dict(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from ..host.context import Context
+    from ..shapes import Facts
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
@@ -236,7 +237,7 @@ def cri(context: Context) -> dict[str, Any]:
 # what programs say
 
 
-def said(context: Context, facts: dict[str, Any], logs: Sequence[str] | None) -> dict[str, str]:
+def said(context: Context, facts: Facts, logs: Sequence[str] | None) -> dict[str, str]:
     """{who said it: text} of the programs that know, and of the logs that the user names."""
     texts = {}
     # Without a GPU it has nothing to say but that.
@@ -265,9 +266,7 @@ def said(context: Context, facts: dict[str, Any], logs: Sequence[str] | None) ->
     return texts
 
 
-def look(
-    context: Context, facts: dict[str, Any], logs: Sequence[str] | None = ()
-) -> dict[str, Any]:
+def look(context: Context, facts: Facts, logs: Sequence[str] | None = ()) -> dict[str, Any]:
     """Everything the cases ask for, in one pass; `facts` is the ordinary look."""
     driver = facts["state"].get("nvidia_driver") or {}
     lists = blacklists(context)

@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
+    from ..shapes import Changes
     from .context import Context
 
 STATUS = "/var/lib/dpkg/status"
@@ -150,7 +151,7 @@ def select(context: Context, names: Iterable[str]) -> dict[str, Any]:
 
 def package_changes(
     component: str, versions: dict[str, str], installed: dict[str, Any], hold: bool
-) -> list[dict[str, Any]]:
+) -> Changes:
     """Changes for packages that are missing, of another version, half installed or wrongly held.
 
     `versions`: {package: version}. `installed`: the part of dpkg's status that `select` returns.

@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..shapes import Changes
     from .context import Context
 
 DIRECTORY = "/etc/apt/auth.conf.d/"
@@ -50,7 +51,7 @@ def look(context: Context, addresses: dict[str, Any]) -> dict[str, str]:
     return faults
 
 
-def differ(name: str, faults: dict[str, str]) -> list[dict[str, Any]]:
+def differ(name: str, faults: dict[str, str]) -> Changes:
     """The changes of a component for what `look` found."""
     reason = "apt logs in to the mirror by it"
     return [change(name, path, faults[path], "as written", reason) for path in sorted(faults)]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from typing import Any, Callable, Iterable, Iterator
 
+    from ..shapes import Changes
     from .context import Context
 
 DIVERSIONS = "/var/lib/dpkg/diversions"
@@ -314,7 +315,7 @@ def _repair(component: str, name: str, flaws: list[dict[str, Any]]) -> dict[str,
     return repair
 
 
-def flaw_changes(component: str, flaws: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def flaw_changes(component: str, flaws: list[dict[str, Any]]) -> Changes:
     """Changes for the flaws of packages, each repaired by installing the package again.
 
     Many flaws of one package are one item.

@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..shapes import Facts, Options, Row
     from .context import Context
 
 SIMULATED = "/etc/gpu-simulated"
@@ -113,21 +114,21 @@ def gpus(context: Context) -> list[dict[str, Any]]:
     return devices
 
 
-def words(row: dict[str, Any]) -> str:
+def words(row: Row) -> str:
     """ "debian 12 x86_64", of a platform as found or as in the lock's rows."""
     return " ".join(
         str(row.get(key, "")) for key in ("distribution", "release", "architecture")
     ).strip()
 
 
-def identity(row: dict[str, Any]) -> str:
+def identity(row: Row) -> str:
     """The platform's id as the catalog builds it: "debian12", "ubuntu2004"."""
     name: str = row["distribution"] + row["release"].replace(".", "")
     return name if row["architecture"] == "x86_64" else name + "-" + row["architecture"]
 
 
 def not_as_declared(
-    lock: dict[str, Any] | None, options: dict[str, Any], facts: dict[str, Any]
+    lock: dict[str, Any] | None, options: Options, facts: Facts
 ) -> list[dict[str, Any]]:
     """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
 

@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
+    from ..shapes import Changes, Facts, Options, Reasons, Row
     from .context import Context
 
 SSHD = "/etc/ssh/sshd_config"
@@ -110,12 +111,7 @@ def system_tensorflow(context: Context) -> list[str]:
 # the rules: (facts, changes, options, row) -> [(message, hint)]
 
 
-def no_pam(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+def no_pam(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
     path = facts["preflight"].get("sshd_without_pam")
     if not path:
         return []
@@ -132,11 +128,11 @@ def no_pam(
 
 
 def trusted_for_all(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+    facts: Facts,
+    _changes: Changes,
+    _options: Options,
+    _row: Row | None,
+) -> Reasons:
     if not facts["preflight"].get("trusted_gpg"):
         return []
     return [
@@ -150,11 +146,11 @@ def trusted_for_all(
 
 
 def hidden_tensorflow(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any] | None,
-) -> list[tuple[str, str]]:
+    facts: Facts,
+    _changes: Changes,
+    _options: Options,
+    _row: Row | None,
+) -> Reasons:
     places = facts["preflight"].get("system_tensorflow")
     if not places:
         return []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
@@ -28,11 +29,11 @@ TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 
 
-def profile(options: dict[str, Any]) -> str:
+def profile(options: Options) -> str:
     return options.get("cuda_profile") or "toolkit"
 
 
-def profile_packages(row: dict[str, Any], options: dict[str, Any]) -> dict[str, str]:
+def profile_packages(row: Row, options: Options) -> dict[str, str]:
     """{package: exact version} of the selected profile."""
     sets = row.get("packages") or {}
     return sets.get(profile(options)) or {}
@@ -93,7 +94,7 @@ def _file(context: Context, path: str) -> dict[str, Any] | None:
     return {"path": path, "size": info.st_size, "modes": sorted(ways.items())}
 
 
-def _files(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+def _files(context: Context, row: Row) -> dict[str, Any]:
     """{name: {"path", "size", "modes"} | None} of the lock's files and of XLA's libdevice."""
     states = {name: _file(context, spec["path"]) for name, spec in (row.get("files") or {}).items()}
     directory = context.part("gpu_env").get("xla_cuda_data_dir")
@@ -112,7 +113,7 @@ def _keys(context: Context) -> list[dict[str, Any]]:
     ]
 
 
-def _logins(row: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _logins(row: Row, options: Options) -> dict[str, Any]:
     """{name of apt's login file: address} of mirrors that may need a login."""
     addresses = {"provision-cuda-mirror": options.get("cuda_mirror")}
     if row.get("source") == "network":
@@ -175,9 +176,7 @@ def _soname_change(
     return None
 
 
-def _file_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _file_changes(row: Row, state: State, options: Options) -> Changes:
     """Changes for ptxas and libdevice, which profile runtime extracts from their package.
 
     Only an installed package can be reinstalled; in profile runtime the role itself notices a
@@ -217,9 +216,7 @@ def _file_changes(
     return changes
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """Changes that bring the profile's packages, libraries and files to the lock. Pure."""
     packages = profile_packages(row, options)
     hold = options.get("cuda_hold", True)
@@ -270,9 +267,7 @@ def differ(
     return changes
 
 
-def _content_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _content_changes(row: Row, state: State, options: Options) -> Changes:
     """Changes for damage inside installed packages, and for what the loader finds instead."""
     packages = profile_packages(row, options)
     changes = []

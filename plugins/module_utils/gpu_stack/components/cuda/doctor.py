@@ -9,6 +9,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Facts
+
 CASES = (
     Case(
         "cuda-libraries",
@@ -80,7 +82,7 @@ CASES = (
 )
 
 
-def cuda_libraries(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def cuda_libraries(facts: Facts) -> list[dict[str, Any]]:
     row = facts["row"] or {}
     sonames = set((row.get("cuda") or {}).get("sonames") or {})
     sonames.add((row.get("cudnn") or {}).get("soname"))
@@ -92,13 +94,13 @@ def cuda_libraries(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def hand_made_link(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def hand_made_link(facts: Facts) -> list[dict[str, Any]]:
     return [
         clue("{path} is {real}".format(**link), path=link["path"]) for link in facts["disguised"]
     ]
 
 
-def cudnn_older(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def cudnn_older(facts: Facts) -> list[dict[str, Any]]:
     minimum = ((facts["row"] or {}).get("cudnn") or {}).get("minimum")
     installed = facts["cudnn"]
     if (
@@ -111,7 +113,7 @@ def cudnn_older(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue(evidence.format(installed["version"], installed["path"], minimum))]
 
 
-def login_wall(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def login_wall(facts: Facts) -> list[dict[str, Any]]:
     return [clue(f"{path} begins with <html", path=path) for path in facts["pages"]]
 
 

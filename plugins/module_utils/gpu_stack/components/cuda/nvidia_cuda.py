@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "cuda"
 KEY = "/usr/share/keyrings/provision-cuda.asc"
@@ -42,12 +43,12 @@ DRIVERS = (
 )
 
 
-def is_nvidias(row: dict[str, Any]) -> bool:
+def is_nvidias(row: Row) -> bool:
     """Whether the row's CUDA comes from NVIDIA."""
     return row.get("source") in ("network", "local")
 
 
-def prefix(row: dict[str, Any]) -> str:
+def prefix(row: Row) -> str:
     """Directory of CUDA's tree."""
     return row.get("prefix") or "/usr/local/cuda-{0}".format(row.get("release"))
 
@@ -63,7 +64,7 @@ def _number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".")[:2])
 
 
-def url(row: dict[str, Any], options: dict[str, Any]) -> str:
+def url(row: Row, options: Options) -> str:
     """URL of the repository."""
     if row.get("source") == "local":
         return "file://{0}".format((row.get("installer") or {}).get("directory") or "")
@@ -77,7 +78,7 @@ def host_of(address: str) -> str:
     return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
 
 
-def _sources(row: dict[str, Any], options: dict[str, Any], signed_by: str) -> str:
+def _sources(row: Row, options: Options, signed_by: str) -> str:
     suite = (row.get("repository") or {}).get("suite") or "/"
     return (
         HEADER + f"Types: deb\nURIs: {url(row, options)}\nSuites: {suite}\nSigned-By: {signed_by}\n"
@@ -92,7 +93,7 @@ def _low() -> str:
     ).format(DRIVERS, "release l=NVIDIA CUDA")
 
 
-def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
+def _apt(row: Row, options: Options) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("cuda_ca_bundle")
     if bundle and row.get("source") == "network":
@@ -100,13 +101,11 @@ def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
     return text
 
 
-def _loader(row: dict[str, Any]) -> str:
+def _loader(row: Row) -> str:
     return "{0}/lib64\n{0}/extras/CUPTI/lib64\n".format(prefix(row))
 
 
-def files(
-    row: dict[str, Any], options: dict[str, Any], signed_by: str | None = None
-) -> dict[str, str | None]:
+def files(row: Row, options: Options, signed_by: str | None = None) -> dict[str, str | None]:
     """{path: text, or None where the file must not exist} of the files that the role writes.
 
     `signed_by`: the key that another of our sources names for the same repository. The repository
@@ -144,7 +143,7 @@ def _gcc(context: Context) -> int | None:
     return int(match.group(1)) if match is not None else None
 
 
-def _compiler(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+def _compiler(context: Context, row: Row) -> dict[str, Any]:
     """{"default", "own"}: major versions of the platform's gcc and of nvcc's configured one."""
     directory = prefix(row) + HOST_COMPILER
     profile = context.read(prefix(row) + "/bin/nvcc.profile") or ""
@@ -158,7 +157,7 @@ def _compiler(context: Context, row: dict[str, Any]) -> dict[str, Any]:
     return {"default": _gcc(context), "own": own}
 
 
-def leftovers(context: Context, row: dict[str, Any]) -> list[str]:
+def leftovers(context: Context, row: Row) -> list[str]:
     """Paths left by an interrupted local installation: its repository, if ours, and package."""
     installer = row.get("installer") or {}
     directory = installer.get("directory")
@@ -173,7 +172,7 @@ def leftovers(context: Context, row: dict[str, Any]) -> list[str]:
     return paths
 
 
-def other_trees(context: Context, row: dict[str, Any]) -> dict[str, list[str]]:
+def other_trees(context: Context, row: Row) -> dict[str, list[str]]:
     """{directory: [packages]} of other releases that this role installed."""
     trees = {}
     for path in context.glob("/usr/local/cuda-*/" + MARK):
@@ -197,7 +196,7 @@ def remains(context: Context) -> list[str]:
     return [*sorted(trees), *(path for path in files if context.lstat(path) is not None)]
 
 
-def look(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+def look(context: Context, row: Row) -> dict[str, Any]:
     """State of NVIDIA's CUDA beside packages, sonames and pins.
 
     {"of_before": remains} where CUDA does not come from NVIDIA; {} without any.
@@ -228,9 +227,7 @@ def look(context: Context, row: dict[str, Any]) -> dict[str, Any]:
 # the differences
 
 
-def _file_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _file_changes(row: Row, state: State, options: Options) -> Changes:
     changes = []
     kept = row.get("source") == "local" and options.get("cuda_installer_keep")
     texts = files(row, options, state.get("signed_by"))
@@ -259,7 +256,7 @@ _REASONS = {
 }
 
 
-def _link_change(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+def _link_change(row: Row, state: State) -> list[dict[str, Any]]:
     place, tree = state["link"], prefix(row)
     if place == {"link": "/etc/alternatives/cuda"} and state["alternative"] == tree:
         return []
@@ -278,9 +275,7 @@ def _link_change(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, A
     return [change(NAME, LINK, old, tree, reason)]
 
 
-def _compiler_change(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _compiler_change(row: Row, state: State, options: Options) -> list[dict[str, Any]]:
     option = str(options.get("cuda_host_compiler") or "auto")
     if option == "none" or (options.get("cuda_profile") or "toolkit") != "toolkit":
         return []
@@ -301,9 +296,7 @@ def _compiler_change(
     return [change(NAME, "nvcc's host compiler", old, new, reason)]
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any], complete: bool
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options, complete: bool) -> Changes:
     """Changes for sources, tree and links; `complete`: all packages are installed. Pure."""
     changes = []
     for path in state["stale"]:
@@ -324,15 +317,13 @@ def differ(
     return changes
 
 
-def remains_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
+def remains_changes(state: State) -> Changes:
     """Changes that remove what `remains` lists."""
     reason = "CUDA comes from the platform's own packages, and this is of NVIDIA's"
     return [change(NAME, path, "present", None, reason) for path in state.get("of_before") or ()]
 
 
-def tree_missing(
-    row: dict[str, Any], state: dict[str, Any], packages: list[str]
-) -> list[dict[str, Any]]:
+def tree_missing(row: Row, state: State, packages: list[str]) -> list[dict[str, Any]]:
     """The change for a missing tree whose packages are installed; [] otherwise."""
     if not packages or state.get("prefix", True):
         return []
@@ -341,7 +332,7 @@ def tree_missing(
     return [change(NAME, prefix(row), "missing", "present", reason, repair=repair)]
 
 
-def version(row: dict[str, Any], packages: dict[str, dict[str, Any]]) -> str | None:
+def version(row: Row, packages: dict[str, dict[str, Any]]) -> str | None:
     """CUDA's version by NVIDIA's packages on the host; None without any."""
     names = [row["sonames"][name] for name in sorted(row.get("sonames") or {}) if "cudart" in name]
     sets = list((row.get("packages") or {}).values())

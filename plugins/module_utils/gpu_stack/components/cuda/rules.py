@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
 
 def usr_local_cuda(context: Context) -> dict[str, Any] | None:
@@ -34,12 +35,7 @@ def usr_local_cuda(context: Context) -> dict[str, Any] | None:
     }
 
 
-def unowned_cuda(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def unowned_cuda(host: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     tree = host["preflight"].get("usr_local_cuda")
     # NVIDIA's packages take this path; the plan says that its content is kept under another name.
     if not tree or not tree["named_in"] or nvidia_cuda.is_nvidias(row.get("cuda") or {}):

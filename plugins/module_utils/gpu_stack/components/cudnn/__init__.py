@@ -16,27 +16,28 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
 
 
-def root_of(options: dict[str, Any]) -> str:
+def root_of(options: Options) -> str:
     return (options.get("cudnn_root") or "/opt/nvidia/cudnn").rstrip("/")
 
 
-def directory(row: dict[str, Any]) -> str:
+def directory(row: Row) -> str:
     """The name of the version's directory below the root."""
     return directory_name(row["version"], row["cuda"])
 
 
-def tree_of(row: dict[str, Any], options: dict[str, Any]) -> str | None:
+def tree_of(row: Row, options: Options) -> str | None:
     """CUDA's tree if cuDNN's files are to be linked into it; None otherwise."""
     return layout.tree_of(options.get("cudnn_layout"), options.get("cudnn_tree"), row["cuda"])
 
 
 def _links(
-    context: Context, row: dict[str, Any], top: str, names: list[str]
+    context: Context, row: Row, top: str, names: list[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """({path: target} of the links to have, {path: target} of existing links to remove)."""
     tree = tree_of(row, context.options)
@@ -116,7 +117,7 @@ def _file_change(
     return change(NAME, item, old, "owned by root", reason, repair=repair)
 
 
-def _link_changes(row: dict[str, Any], state: dict[str, Any], root: str) -> list[dict[str, Any]]:
+def _link_changes(row: Row, state: State, root: str) -> Changes:
     """Changes for links in CUDA's tree: missing ones, and obsolete ones."""
     to = f"link into {root}/{directory(row)}"
     changes = [
@@ -128,9 +129,7 @@ def _link_changes(row: dict[str, Any], state: dict[str, Any], root: str) -> list
     return changes
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """Changes that make the locked cuDNN complete, current, readable and found by the loader."""
     root = root_of(options)
     version = "{0} for CUDA {1}".format(row["version"], row["cuda"])
@@ -180,7 +179,7 @@ def differ(
     return changes
 
 
-def needs_archive(changes: list[dict[str, Any]]) -> bool:
+def needs_archive(changes: Changes) -> bool:
     """Whether any change unpacks the archive; the others set links, modes and loader files."""
     return any(
         entry["component"] == NAME
@@ -193,12 +192,12 @@ def needs_archive(changes: list[dict[str, Any]]) -> bool:
 
 
 def _soname_changes(
-    row: dict[str, Any],
-    state: dict[str, Any],
+    row: Row,
+    state: State,
     libraries: str,
     places: list[str],
     known: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
+) -> Changes:
     soname = row.get("soname")
     if not state.get("cache", True):
         reason = "without it the loader finds no library outside its own directories"

@@ -7,15 +7,10 @@ from .. import cudnn
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
 
-def cudnn_archive_absent(
-    _host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def cudnn_archive_absent(_host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     """Refuses a missing cudnn_controller_file, before the driver is installed."""
     path = options.get("cudnn_archive_absent")
     if not path or not cudnn.needs_archive(changes):

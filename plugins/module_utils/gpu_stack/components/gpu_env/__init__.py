@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "gpu_env"
 NO_USER = shell_startup.NO_USER
@@ -35,17 +36,17 @@ def _unique(items: list[str]) -> list[str]:
     return [item for index, item in enumerate(items) if item not in items[:index]]
 
 
-def paths(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
+def paths(options: Options, row: Row) -> list[str]:
     """Directories in front of PATH: the stack's, then the user's."""
     return _unique(list(row.get("path") or []) + list(options.get("gpu_env_path") or []))
 
 
-def libraries(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
+def libraries(options: Options, row: Row) -> list[str]:
     """Directories for the loader: the stack's, then the user's."""
     return _unique(list(row.get("library") or []) + list(options.get("gpu_env_library") or []))
 
 
-def ld_library(options: dict[str, Any], row: dict[str, Any]) -> list[str]:
+def ld_library(options: Options, row: Row) -> list[str]:
     """Directories for LD_LIBRARY_PATH, where it is set: the loader's, or lib64 beside each bin."""
     if not options.get("gpu_env_ld_library_path"):
         return []
@@ -61,7 +62,7 @@ def _sorted(values: dict[str, str]) -> list[tuple[str, str]]:
     return sorted(values.items(), key=lambda pair: pair[0].lower())
 
 
-def variables(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
+def variables(options: Options, row: Row) -> list[tuple[str, str]]:
     """[(name, value)] that a shell exports.
 
     Without a directory of CUDA (it came as TensorFlow's wheels) XLA finds them by itself.
@@ -72,7 +73,7 @@ def variables(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, s
     return _sorted(values)
 
 
-def assignments(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
+def assignments(options: Options, row: Row) -> list[tuple[str, str]]:
     """[(name, value)] for files that set PATH as a whole."""
     values = dict(variables(options, row))
     front = paths(options, row)
@@ -84,12 +85,12 @@ def assignments(options: dict[str, Any], row: dict[str, Any]) -> list[tuple[str,
     return _sorted(values)
 
 
-def block(options: dict[str, Any], row: dict[str, Any]) -> str:
+def block(options: Options, row: Row) -> str:
     """The lines between our markers in /etc/environment."""
     return "".join(f'{name}="{value}"\n' for name, value in assignments(options, row))
 
 
-def _profile(options: dict[str, Any], row: dict[str, Any]) -> str:
+def _profile(options: Options, row: Row) -> str:
     text = HEADER
     for name, value in variables(options, row):
         text += f'export {name}="{value}"\n'
@@ -105,7 +106,7 @@ def _profile(options: dict[str, Any], row: dict[str, Any]) -> str:
     return text
 
 
-def _units(options: dict[str, Any], row: dict[str, Any]) -> str:
+def _units(options: Options, row: Row) -> str:
     note = (
         "# For EnvironmentFile= in a systemd unit, and for "
         "`set -a; . /etc/provision/gpu.env` in a script.\n"
@@ -113,7 +114,7 @@ def _units(options: dict[str, Any], row: dict[str, Any]) -> str:
     return HEADER + note + block(options, row)
 
 
-def _manager(options: dict[str, Any], row: dict[str, Any]) -> str:
+def _manager(options: Options, row: Row) -> str:
     text = HEADER + "[Manager]\n"
     for name, value in assignments(options, row):
         # Debian 11's systemd expands nothing here: a percent sign stands for itself.
@@ -121,7 +122,7 @@ def _manager(options: dict[str, Any], row: dict[str, Any]) -> str:
     return text
 
 
-def files(options: dict[str, Any], row: dict[str, Any]) -> dict[str, str | None]:
+def files(options: Options, row: Row) -> dict[str, str | None]:
     """{path: text, or None where it must be absent} of the files that are ours alone."""
     directories = libraries(options, row)
     return {
@@ -158,9 +159,7 @@ def look(context: Context) -> dict[str, Any]:
     }
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """Changes of files whose text, mode or owner is not the one for this row and these options."""
     changes = []
     faults = state.get("written") or {}
@@ -188,7 +187,7 @@ def differ(
     return changes
 
 
-def _bashrc_changes(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def _bashrc_changes(state: State, options: Options) -> Changes:
     changes = []
     for user in sorted(options.get("gpu_env_bashrc_users") or []):
         if (state.get("left") or {}).get(user, NO_USER) != NO_USER:
@@ -199,9 +198,7 @@ def _bashrc_changes(state: dict[str, Any], options: dict[str, Any]) -> list[dict
     return changes
 
 
-def _manager_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _manager_changes(row: Row, state: State, options: Options) -> Changes:
     """A change where systemd still runs with other settings than its file's."""
     if state.get("manager") is None:
         return []

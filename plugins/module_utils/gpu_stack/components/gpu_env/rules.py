@@ -7,20 +7,15 @@ from .. import gpu_env
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
 
-def _bashrc_left(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _bashrc_left(facts: Facts) -> Reasons:
     """[(user, why)] of the gpu_env_bashrc_users whose file a run leaves alone, sorted."""
     return sorted((facts["state"].get(gpu_env.NAME, {}).get("left") or {}).items())
 
 
-def bashrc_user(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def bashrc_user(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     """Stops where gpu_env_bashrc_users names users that the host does not have."""
     names = [user for user, why in _bashrc_left(facts) if why == gpu_env.NO_USER]
     if not names:
@@ -33,12 +28,7 @@ def bashrc_user(
     ]
 
 
-def bashrc_left(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def bashrc_left(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     """Warns of users whose ~/.bashrc can't be changed."""
     return [
         (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "nvidia_container_toolkit"
 TITLE = "nvidia-container-toolkit"
@@ -28,25 +29,25 @@ APT = "/etc/apt/apt.conf.d/90provision-nvidia-container-toolkit"
 HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
 
 
-def locked_packages(row: dict[str, Any]) -> dict[str, str]:
+def locked_packages(row: Row) -> dict[str, str]:
     """{package: exact version} of the lock."""
     return (row.get("packages") or {}).get("toolkit") or {}
 
 
-def url(row: dict[str, Any], options: dict[str, Any]) -> str:
+def url(row: Row, options: Options) -> str:
     """URL of the repository."""
     mirror = options.get("nvidia_container_toolkit_repository_url")
     # The password is in a login file of apt's.
     return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
-def _sources(row: dict[str, Any], options: dict[str, Any]) -> str:
+def _sources(row: Row, options: Options) -> str:
     return HEADER + "Types: deb\nURIs: {0}\nSuites: {1}\nSigned-By: {2}\n".format(
         url(row, options), (row.get("repository") or {}).get("suite") or "/", KEY
     )
 
 
-def _preferences(row: dict[str, Any]) -> str:
+def _preferences(row: Row) -> str:
     text = HEADER + (
         "# These versions and no others: a priority above 1000 also undoes an accidental upgrade.\n"
     )
@@ -57,7 +58,7 @@ def _preferences(row: dict[str, Any]) -> str:
     return text
 
 
-def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
+def _apt(row: Row, options: Options) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("nvidia_container_toolkit_ca_bundle")
     if bundle:
@@ -66,7 +67,7 @@ def _apt(row: dict[str, Any], options: dict[str, Any]) -> str:
     return text
 
 
-def files(row: dict[str, Any], options: dict[str, Any]) -> dict[str, str]:
+def files(row: Row, options: Options) -> dict[str, str]:
     """{path: text} of the files that the role writes."""
     return {
         KEY: ((row.get("repository") or {}).get("key") or "").strip() + "\n",
@@ -79,7 +80,7 @@ def files(row: dict[str, Any], options: dict[str, Any]) -> dict[str, str]:
 # the look
 
 
-def _engine_url(options: dict[str, Any]) -> str:
+def _engine_url(options: Options) -> str:
     """URL of Docker's repository in the inventory; "" for Docker's default."""
     repository = options.get("nvidia_container_toolkit_docker_repository") or {}
     return apt.bare(str(repository.get("url") or "")).rstrip("/")
@@ -93,7 +94,7 @@ def engine_look(context: Context) -> dict[str, Any]:
     }
 
 
-def _logins(options: dict[str, Any]) -> dict[str, str]:
+def _logins(options: Options) -> dict[str, str]:
     """{name of apt's login file: address} of a mirror that may need a login."""
     mirror = options.get("nvidia_container_toolkit_repository_url") or ""
     return {"provision-nvidia-container-toolkit": mirror.rstrip("/")}
@@ -133,9 +134,7 @@ _REASONS = {
 }
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """Changes to the source, the packages and the runtimes' configuration."""
     changes = []
     for path in state["stale"]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 # Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"
@@ -48,7 +49,7 @@ SONAME = "libcuda.so.1"
 _OF_DRIVER = re.compile(r"/lib(?:cuda|nvidia-[a-z]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 
-def wish(options: dict[str, Any]) -> str:
+def wish(options: Options) -> str:
     return options.get("nvidia_container_toolkit_cdi") or "auto"
 
 
@@ -188,7 +189,7 @@ def left(
     return path if goes else None
 
 
-def concerned(state: dict[str, Any], options: dict[str, Any]) -> bool:
+def concerned(state: State, options: Options) -> bool:
     """Whether this host is to have a specification."""
     chosen = wish(options)
     if chosen == "none" or not state["driver"] or reads(state["podman"]) == ():
@@ -208,9 +209,7 @@ _REASONS = {
 FOLLOWS = "it names the libraries of the driver that is replaced"
 
 
-def differ(
-    component: str, version: str, state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(component: str, version: str, state: State, options: Options) -> Changes:
     """Changes to the specification, and to the unit that generates it at boot."""
     if not concerned(state, options):
         return []
@@ -234,7 +233,7 @@ def differ(
     return changes
 
 
-def following(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def following(changes: Changes) -> list[dict[str, Any]]:
     """The changes without those that follow a driver's, where no selected change touches it."""
     driver = any(entry["component"] == "nvidia_driver" and entry["selected"] for entry in changes)
     return [entry for entry in changes if driver or entry["reason"] != FOLLOWS]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
+    from ...shapes import State
+
 FLAG = "no-additional-gids-for-device-nodes"
 # Seconds for nvidia-ctk, which asks the driver.
 PATIENCE = 120.0
@@ -105,7 +107,7 @@ def present(
     return state, None
 
 
-def _make(context: Context, state: dict[str, Any]) -> None:
+def _make(context: Context, state: State) -> None:
     """Generates the specification if it has a fault, and removes one that hides it."""
     path = state["path"]
     if state["fault"] is not None:
@@ -121,7 +123,7 @@ def _make(context: Context, state: dict[str, Any]) -> None:
         os.unlink(_real(context, state["left"]))
 
 
-def _generated(context: Context, state: dict[str, Any]) -> str:
+def _generated(context: Context, state: State) -> str:
     """The specification that nvidia-ctk generates; raises RefusedError if it has a fault."""
     flags = ["--feature-flag", FLAG] if state["plain"] else []
     result = context.run(["nvidia-ctk", "cdi", "generate", *flags])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 CONFIG = "/etc/containerd/config.toml"
 PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")
@@ -38,7 +39,7 @@ RESTART = "containerd daemon"
 PATIENCE = "20"
 
 
-def wish(options: dict[str, Any]) -> str:
+def wish(options: Options) -> str:
     return options.get("nvidia_container_toolkit_containerd") or "auto"
 
 
@@ -210,17 +211,17 @@ def losing(context: Context) -> str | None:
     return None
 
 
-def stale(state: dict[str, Any]) -> bool:
+def stale(state: State) -> bool:
     """Whether the table has to be written."""
     return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
 
 
-def restarts(state: dict[str, Any]) -> bool:
+def restarts(state: State) -> bool:
     """Whether a run would restart containerd."""
     return bool((stale(state) and state["running"]) or state["owed"])
 
 
-def differ(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(name: str, state: State) -> Changes:
     """Changes to containerd: the runtime's table, and the restart that loads it."""
     if not state["wanted"]:
         return []

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ...shapes import State
+
 _NOTHING = ('""', "''", "false", "0", "[]")
 
 
@@ -228,7 +230,7 @@ class Containerd(CriRuntime):
 
     # what a person is told
 
-    def unserved(self, state: dict[str, Any]) -> str | None:
+    def unserved(self, state: State) -> str | None:
         required = self.wish() == "required"
         if not required or state["installed"] or self.comes_later:
             return None
@@ -237,7 +239,7 @@ class Containerd(CriRuntime):
             "Install it first, or set it to auto. Nothing was changed."
         )
 
-    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
+    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
         if state["fault"] is not None:
             return (
                 f"{state['fault']}. It was left as it is, and nothing was changed: repair it "
@@ -277,7 +279,7 @@ class Containerd(CriRuntime):
             state["loses"] = containerd.losing(self.context)
         return state
 
-    def needed(self, state: dict[str, Any]) -> str | None:
+    def needed(self, state: State) -> str | None:
         if state["fault"] is not None and not self.left_alone():
             return (
                 f"{state['fault']}; or set nvidia_container_toolkit_containerd to none. "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 CONFIG = "/etc/crio/crio.conf"
 PLACE = "/etc/crio/crio.conf.d"
@@ -39,7 +40,7 @@ PATIENCE = "20"
 WAITS = r'default_runtime set to .?"nvidia.?"'
 
 
-def wish(options: dict[str, Any]) -> str:
+def wish(options: Options) -> str:
     return options.get("nvidia_container_toolkit_crio") or "auto"
 
 
@@ -188,17 +189,17 @@ def losing(context: Context) -> str | None:
     return f"crio.service has no KillMode=process, and conmon runs in its own cgroup ({held})"
 
 
-def stale(state: dict[str, Any]) -> bool:
+def stale(state: State) -> bool:
     """Whether the drop-in has to be written."""
     return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
 
 
-def restarts(state: dict[str, Any]) -> bool:
+def restarts(state: State) -> bool:
     """Whether a run would restart CRI-O."""
     return bool(state["wanted"] and ((stale(state) and state["running"]) or state["owed"]))
 
 
-def differ(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(name: str, state: State) -> Changes:
     """Changes to CRI-O: the drop-in, and the restart that loads the runtime."""
     if not state["wanted"]:
         return []

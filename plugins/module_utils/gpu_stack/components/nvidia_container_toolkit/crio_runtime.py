@@ -36,6 +36,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import State
+
 _NOTHING = ('""', "''", "false", "[]")
 
 
@@ -212,7 +214,7 @@ class Crio(CriRuntime):
 
     # what a person is told
 
-    def unserved(self, state: dict[str, Any]) -> str | None:
+    def unserved(self, state: State) -> str | None:
         if self.wish() != "required" or state["installed"]:
             return None
         return (
@@ -220,7 +222,7 @@ class Crio(CriRuntime):
             "first, or set it to auto. Nothing was changed."
         )
 
-    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
+    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
         if state["fault"] is not None:
             return (
                 f"{state['fault']}. It was left as it is, and nothing was changed: repair it (crio "
@@ -280,7 +282,7 @@ class Crio(CriRuntime):
         state["other"] = RUNTIME if crio.program(rest) == RUNTIME else None
         return state
 
-    def needed(self, state: dict[str, Any]) -> str | None:
+    def needed(self, state: State) -> str | None:
         if state["users"]:
             return (
                 "Containers of CRI-O's were started by the toolkit's program, and could not be "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 CONFIG = "/etc/docker/daemon.json"
 PROGRAMS = ("/usr/bin/dockerd", "/usr/sbin/dockerd")
@@ -41,22 +42,22 @@ TOOLKIT = "nvidia-container-toolkit"
 PATIENCE = "30"
 
 
-def wish(options: dict[str, Any]) -> str:
+def wish(options: Options) -> str:
     return options.get("nvidia_container_toolkit_docker") or "auto"
 
 
-def engine(options: dict[str, Any]) -> str | None:
+def engine(options: Options) -> str | None:
     """The package that installs docker itself; None where an existing docker is used."""
     source = options.get("nvidia_container_toolkit_docker_engine")
     return None if wish(options) == "none" else ENGINES.get(source or "")
 
 
-def installs(state: dict[str, Any], options: dict[str, Any]) -> bool:
+def installs(state: State, options: Options) -> bool:
     """Whether docker itself is to be installed; `state` is of `look`."""
     return engine(options) is not None and not state["installed"]
 
 
-def missing(state: dict[str, Any], options: dict[str, Any]) -> bool:
+def missing(state: State, options: Options) -> bool:
     """Whether docker is required, but neither installed nor to be installed."""
     if wish(options) != "required" or state["installed"]:
         return False
@@ -69,7 +70,7 @@ def others(context: Context) -> list[str]:
     return [] if "docker-ce" in packages else [name for name in OTHERS if name in packages]
 
 
-def in_place(others: list[str], options: dict[str, Any]) -> list[str]:
+def in_place(others: list[str], options: Options) -> list[str]:
     """Those of `others` that are in the way: all, if Docker's own is to be installed."""
     return others if engine(options) == ENGINES["docker-ce"] else []
 
@@ -134,7 +135,7 @@ def containers(context: Context) -> dict[str, Any]:
     return {"count": int(words[0]) + int(words[1]), "live_restore": words[2] == "true"}
 
 
-def loses(state: dict[str, Any]) -> bool:
+def loses(state: State) -> bool:
     """Whether a restart would, or might, end containers; `state` is of `containers`."""
     count = state["count"]
     return count is None or bool(count > 0 and not state["live_restore"])
@@ -190,7 +191,7 @@ def remains(context: Context) -> list[list[str]]:
 # the differences
 
 
-def _engine_changes(name: str, stale: list[str], package: str) -> list[dict[str, Any]]:
+def _engine_changes(name: str, stale: list[str], package: str) -> Changes:
     """Changes that install docker, and the source of Docker's own packages."""
     changes = []
     if package == ENGINES["docker-ce"]:
@@ -203,7 +204,7 @@ def _engine_changes(name: str, stale: list[str], package: str) -> list[dict[str,
     return [*changes, change(name, package, None, "installed", reason)]
 
 
-def differ(name: str, state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(name: str, state: State, options: Options) -> Changes:
     """Changes to docker: its package, the runtime's entry, and the restart that loads it.
 
     state: of the whole toolkit.

@@ -29,6 +29,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import State
+
 _WAY_OUT = (
     'Stop the containers when their users agree, or let them live through it: "live-restore": true '
     f"in {CONFIG}, then systemctl reload docker, which restarts nothing. Then run again."
@@ -184,15 +186,15 @@ class Docker(Runtime):
         package = self.context.packages.get(docker.TOOLKIT)
         return package is None or package["status"] != "installed"
 
-    def _restarts(self, state: dict[str, Any]) -> bool:
+    def _restarts(self, state: State) -> bool:
         """Docker looks for the runtime and its hook when it starts: has it to start anew?"""
         right = state["runtime"] == RUNTIME
         return state["running"] and (state["owed"] or self._hook_comes() or not right)
 
-    def due(self, state: dict[str, Any]) -> bool:
+    def due(self, state: State) -> bool:
         return state["runtime"] != RUNTIME or self._restarts(state)
 
-    def unserved(self, state: dict[str, Any]) -> str | None:
+    def unserved(self, state: State) -> str | None:
         if docker.missing(state, self.context.options):
             snap = f", but from snap, whose configuration is not {CONFIG}" if state["snap"] else ""
             return (
@@ -217,7 +219,7 @@ class Docker(Runtime):
             )
         return None
 
-    def unready(self, state: dict[str, Any], written: dict[str, Any] | None = None) -> str | None:
+    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
         if written is not None:
             if not state["owed"] or not docker.loses(state["containers"]):
                 return None
@@ -234,13 +236,13 @@ class Docker(Runtime):
             )
         return None
 
-    def _lost(self, state: dict[str, Any]) -> str:
+    def _lost(self, state: State) -> str:
         count = state["containers"]["count"]
         if count is None:
             return "docker runs and does not answer, so whether containers run cannot be known"
         return f"running containers would be lost ({count})"
 
-    def proof(self, state: dict[str, Any]) -> None:
+    def proof(self, state: State) -> None:
         """Does the docker that runs know the runtime?"""
         if not state["running"]:
             return
@@ -275,7 +277,7 @@ class Docker(Runtime):
             state["fault"] = str(error)
         return state
 
-    def needed(self, state: dict[str, Any]) -> str | None:
+    def needed(self, state: State) -> str | None:
         if state["users"] is None:
             return (
                 "Docker runs and does not answer, so whether containers use the toolkit cannot be "

@@ -10,20 +10,17 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Changes, Facts, Options, Reasons, Row, State
 
-def _docker(host: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
+
+def _docker(host: Facts, options: Options) -> dict[str, Any] | None:
     """What the look found of the docker that is to be configured; None where none is."""
     state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     none = docker.wish(options) == "none"
     return None if none or not state["installed"] else state
 
 
-def docker_config(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def docker_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = _docker(host, options)
     if state is None or state["fault"] is None:
         return []
@@ -36,12 +33,7 @@ def docker_config(
     ]
 
 
-def docker_missing(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def docker_missing(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     if not docker.missing(state, options):
         return []
@@ -54,12 +46,7 @@ def docker_missing(
     ]
 
 
-def docker_other(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def docker_other(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]
     others = docker.in_place(state["engine"]["others"], options)
     if not others:
@@ -74,12 +61,7 @@ def docker_other(
     ]
 
 
-def docker_snap(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def docker_snap(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     wish = docker.wish(options)
     # The rule above says it of one that is required.
@@ -96,12 +78,7 @@ def docker_snap(
     ]
 
 
-def docker_containers(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def docker_containers(host: Facts, changes: Changes, _options: Options, _row: Row) -> Reasons:
     if not any(change["item"] == docker.RESTART for change in changes):
         return []
     docker_state = host["preflight"].get("docker")
@@ -120,12 +97,7 @@ def docker_containers(
     ]
 
 
-def containerd_config(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def containerd_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     toolkit = host["state"][nvidia_container_toolkit.NAME]
     state = toolkit["containerd"]
     if containerd.wish(options) == "required" and not state["installed"]:
@@ -148,7 +120,7 @@ def containerd_config(
     ]
 
 
-def _lost(name: str, state: dict[str, Any], option: str) -> list[tuple[str, str]]:
+def _lost(name: str, state: State, option: str) -> Reasons:
     """The refusal of a restart that would end containers of the daemon."""
     if not state["wanted"] or state["loses"] is None:
         return []
@@ -161,22 +133,12 @@ def _lost(name: str, state: dict[str, Any], option: str) -> list[tuple[str, str]
     ]
 
 
-def containerd_containers(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def containerd_containers(host: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["containerd"]
     return _lost("containerd", state, "nvidia_container_toolkit_containerd")
 
 
-def crio_config(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def crio_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["crio"]
     if crio.wish(options) == "required" and not state["installed"]:
         return [
@@ -196,22 +158,12 @@ def crio_config(
     ]
 
 
-def crio_containers(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def crio_containers(host: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["crio"]
     return _lost("CRI-O", state, "nvidia_container_toolkit_crio")
 
 
-def podman_too_old(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def podman_too_old(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["cdi"]
     if cdi.wish(options) != "required" or cdi.reads(state["podman"]) != ():
         return []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context, Result
+    from ...shapes import State
 
 # Seconds for systemctl, which waits for the daemon: one with many images takes minutes to start.
 RESTART_PATIENCE = 1800.0
@@ -145,7 +146,7 @@ class Runtime:
     def started(self) -> None:
         """After a restart: RefusedError where it does not know the runtime."""
 
-    def proof(self, state: dict[str, Any]) -> None:
+    def proof(self, state: State) -> None:
         """At the end: raises RefusedError if it does not know the runtime. state: of `look`."""
 
     def unwritten(self, fault: str) -> str:
@@ -205,5 +206,5 @@ class CriRuntime(Runtime):
         state["loses"] = self.facts.losing(self.context) if running is not None else None
         return state
 
-    def due(self, state: dict[str, Any]) -> bool:
+    def due(self, state: State) -> bool:
         return state["owed"] or not state["right"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "nvidia_driver"
 
@@ -131,7 +132,7 @@ def alternatives(context: Context, names: list[str]) -> dict[str, dict[str, Any]
     return faults
 
 
-def repository(context: Context, row: dict[str, Any]) -> dict[str, Any] | None:
+def repository(context: Context, row: Row) -> dict[str, Any] | None:
     """{"file", "url", "fault"} of NVIDIA's repository; None if the driver is not from there."""
     locked = row.get("repository") or {}
     if driver_method.source(row) != driver_method.NETWORK or not locked:
@@ -143,7 +144,7 @@ def repository(context: Context, row: dict[str, Any]) -> dict[str, Any] | None:
     return {"file": files[0], "url": url, "fault": None if None in faults else faults[0]}
 
 
-def _logins(context: Context, row: dict[str, Any]) -> dict[str, Any]:
+def _logins(context: Context, row: Row) -> dict[str, Any]:
     """{name of apt's login file: address} of mirrors that may need a login."""
     options = context.options
     if driver_method.source(row) == driver_method.RUNFILE:
@@ -203,13 +204,13 @@ def look(context: Context) -> dict[str, Any]:
 
 
 def _file(
-    path: str, content: str | None, expected: str, state: dict[str, Any], reason: str
+    path: str, content: str | None, expected: str, state: State, reason: str
 ) -> list[dict[str, Any]]:
     old = file_state.complaint(content, expected, (state.get("written") or {}).get(path))
     return [] if old is None else [change(NAME, path, old, "as written", reason)]
 
 
-def _link_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
+def _link_changes(state: State) -> Changes:
     changes = []
     for group, fault in sorted((state.get("alternatives") or {}).items()):
         package = ALTERNATIVES[group]
@@ -228,7 +229,7 @@ def _link_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
     return changes
 
 
-def _kernel_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+def _kernel_changes(row: Row, state: State) -> Changes:
     changes = []
     if not state["kernels"]:
         changes.append(
@@ -249,9 +250,7 @@ def _kernel_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str
     return changes
 
 
-def _method_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _method_changes(row: Row, state: State, options: Options) -> Changes:
     """Changes that remove another source's or branch's driver and complete the locked one's."""
     changes = []
     way = driver_method.source(row)
@@ -274,7 +273,7 @@ def _method_changes(
     return changes
 
 
-def _runfile_changes(row: dict[str, Any], installed: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _runfile_changes(row: Row, installed: dict[str, Any] | None) -> Changes:
     if installed is None:
         reason = "the driver is not installed"
         return [change(NAME, RUNFILE_ITEM, None, row["version"], reason)]
@@ -289,13 +288,13 @@ def _runfile_changes(row: dict[str, Any], installed: dict[str, Any] | None) -> l
     ]
 
 
-def wants_fabric(options: dict[str, Any], state: dict[str, Any]) -> bool:
+def wants_fabric(options: Options, state: State) -> bool:
     """Whether this host is to run the fabric manager; "auto" means with an NVSwitch only."""
     wish = str(options.get("nvidia_driver_fabric_manager", "auto")).lower()
     return bool(state.get("switches")) if wish == "auto" else wish == "true"
 
 
-def _fabric_changes(row: dict[str, Any], state: dict[str, Any], hold: bool) -> list[dict[str, Any]]:
+def _fabric_changes(row: Row, state: State, hold: bool) -> Changes:
     """Changes to the fabric manager, which must have exactly the driver's version."""
     manager = state["fabric"]
     name, version = manager["package"], manager["version"]
@@ -312,7 +311,7 @@ def _fabric_changes(row: dict[str, Any], state: dict[str, Any], hold: bool) -> l
     return changes
 
 
-def _build_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
+def _build_changes(state: State) -> Changes:
     """Changes that let DKMS build the module for present and future kernels."""
     changes = []
     if state["packages"].get("dkms", {}).get("status") != "installed":
@@ -328,7 +327,7 @@ def _build_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
     return changes
 
 
-def _running_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+def _running_changes(row: Row, state: State) -> Changes:
     """Changes that need a reboot, or the module to be loaded."""
     item = "running driver"
     if state["nouveau_loaded"]:
@@ -342,9 +341,7 @@ def _running_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[st
     return []
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """Changes that bring the driver to the row, in this scope. Pure."""
     hold = options.get("nvidia_driver_hold", True)
     scope = driver_packages.resolve_scope(options, state["container"])

@@ -9,6 +9,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Facts
+
 CASES = (
     Case(
         "driver-mismatch",
@@ -219,7 +221,7 @@ CASES = (
 BY_ID = {case.id: case for case in CASES}
 
 
-def driver_mismatch(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def driver_mismatch(facts: Facts) -> list[dict[str, Any]]:
     if facts["loaded"] is None or facts["library"] in (None, facts["loaded"]):
         return []
     loaded, library = facts["loaded"], facts["library"]
@@ -234,11 +236,11 @@ def _moved(upgrade: dict[str, Any]) -> str:
     return "unattended-upgrades moved {package} from {old} to {new} on {when}".format(**upgrade)
 
 
-def unattended_upgrades(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def unattended_upgrades(facts: Facts) -> list[dict[str, Any]]:
     return [] if facts["spared"] else [clue(_moved(upgrade)) for upgrade in facts["moved"]]
 
 
-def nouveau_loaded(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def nouveau_loaded(facts: Facts) -> list[dict[str, Any]]:
     state = facts["found"]["state"].get("nvidia_driver") or {}
     on_host = facts["found"]["gpus"] and not facts["found"]["container"]
     if not state.get("nouveau_loaded") or not on_host:
@@ -248,11 +250,11 @@ def nouveau_loaded(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue("/sys/module/nouveau is there, " + why)]
 
 
-def nouveau_initramfs(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def nouveau_initramfs(facts: Facts) -> list[dict[str, Any]]:
     return [clue(f"{path} is older than {facts['blacklists'][0]}") for path in facts["initramfs"]]
 
 
-def headers_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def headers_missing(facts: Facts) -> list[dict[str, Any]]:
     if not facts["dkms"] and not _builds(facts):
         return []
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
@@ -268,14 +270,14 @@ def headers_missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _builds(facts: dict[str, Any]) -> bool:
+def _builds(facts: Facts) -> bool:
     """Whether the locked module is built on this host."""
     state = facts["found"]["state"].get("nvidia_driver") or {}
     full = facts["row"] is not None and state.get("scope") == "full"
     return full and bool(state.get("packages"))
 
 
-def headers_metapackage(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def headers_metapackage(facts: Facts) -> list[dict[str, Any]]:
     if not facts["dkms"]:
         return []
     return [
@@ -287,7 +289,7 @@ def headers_metapackage(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def driver_gone_after_kernel(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def driver_gone_after_kernel(facts: Facts) -> list[dict[str, Any]]:
     kernel = facts["found"]["platform"].get("kernel")
     if facts["found"]["container"] or not facts["found"]["gpus"] or facts["loaded"]:
         return []
@@ -300,7 +302,7 @@ def driver_gone_after_kernel(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue(evidence.format(kernel, others[-1]), kernel=kernel)]
 
 
-def _failed_builds(facts: dict[str, Any], case: Case) -> list[dict[str, Any]]:
+def _failed_builds(facts: Facts, case: Case) -> list[dict[str, Any]]:
     """Clues of a case from the logs of failed builds."""
     clues = []
     for build in facts["builds"]:
@@ -312,19 +314,19 @@ def _failed_builds(facts: dict[str, Any], case: Case) -> list[dict[str, Any]]:
     return clues
 
 
-def dkms_gpl_symbol(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def dkms_gpl_symbol(facts: Facts) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-gpl-symbol"])
 
 
-def dkms_compiler(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def dkms_compiler(facts: Facts) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-compiler"])
 
 
-def dkms_failed(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def dkms_failed(facts: Facts) -> list[dict[str, Any]]:
     return _failed_builds(facts, BY_ID["dkms-failed"])
 
 
-def secure_boot(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def secure_boot(facts: Facts) -> list[dict[str, Any]]:
     seen = facts["found"].get("preflight") or {}
     if seen.get("secure_boot") is not True or seen.get("module_key") or facts["loaded"]:
         return []
@@ -334,7 +336,7 @@ def secure_boot(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [clue(evidence, certificate=facts["certificate"] or "/var/lib/dkms/mok.pub")]
 
 
-def transitional_branch(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def transitional_branch(facts: Facts) -> list[dict[str, Any]]:
     clues = []
     for name, version in sorted(facts["driver_packages"].items()):
         branch = look.BRANCH.match(name)
@@ -344,7 +346,7 @@ def transitional_branch(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return clues
 
 
-def _driver(facts: dict[str, Any]) -> str | None:
+def _driver(facts: Facts) -> str | None:
     """The driver's version: the module's, else the libraries', else the packages'; or None."""
     packages, names = sorted(facts["driver_packages"].items()), ("libcuda1", "libnvidia-compute")
     packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
@@ -352,7 +354,7 @@ def _driver(facts: dict[str, Any]) -> str | None:
     return version
 
 
-def fabric_manager(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def fabric_manager(facts: Facts) -> list[dict[str, Any]]:
     driver = _driver(facts)
     return [
         clue(f"{name} is {version}, the driver is {driver}",
@@ -362,12 +364,12 @@ def fabric_manager(facts: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _headers(facts: dict[str, Any], _clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _headers(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
     return {} if "absent" in seen.values() else run_of("nvidia_driver")(facts, [])
 
 
-def _libraries(facts: dict[str, Any], clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _libraries(facts: Facts, clues: list[dict[str, Any]]) -> dict[str, Any]:
     """A run downgrades the libraries to a loaded module of the lock; else a reboot is needed."""
     row = (facts["row"] or {}).get("nvidia_driver") or {}
     back = facts["loaded"] is not None and facts["loaded"] == row.get("version")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Row
 
 DISTRIBUTION = "distribution"
 NETWORK = "network"
@@ -71,12 +72,12 @@ BRANCHED = re.compile(
 OF_KERNEL = re.compile(r"^linux-(modules|objects|signatures)-nvidia-")
 
 
-def source(row: dict[str, Any]) -> str:
+def source(row: Row) -> str:
     """Returns "distribution", "network" or "runfile"; a lock without the key means the first."""
     return row.get("source") or DISTRIBUTION
 
 
-def prebuilt(row: dict[str, Any]) -> bool:
+def prebuilt(row: Row) -> bool:
     """Whether the row's modules come built and signed, so that DKMS has nothing to do."""
     return any(OF_KERNEL.match(name) for name in row.get("packages", {}).get("kernel") or {})
 
@@ -140,9 +141,7 @@ def _library(context: Context, soname: str) -> tuple[str, str | None]:
     return LIBRARIES[0] + "/" + soname, None
 
 
-def leftovers(
-    context: Context, row: dict[str, Any], names: list[str], pins: str | None
-) -> dict[str, str]:
+def leftovers(context: Context, row: Row, names: list[str], pins: str | None) -> dict[str, str]:
     """{package: version} of another driver or branch, installed beside the row's packages."""
     installed = [name for name in context.packages if ":" not in name and name not in names]
     way = source(row)
@@ -163,13 +162,13 @@ def _kind(name: str) -> tuple[str, bool] | None:
     return None if match is None else (match.group(1), "-server" in name)
 
 
-def _debian(row: dict[str, Any]) -> bool:
+def _debian(row: Row) -> bool:
     """Whether the module is Debian's own, whose name differs from all others."""
     kernel = (row.get("packages") or {}).get("kernel") or {}
     return source(row) == DISTRIBUTION and (not row or "nvidia-kernel-dkms" in kernel)
 
 
-def module(context: Context, kernel: str, row: dict[str, Any]) -> str | None:
+def module(context: Context, kernel: str, row: Row) -> str | None:
     """Version of the module that `kernel` would load; None without one.
 
     DKMS keeps a link kernel-<kernel>-<architecture> to <version>/<kernel>/<architecture> for what
@@ -198,7 +197,7 @@ def _of_dkms(context: Context, kernel: str, name: str) -> str | None:
     return None
 
 
-def older_modules(context: Context, row: dict[str, Any]) -> list[str]:
+def older_modules(context: Context, row: Row) -> list[str]:
     """Module versions that DKMS keeps beside the row's, as ["nvidia/470.239.06"].
 
     DKMS would build all of them for a new kernel, which loads the one built last.

@@ -6,7 +6,7 @@ from . import driver_method
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from ...shapes import Options, Row
 
 PINS_TEXT = """\
 # Written by provision: the driver stays {0} on this host.
@@ -54,7 +54,7 @@ Pin-Priority: 50
 """
 
 
-def main_version(row: dict[str, Any]) -> str:
+def main_version(row: Row) -> str:
     """Version that most of the driver's packages have: that of their common source package."""
     userspace: dict[str, str] = row["packages"].get("userspace") or {}
     if "nvidia-smi" in userspace:
@@ -67,7 +67,7 @@ def main_version(row: dict[str, Any]) -> str:
     return own[0] if own else str(row["version"])
 
 
-def pins_text(row: dict[str, Any]) -> str:
+def pins_text(row: Row) -> str:
     """Content of the apt preferences file: the driver's version for all, then the exceptions."""
     if driver_method.source(row) == driver_method.RUNFILE:
         return RUNFILE_PINS_TEXT.format(row["version"], RUNFILE_PINNED)
@@ -85,7 +85,7 @@ def pins_text(row: dict[str, Any]) -> str:
     return text + NETWORK_REST_TEXT if network else text
 
 
-def all_packages(row: dict[str, Any]) -> dict[str, str]:
+def all_packages(row: Row) -> dict[str, str]:
     """{name: version} of all package sets of the lock."""
     packages: dict[str, str] = {}
     for group in ("userspace", "kernel", "desktop"):
@@ -93,7 +93,7 @@ def all_packages(row: dict[str, Any]) -> dict[str, str]:
     return packages
 
 
-def wanted_packages(row: dict[str, Any], scope: str, options: dict[str, Any]) -> dict[str, str]:
+def wanted_packages(row: Row, scope: str, options: Options) -> dict[str, str]:
     """{name: version} of the package sets that this scope and profile install."""
     if driver_method.source(row) == driver_method.RUNFILE:
         return {}
@@ -105,7 +105,7 @@ def wanted_packages(row: dict[str, Any], scope: str, options: dict[str, Any]) ->
     return packages
 
 
-def resolve_scope(options: dict[str, Any], container: bool) -> str:
+def resolve_scope(options: Options, container: bool) -> str:
     """Returns "userspace" or "full"; "auto" is userspace in a container, which shares a kernel."""
     scope = options.get("nvidia_driver_scope") or "auto"
     if scope != "auto":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Row
 
 # What NVIDIA's modules add to an initramfs where they are put into it.
 MODULES_IN_INITRAMFS = (1 << 30) // 16
@@ -101,12 +102,7 @@ def _major(context: Context, path: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def boot_full(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def boot_full(host: Facts, changes: Changes, options: Options, row: Row) -> list[tuple[str, str]]:
     space = host["preflight"].get("boot")
     if scope(host, options) != "full" or not space or space["free"] >= space["needed"]:
         return []
@@ -123,10 +119,10 @@ def boot_full(
 
 
 def secure_boot_unsigned(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     if driver_method.prebuilt(row["nvidia_driver"]):
         return []
@@ -145,16 +141,16 @@ def secure_boot_unsigned(
     ]
 
 
-def _nouveau(host: dict[str, Any], options: dict[str, Any]) -> bool:
+def _nouveau(host: Facts, options: Options) -> bool:
     loaded = host["state"].get("nvidia_driver", {}).get("nouveau_loaded")
     return bool(loaded) and scope(host, options) == "full" and not host["container"]
 
 
 def nouveau_loaded(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    _row: Row,
 ) -> list[tuple[str, str]]:
     local = options.get("ansible_connection") == "local"
     if not _nouveau(host, options) or (options.get("nvidia_driver_reboot") and not local):
@@ -168,17 +164,17 @@ def nouveau_loaded(
     ]
 
 
-def _image(host: dict[str, Any]) -> str:
+def _image(host: Facts) -> str:
     """The metapackage of the platform's kernel."""
     ubuntu = host["platform"].get("distribution") == "ubuntu"
     return "linux-image-generic" if ubuntu else "linux-image-amd64"
 
 
 def headers_absent(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     if scope(host, options) != "full" or driver_method.prebuilt(row["nvidia_driver"]):
         return []
@@ -193,12 +189,7 @@ def headers_absent(
     ]
 
 
-def no_kernel(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def no_kernel(host: Facts, _changes: Changes, options: Options, _row: Row) -> list[tuple[str, str]]:
     if scope(host, options) != "full" or host["state"]["nvidia_driver"]["kernels"]:
         return []
     return [
@@ -211,10 +202,10 @@ def no_kernel(
 
 
 def kernel_compiler(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     gcc = host["preflight"].get("compilers") or {}
     if driver_method.prebuilt(row["nvidia_driver"]):

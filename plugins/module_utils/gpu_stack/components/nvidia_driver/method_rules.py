@@ -12,7 +12,7 @@ from .rules import scope
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from ...shapes import Changes, Facts, Options, Row
 
 # Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
 FOREIGN = re.compile(
@@ -25,10 +25,10 @@ SWITCH_HINT = "; or let the run switch: nvidia_driver_switch: switch"
 
 
 def held_elsewhere(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     state = host["state"]["nvidia_driver"]
     if state.get("pins") is not None:
@@ -51,10 +51,10 @@ def held_elsewhere(
 
 
 def foreign_driver(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    changes: Changes,
+    _options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     # The plan removes some of them itself.
     ours = transaction.locked(row) | {change["item"] for change in changes if change["to"] is None}
@@ -71,17 +71,17 @@ def foreign_driver(
     ]
 
 
-def _method(host: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
+def _method(host: Facts) -> tuple[str | None, dict[str, str]]:
     """(the method that our pins record, packages left by another one)."""
     state = host["state"]["nvidia_driver"]
     return state.get("method"), state.get("leftovers") or {}
 
 
 def packaged_driver(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     leftovers = _method(host)[1]
     if driver_method.source(row["nvidia_driver"]) != driver_method.RUNFILE or not leftovers:
@@ -98,10 +98,10 @@ def packaged_driver(
 
 
 def other_method(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     """Refuses packages from one repository on a host whose pins name the other as the source."""
     method, leftovers = _method(host)
@@ -125,10 +125,10 @@ def other_method(
 
 
 def runfile_driver(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
 ) -> list[tuple[str, str]]:
     installer = host["preflight"].get("installer")
     if not installer or options.get("nvidia_driver_switch") == "switch":

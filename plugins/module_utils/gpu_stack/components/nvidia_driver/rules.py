@@ -12,24 +12,21 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
-def scope(host: dict[str, Any], options: dict[str, Any]) -> str:
+
+def scope(host: Facts, options: Options) -> str:
     return driver_packages.resolve_scope(options, host["container"])
 
 
-def _touches_driver(change: dict[str, Any], row: dict[str, Any]) -> bool:
+def _touches_driver(change: dict[str, Any], row: Row) -> bool:
     """Whether a change replaces or removes driver files that a job may use."""
     files = [*driver_packages.all_packages(row["nvidia_driver"]), nvidia_driver.RUNFILE_ITEM]
     removed = change["to"] is None and driver_method.DRIVER.match(change["item"])
     return change["component"] == "nvidia_driver" and (change["item"] in files or bool(removed))
 
 
-def gpu_processes(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     running = host["preflight"].get("processes")
     # A missing hold or pin is restored without touching the driver that the job uses.
     reboot = options.get("nvidia_driver_reboot")
@@ -51,23 +48,18 @@ def gpu_processes(
     ]
 
 
-def _reboots(changes: list[dict[str, Any]], options: dict[str, Any]) -> bool:
+def _reboots(changes: Changes, options: Options) -> bool:
     """Whether this run would reboot the host, which it never does with the one it runs on."""
     allowed = options.get("nvidia_driver_reboot") and options.get("ansible_connection") != "local"
     return bool(allowed and any(change["reboot"] for change in changes))
 
 
-def replaces(changes: list[dict[str, Any]], row: dict[str, Any]) -> bool:
+def replaces(changes: Changes, row: Row) -> bool:
     """Whether driver files are installed, replaced, repaired or removed."""
     return any(_touches_driver(change, row) for change in changes)
 
 
-def maintenance_window(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def maintenance_window(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     clock = host["preflight"].get("clock")
     window = options.get("gpu_maintenance_window")
     if clock is None or not (_reboots(changes, options) or replaces(changes, row)):
@@ -88,12 +80,7 @@ def maintenance_window(
     ]
 
 
-def _disturbed(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> tuple[str, str]:
+def _disturbed(host: Facts, changes: Changes, options: Options, row: Row) -> tuple[str, str]:
     """(users logged in, what would happen to them); ("", "") or no event if they won't notice.
 
     A driver that is not loaded yet can be installed while people are logged in.
@@ -108,12 +95,7 @@ def _disturbed(
     return "; ".join(people.words(user) for user in users), what if users else ""
 
 
-def logged_in(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def logged_in(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     who, what = _disturbed(host, changes, options, row)
     if not what or options.get("nvidia_driver_logged_in_users", "refuse") != "refuse":
         return []
@@ -126,12 +108,7 @@ def logged_in(
     ]
 
 
-def logged_in_told(
-    host: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def logged_in_told(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     who, what = _disturbed(host, changes, options, row)
     mode = options.get("nvidia_driver_logged_in_users", "refuse")
     if not what or mode == "refuse":
@@ -140,12 +117,7 @@ def logged_in_told(
     return [(f"people are logged in, and {what}: {who}", hint)]
 
 
-def gpu_driver_window(
-    host: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def gpu_driver_window(host: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     branch = int(str(row["nvidia_driver"]["branch"]).split(".")[0])
     reasons = []
     for name in gpu_models.generations(host["gpus"]):

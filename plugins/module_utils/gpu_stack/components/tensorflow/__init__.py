@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, Row, State
 
 NAME = "tensorflow"
 # The directory of CUDA's wheels that the RUNPATH of every TensorFlow since 2.14 names; that of 2.21
@@ -33,12 +34,12 @@ MARKER = ".provision.json"
 MANY = 5
 
 
-def root_of(options: dict[str, Any]) -> str:
+def root_of(options: Options) -> str:
     """The directory of all venvs."""
     return str(options.get("tensorflow_root") or "/opt/tensorflow").rstrip("/")
 
 
-def directory(row: dict[str, Any]) -> str:
+def directory(row: Row) -> str:
     """Name of a venv's directory: the version, and 8 digits of its requirements' SHA-256."""
     return f"{row['version']}-{row['requirements_sha256'][:8]}"
 
@@ -129,7 +130,7 @@ def _file_fault(
 
 
 def _flaws(
-    context: Context, site: str, names: list[str], row: dict[str, Any], since: float
+    context: Context, site: str, names: list[str], row: Row, since: float
 ) -> list[dict[str, str]]:
     """[{wheel, path, fault}] of the locked wheels, each compared with its RECORD.
 
@@ -170,7 +171,7 @@ def _flaws(
     return flaws
 
 
-def _missing_links(context: Context, site: str, row: dict[str, Any]) -> list[str]:
+def _missing_links(context: Context, site: str, row: Row) -> list[str]:
     """Sonames of CUDA's wheels that are installed, but not linked where every TensorFlow looks.
 
     A missing library is a flaw of its wheel.
@@ -232,7 +233,7 @@ def _old(context: Context, root: str, staying: list[str]) -> list[str]:
     ]
 
 
-def _look(context: Context, row: dict[str, Any], cuda: dict[str, Any]) -> dict[str, Any]:
+def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
     """What the venv of this row is, or the current one where no row fits the host."""
     root = root_of(context.options)
     current = context.readlink(root + "/current")
@@ -265,7 +266,7 @@ def _look(context: Context, row: dict[str, Any], cuda: dict[str, Any]) -> dict[s
     }
 
 
-def _content_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+def _content_changes(row: Row, state: State) -> Changes:
     """What is wrong inside a finished venv.
 
     The role installs wheels that are missing or of another version; whatever else is wrong needs
@@ -302,9 +303,7 @@ def _content_changes(row: dict[str, Any], state: dict[str, Any]) -> list[dict[st
     return changes + venv_trust.changes(NAME, untrusted)
 
 
-def _interpreter_changes(
-    row: dict[str, Any], state: dict[str, Any], reinstall: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _interpreter_changes(row: Row, state: State, reinstall: dict[str, Any]) -> Changes:
     interpreter = os.path.basename(state["interpreter"] or "")
     wish = "python" + row["python"]
     if state["python"] == row["python"] and interpreter == wish:
@@ -314,9 +313,7 @@ def _interpreter_changes(
     return [change(NAME, "python", old, row["python"], reason, repair=reinstall)]
 
 
-def _flaw_changes(
-    row: dict[str, Any], flaws: list[dict[str, str]], reinstall: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _flaw_changes(row: Row, flaws: list[dict[str, str]], reinstall: dict[str, Any]) -> Changes:
     """One change per file, or per wheel where many of its files are wrong."""
     changes = []
     for wheel in sorted({flaw["wheel"] for flaw in flaws}):
@@ -336,9 +333,7 @@ def _flaw_changes(
     return changes
 
 
-def differ(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ(row: Row, state: State, options: Options) -> Changes:
     """What has to change until the locked venv is complete and current."""
     changes = venv_trust.root_changes(NAME, root_of(options), state.get("root") or {})
     changes += venv_changes(row, state, options, state["version"])
@@ -350,9 +345,7 @@ def differ(
     return changes
 
 
-def differ_beside(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def differ_beside(row: Row, state: State, options: Options) -> Changes:
     """The changes of a venv beside the current one; items begin with its version.
 
     There can be several, so a repair names the venv.
@@ -365,7 +358,7 @@ def differ_beside(
     return changes
 
 
-def mark(row: dict[str, Any]) -> dict[str, Any]:
+def mark(row: Row) -> dict[str, Any]:
     """The content of a finished venv's marker."""
     return {
         "version": row["version"],
@@ -375,14 +368,12 @@ def mark(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def finished(row: dict[str, Any], state: dict[str, Any]) -> bool:
+def finished(row: Row, state: State) -> bool:
     """Whether the marker is this row's: all its wheels were installed once."""
     return bool(state["marker"] == mark(row))
 
 
-def venv_changes(
-    row: dict[str, Any], state: dict[str, Any], options: dict[str, Any], old: str | None = None
-) -> list[dict[str, Any]]:
+def venv_changes(row: Row, state: State, options: Options, old: str | None = None) -> Changes:
     """The changes of one venv; `old`: the version in use before it."""
     if not finished(row, state):
         to = f"{row['version']} on Python {row['python']}"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from ...shapes import Facts
+
 # Bounds that the wheels of a TensorFlow before this one need, and its wheels' own metadata only
 # later say: (before TensorFlow, package, first version that breaks it).
 BREAKERS = (
@@ -93,7 +95,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _environments(facts: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+def _environments(facts: Facts) -> dict[str, dict[str, list[str]]]:
     """{where: {wheel: [versions]}} of the environments of this stack that have a TensorFlow."""
     state = facts["found"]["state"].get("tensorflow") or {}
     environments = {"the current environment": state.get("wheels") or {}}
@@ -102,7 +104,7 @@ def _environments(facts: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
     return {name: wheels for name, wheels in environments.items() if wheels.get("tensorflow")}
 
 
-def _broken_wheels(facts: dict[str, Any], package: str) -> list[dict[str, Any]]:
+def _broken_wheels(facts: Facts, package: str) -> list[dict[str, Any]]:
     """Clues of environments whose version of this package is too new for their TensorFlow."""
     clues = []
     for where, wheels in sorted(_environments(facts).items()):
@@ -118,28 +120,28 @@ def _broken_wheels(facts: dict[str, Any], package: str) -> list[dict[str, Any]]:
     return clues
 
 
-def numpy_2(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def numpy_2(facts: Facts) -> list[dict[str, Any]]:
     """Clues of environments with NumPy 2 under a TensorFlow built for NumPy 1."""
     return _broken_wheels(facts, "numpy")
 
 
-def protobuf(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def protobuf(facts: Facts) -> list[dict[str, Any]]:
     """Clues of environments whose protobuf is newer than TensorFlow's generated code."""
     return _broken_wheels(facts, "protobuf")
 
 
-def ptx_jit(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def ptx_jit(facts: Facts) -> list[dict[str, Any]]:
     """Clues of GPUs for which TensorFlow's PTX is translated at the first run."""
     return _code_clues(facts, tensorflow_rules.gpu_translated, tensorflow_rules.TRANSLATED)
 
 
-def no_code_for_gpu(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def no_code_for_gpu(facts: Facts) -> list[dict[str, Any]]:
     """Clues of GPUs that TensorFlow's wheel does not run on."""
     return _code_clues(facts, tensorflow_rules.gpu_without_code, tensorflow_rules.WITHOUT_CODE)
 
 
 def _code_clues(
-    facts: dict[str, Any],
+    facts: Facts,
     rule: Callable[..., Iterable[tuple[str, str]]],
     generations: tuple[str, ...],
 ) -> list[dict[str, Any]]:

@@ -12,9 +12,8 @@ from .. import tensorflow
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
 # Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
 TRANSLATED = ("Hopper",)
@@ -50,12 +49,7 @@ def conda(context: Context) -> list[str]:
     return matching
 
 
-def avx_missing(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def avx_missing(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     """Stops on processors without AVX."""
     if facts["preflight"].get("avx") is not False:
         return []
@@ -69,12 +63,7 @@ def avx_missing(
     ]
 
 
-def gpu_without_code(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def gpu_without_code(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     """Stops on GPUs that no wheel has code for."""
     version = row["tensorflow"]["version"]
     if [int(part) for part in version.split(".")[:2]] > LAST_WITHOUT_CODE:
@@ -90,12 +79,7 @@ def gpu_without_code(
     ]
 
 
-def gpu_translated(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def gpu_translated(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     """Warns of GPUs whose first run waits for the driver's translation."""
     version = [int(part) for part in row["tensorflow"]["version"].split(".")[:2]]
     if version >= [2, 12]:
@@ -112,12 +96,7 @@ def gpu_translated(
     ]
 
 
-def conda_first(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def conda_first(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     """Warns of a conda that stands first in PATH."""
     files = facts["preflight"].get("conda")
     if not files:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, State
 
 BUILDING, READY, REMOVING = ".building-", ".ready-", ".removing-"
 # Debian's policy (9.1.2) gives staff what root gives: /usr/local is writable for it.
@@ -184,7 +185,7 @@ def _other_interpreters(context: Context, venv: str, python: str | None) -> list
     return flaws
 
 
-def root_changes(component: str, root: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+def root_changes(component: str, root: str, state: State) -> Changes:
     """Changes of what `look_root` returned: parts that are not root's alone, and leftovers."""
     changes = []
     if state.get("parents") is not None:
@@ -202,7 +203,7 @@ def root_changes(component: str, root: str, state: dict[str, Any]) -> list[dict[
     return changes
 
 
-def changes(component: str, flaws: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def changes(component: str, flaws: Sequence[Sequence[str]]) -> Changes:
     """One change per path that others may write, or one for many; each needs a new environment."""
     reinstall = {"tensorflow_reinstall": True}
     reason = "everybody imports or runs it; it is made anew"

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Row, State
 
 WORDS = {"anew": "made anew", "changed": "changed", "removed": "removed"}
 # More names than this are a number: a person reads the plan.
 MANY = 12
 
 
-def look(context: Context, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def look(context: Context, state: State) -> dict[str, dict[str, Any]]:
     """{directory: {kind, more, using, kept}} of the environments that a run would change.
 
     `kind`: new, anew, changed, removed; `more`: what people added; `kept`: where that would stay.
@@ -54,7 +55,7 @@ def _resolved(context: Context, root: str, names: Iterable[str]) -> dict[str, st
     return {name: path for name, path in paths.items() if path is not None}
 
 
-def _kinds(context: Context, root: str, state: dict[str, Any]) -> dict[str, str]:
+def _kinds(context: Context, root: str, state: State) -> dict[str, str]:
     """{directory: what a run does to it} of those that it changes."""
     kinds = dict.fromkeys(state["old"], "removed")
     locked = context.row or {}
@@ -69,7 +70,7 @@ def _kinds(context: Context, root: str, state: dict[str, Any]) -> dict[str, str]
     return kinds
 
 
-def _kind(row: dict[str, Any], venv: dict[str, Any], options: dict[str, Any]) -> str | None:
+def _kind(row: Row, venv: dict[str, Any], options: Options) -> str | None:
     if not tensorflow.finished(row, venv):
         return "anew"
     changes = tensorflow.venv_changes(row, venv, options)
@@ -174,12 +175,7 @@ def save_name(context: Context, path: str) -> str:
 # the rules
 
 
-def in_use(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def in_use(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> list[tuple[str, str]]:
     """Stops while a process uses an environment that the run would change."""
     venvs = facts["preflight"].get("venvs") or {}
     return [
@@ -194,12 +190,7 @@ def in_use(
     ]
 
 
-def kept(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def kept(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> list[tuple[str, str]]:
     """Warns where people added files to an environment that is replaced or removed."""
     venvs = facts["preflight"].get("venvs") or {}
     reasons = []
@@ -221,12 +212,7 @@ def kept(
     return reasons
 
 
-def parents(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def parents(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> list[tuple[str, str]]:
     """Stops where others may write in a directory above all environments."""
     state = facts["state"].get(tensorflow.NAME) or {}
     fault = (state.get("root") or {}).get("parents")
