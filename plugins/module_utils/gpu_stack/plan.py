@@ -6,18 +6,14 @@ the others need is imported where it is needed.
 
 from __future__ import annotations
 
-from . import receipt
+from . import receipt, registered
 from .change import blocker
 from .components import (
     NAMES,
     NEEDS,
     SPOKEN,
-    cuda,
-    cudnn,
-    gpu_env,
     gpu_front_door,
     gpu_workspace,
-    nvidia_container_toolkit,
     nvidia_driver,
     planned_steps,
     tensorflow,
@@ -33,11 +29,7 @@ if TYPE_CHECKING:
     from .shapes import Changes, Facts, Options
 
 
-# In the order in which they are applied: each one may need what stands before it.
-COMPONENTS = [
-    *(nvidia_driver, cuda, cudnn, gpu_env),
-    *(nvidia_container_toolkit, tensorflow, gpu_workspace, gpu_front_door),
-]
+COMPONENTS = registered.components()
 
 
 def _row(

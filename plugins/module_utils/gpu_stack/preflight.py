@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from . import host_rules, receipt, removal, room, transaction
+from . import host_rules, receipt, registered, removal, room, transaction
 from .change import blocker
 from .components import (
     gpu_front_door,
@@ -19,15 +19,9 @@ from .components import (
     tensorflow,
 )
 from .components.cuda import rules as cuda_rules
-from .components.cudnn import rules as cudnn_rules
-from .components.gpu_env import rules as env_rules
-from .components.gpu_front_door import rules as front_door_rules
 from .components.gpu_workspace import obstacles
-from .components.gpu_workspace import rules as workspace_rules
 from .components.nvidia_container_toolkit import docker
-from .components.nvidia_container_toolkit import rules as toolkit_rules
 from .components.nvidia_driver import kernel_rules, method_rules
-from .components.nvidia_driver import rules as driver_rules
 from .components.tensorflow import rules as tensorflow_rules
 from .components.tensorflow import venv_use
 from .host import people, processes, running, surroundings
@@ -104,11 +98,7 @@ ORDER = (
     "front-door-nobody",
     "front-door-terms",
 )
-_MODULES = (
-    *(host_rules, room, transaction, surroundings),
-    *(driver_rules, kernel_rules, method_rules, cuda_rules, cudnn_rules, env_rules, toolkit_rules),
-    *(tensorflow_rules, venv_use, workspace_rules, front_door_rules),
-)
+_MODULES = (host_rules, room, transaction, surroundings, *registered.rule_modules())
 
 
 def _place(rule: Rule) -> int:

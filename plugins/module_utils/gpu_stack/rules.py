@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 
-
 Rule = collections.namedtuple("Rule", "id component stops check")
 WORK = "work"
 

@@ -21,6 +21,7 @@ class Component:
         locked: bool = True,
         reboots: bool = False,
         beside: bool = False,
+        rules: tuple = ("rules",),
     ) -> None:
         self.name = name
         # As a heading, where a column is narrow, and within a sentence.
@@ -37,11 +38,20 @@ class Component:
         self.reboots = reboots
         # A host can have several of it, one of them current.
         self.beside = beside
+        # The modules of its folder that have preflight rules.
+        self.rules = rules
 
 
 # In the order in which they are applied: each one may need what stands before it.
 COMPONENTS = (
-    Component("nvidia_driver", "NVIDIA driver", "driver", spoken="the NVIDIA driver", reboots=True),
+    Component(
+        "nvidia_driver",
+        "NVIDIA driver",
+        "driver",
+        spoken="the NVIDIA driver",
+        reboots=True,
+        rules=("rules", "kernel_rules", "method_rules"),
+    ),
     Component("cuda", "CUDA", "CUDA", needs=("nvidia_driver",), behind=("nvidia_driver",)),
     Component("cudnn", "cuDNN", "cuDNN", behind=("nvidia_driver", "cuda")),
     Component("gpu_env", "Environment", "env", spoken="the environment"),
@@ -60,6 +70,7 @@ COMPONENTS = (
         needs=("nvidia_driver", "cuda", "cudnn"),
         behind=("cuda", "cudnn"),
         beside=True,
+        rules=("rules", "venv_use"),
     ),
     Component("gpu_workspace", "Workspaces", "people", spoken="the workspaces", locked=False),
     Component("gpu_front_door", "Front door", "door", spoken="the front door", locked=False),
