@@ -8,18 +8,8 @@ import re
 import zlib
 from pathlib import Path
 
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import COMPONENTS
-
 PACKAGE = Path(__file__).resolve().parent.parent / "module_utils" / "gpu_stack"
-# What is found by the registry stands in no import.
-FIRST = (
-    "gpu_stack.look",
-    *(
-        f"gpu_stack.components.{component.name}{part}"
-        for component in COMPONENTS
-        for part in ("", *(f".{module}" for module in component.rules))
-    ),
-)
+FIRST = "gpu_stack.look"
 # `from ..host import dpkg, regular`: in the package only relative imports reach into it.
 IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.M)
 # What annotations alone need; hosts skip it. Its lines stay, for tracebacks.
@@ -32,7 +22,7 @@ def sources(doctor: bool = False) -> dict[str, str]:
     The doctor's modules only with `doctor`.
     """
     texts: dict[str, str] = {}
-    names = list(FIRST)
+    names = [FIRST]
     while names:
         name = names.pop()
         path = PACKAGE.parent.joinpath(*name.split("."))

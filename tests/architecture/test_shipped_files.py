@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.render import shipped_files
+from provision.render import registered, shipped_files
 from tests.collection import ROOT
 
 MODULES = sorted((ROOT / shipped_files.WORKSPACE.folder).glob("*.py"))
@@ -18,9 +18,9 @@ EVERY = [
 ]
 
 
-def test_the_table_is_that_of_the_files() -> None:
+def test_what_is_rendered_is_current() -> None:
     """`python -m provision roles sync` writes it."""
-    for path, data in shipped_files.render(ROOT).items():
+    for path, data in (shipped_files.render(ROOT) | registered.render()).items():
         assert (ROOT / path).read_bytes() == data, path
 
 

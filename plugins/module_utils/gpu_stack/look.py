@@ -5,7 +5,8 @@ from __future__ import annotations
 from . import receipt
 from .host import platform
 from .host.context import Context
-from .plan import COMPONENTS, choose, differences, finish, plan, receipt_changes, wished_away
+from .plan import choose, differences, finish, plan, receipt_changes, wished_away
+from .registered import COMPONENTS
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:

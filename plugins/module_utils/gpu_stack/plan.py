@@ -6,7 +6,7 @@ the others need is imported where it is needed.
 
 from __future__ import annotations
 
-from . import receipt, registered
+from . import receipt
 from .change import blocker
 from .components import (
     NAMES,
@@ -21,15 +21,13 @@ from .components import (
 from .components.gpu_workspace import wished as workspaces_wished
 from .components.nvidia_container_toolkit import cdi
 from .host import gpu_models, platform
+from .registered import COMPONENTS
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from .shapes import Changes, Facts, Options
-
-
-COMPONENTS = registered.components()
 
 
 def _row(

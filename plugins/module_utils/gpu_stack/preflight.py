@@ -98,7 +98,7 @@ ORDER = (
     "front-door-nobody",
     "front-door-terms",
 )
-_MODULES = (host_rules, room, transaction, surroundings, *registered.rule_modules())
+_MODULES = (host_rules, room, transaction, surroundings, *registered.RULE_MODULES)
 
 
 def _place(rule: Rule) -> int:

@@ -1,27 +1,51 @@
-"""The modules of the components, found by the registry: a new component's folder is enough."""
+"""The components' modules, in the order of application. Rendered by `provision roles sync` from the
+registry, components/__init__.py; edit that.
+"""
 
-from __future__ import annotations
+from .components import (
+    cuda,
+    cudnn,
+    gpu_env,
+    gpu_front_door,
+    gpu_workspace,
+    nvidia_container_toolkit,
+    nvidia_driver,
+    tensorflow,
+)
+from .components.cuda import rules as cuda_rules
+from .components.cudnn import rules as cudnn_rules
+from .components.gpu_env import rules as gpu_env_rules
+from .components.gpu_front_door import rules as gpu_front_door_rules
+from .components.gpu_workspace import rules as gpu_workspace_rules
+from .components.nvidia_container_toolkit import rules as nvidia_container_toolkit_rules
+from .components.nvidia_driver import kernel_rules as nvidia_driver_kernel_rules
+from .components.nvidia_driver import method_rules as nvidia_driver_method_rules
+from .components.nvidia_driver import rules as nvidia_driver_rules
+from .components.tensorflow import rules as tensorflow_rules
+from .components.tensorflow import venv_use as tensorflow_venv_use
 
-import importlib
-
-from .components import COMPONENTS
-
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def components() -> list[Any]:
-    """The component's packages, each with NAME, look and differ, in the order of application."""
-    return [_module(component.name) for component in COMPONENTS]
-
-
-def rule_modules() -> list[Any]:
-    """Their modules with preflight rules, RULES."""
-    return [
-        _module(f"{component.name}.{part}") for component in COMPONENTS for part in component.rules
-    ]
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f".components.{name}", __package__)
+# Each has NAME, look and differ.
+COMPONENTS = (
+    nvidia_driver,
+    cuda,
+    cudnn,
+    gpu_env,
+    nvidia_container_toolkit,
+    tensorflow,
+    gpu_workspace,
+    gpu_front_door,
+)
+# Each has RULES.
+RULE_MODULES = (
+    nvidia_driver_rules,
+    nvidia_driver_kernel_rules,
+    nvidia_driver_method_rules,
+    cuda_rules,
+    cudnn_rules,
+    gpu_env_rules,
+    nvidia_container_toolkit_rules,
+    tensorflow_rules,
+    tensorflow_venv_use,
+    gpu_workspace_rules,
+    gpu_front_door_rules,
+)

@@ -9,7 +9,7 @@ import typer
 from provision import catalog, collection, tree
 from provision.cli.console import say
 from provision.render import collection as rendered
-from provision.render import example, host_tables, shipped_files, spec
+from provision.render import example, host_tables, registered, shipped_files, spec
 from provision.roles import ROLES
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
@@ -22,7 +22,7 @@ def roles_sync(
     """Write what is rendered of the collection, and inventories/lab."""
     base = collection.root()
     generated = rendered.generated() | host_tables.render(catalog.load())
-    generated |= shipped_files.render(base)
+    generated |= registered.render() | shipped_files.render(base)
     generated[f"provision/{rendered.CHECKS_OPTIONS}"] = generated[rendered.OPTIONS]
     generated |= {
         f"inventories/{path}": data
