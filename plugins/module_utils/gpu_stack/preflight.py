@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from . import host_rules, receipt, registered, removal, room, transaction
+from . import host_rules, receipt, registered_rules, removal, room, transaction
 from .change import blocker
 from .components import (
     gpu_front_door,
@@ -98,7 +98,7 @@ ORDER = (
     "front-door-nobody",
     "front-door-terms",
 )
-_MODULES = (host_rules, room, transaction, surroundings, *registered.RULE_MODULES)
+_MODULES = (host_rules, room, transaction, surroundings, *registered_rules.MODULES)
 
 
 def _place(rule: Rule) -> int:
