@@ -5,6 +5,8 @@ each file, so that a site that somebody changed is seen without nginx being aske
 wished for, and none was made, one name in /etc is looked up and nothing else.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import time
@@ -17,16 +19,22 @@ from .renewal.certificates import ends_soon, server_of
 from .renewal.nginx import running
 from .shipped import FILES
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 NAME = "gpu_front_door"
 
 # Files of the controller that the door is made of, by where the certificate comes from.
 GIVEN = {"given": ("certificate", "key"), "acme": ("acme_ca",)}
 
 
-def settings(options):
+def settings(options: dict[str, Any]) -> dict[str, Any]:
     """What should stand in door.json."""
 
-    def option(word, default):
+    def option(word: str, default: Any) -> Any:
         value = options.get("gpu_front_door_" + word)
         return default if value is None else value
 
@@ -55,12 +63,12 @@ def settings(options):
 # the look
 
 
-def _digest(context, path):
+def _digest(context: Context, path: str) -> str | None:
     data = context.read_bytes(path)
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{version, noted, here} and, where a door is wished for, {files, shipped, nginx, runs, ...}.
 
     The version is the door's name, for receipts and reports.
@@ -93,7 +101,7 @@ def look(context):
     return seen
 
 
-def _acme(context, name):
+def _acme(context: Context, name: str) -> dict[str, Any]:
     """{certbot, server, chain}: is it here, and what of the door's own certificate it keeps."""
     return {
         "certbot": context.exists(paths.CERTBOT),
@@ -105,7 +113,7 @@ def _acme(context, name):
 # the plan
 
 
-def _program_changes(found):
+def _program_changes(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the programs that the door is made with: packages, and files of the role's own."""
     changes = []
     if not found["nginx"]:
@@ -122,7 +130,7 @@ def _program_changes(found):
     return changes
 
 
-def differ(found, options):
+def differ(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the door; none where there is none and none is wished for."""
     if not options.get("gpu_front_door_name"):
         if not found["here"]:
@@ -156,7 +164,7 @@ def differ(found, options):
     return changes
 
 
-def _of_acme(found, wished):
+def _of_acme(found: dict[str, Any], wished: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of a certificate that certbot keeps; its timer renews one that ends in 30 days."""
     seen, noted = found["acme"], found["noted"]
     item, known = "certificate", noted.get("settings") or {}
@@ -175,7 +183,7 @@ def _of_acme(found, wished):
     return []
 
 
-def _changed_words(old, new):
+def _changed_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str, str]:
     """(what was, what is wished, why): which words differ, and who comes and goes."""
     names = [key for key in sorted(new) if old.get(key) != new[key] and key != "people"]
     before = {one.get("name"): one for one in old.get("people") or []}
@@ -188,7 +196,7 @@ def _changed_words(old, new):
 # what could forbid it
 
 
-def stands_in_the_way(context):
+def stands_in_the_way(context: Context) -> dict[str, Any]:
     """{ports: {port: [programs]}, sites: [why]} of the host, for the door that is wished for."""
     wished = settings(context.options)
     others = obstacles.others_at(context, wished)

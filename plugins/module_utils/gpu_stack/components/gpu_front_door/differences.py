@@ -1,5 +1,7 @@
 """What keeps a host's door from being as wished, and what this host can't do: changes nothing."""
 
+from __future__ import annotations
+
 import os
 
 from ...host.context import Context
@@ -12,10 +14,14 @@ from .renewal.noted import noted
 from .renewal.programs import RefusedError
 from .wishes import check, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 MODULES = ("http_ssl_module", "http_auth_request_module")
 
 
-def looked(wish):
+def looked(wish: dict[str, Any]) -> dict[str, Any]:
     """{here, gone, nginx, openssl, changes, ...}, and the words that the templates are filled with.
 
     RefusedError for what this host can't do.
@@ -42,7 +48,7 @@ def looked(wish):
     return dict(seen, **site.words(wish, door or {}))
 
 
-def _check_nginx(wish):
+def _check_nginx(wish: dict[str, Any]) -> None:
     built = programs.call([paths.NGINX, "-V"])[2]
     for module in MODULES:
         if module not in built:
@@ -53,7 +59,7 @@ def _check_nginx(wish):
         raise RefusedError(reason)
 
 
-def _ours_is_broken():
+def _ours_is_broken() -> bool:
     """Is it a file of ours, damaged or gone, that nginx does not take? Then it is ours to repair.
 
     A site that we wrote may also name a certificate of the host's that is there no longer.
@@ -67,7 +73,7 @@ def _ours_is_broken():
     return broken and not nginx.takes()[0]
 
 
-def differences(wish, door):
+def differences(wish: dict[str, Any], door: dict[str, Any] | None) -> list[str]:
     """Why the door, as it was noted, is not as wished, in a few words each."""
     if door is None:
         return ["absent"]

@@ -1,5 +1,7 @@
 """What stands in a front door's way: programs that have its ports, and other sites of nginx's."""
 
+from __future__ import annotations
+
 import re
 
 from .renewal import programs
@@ -7,8 +9,14 @@ from .renewal.paths import GROUP, NGINX, SITE
 from .renewal.programs import RefusedError
 from .wishes import ports_of
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def holders(host, port):
+    from ...host.context import Context
+
+
+def holders(host: Context, port: int) -> list[str]:
     """Names of the programs that listen on this TCP port of the host, as the kernel tells."""
     sockets = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -27,7 +35,7 @@ def holders(host, port):
     return sorted(names) or (["a program that is not to be seen"] if sockets else [])
 
 
-def others_at(host, wish):
+def others_at(host: Context, wish: dict[str, Any]) -> dict[int, list[str]]:
     """{port of the door: names of the programs other than nginx that listen there}."""
     others = {}
     for port in ports_of(wish):
@@ -37,7 +45,7 @@ def others_at(host, wish):
     return others
 
 
-def clashes(path, content, wish):
+def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
     """Why another site of nginx's leaves no place for the door."""
     plain, reasons = re.sub(r"#.*", "", content), []
     for words in re.findall(r"\bserver_name\s+([^;]+);", plain):
@@ -54,7 +62,7 @@ def clashes(path, content, wish):
     return reasons
 
 
-def configuration():
+def configuration() -> list[tuple[str, str]]:
     """nginx's whole configuration as [(file, text)]; RefusedError where it is not one."""
     code, out, error = programs.call([NGINX, "-T"])
     if code:
@@ -65,7 +73,7 @@ def configuration():
     return [(parts[at], parts[at + 1]) for at in range(1, len(parts) - 1, 2)]
 
 
-def in_the_way(wish, configured):
+def in_the_way(wish: dict[str, Any], configured: list[tuple[str, str]]) -> str | None:
     """Why the other sites of this nginx leave no place for the door; None where they do."""
     known = "".join(content for _path, content in configured)
     if not re.search(r"^\s*include\s+\S*sites-enabled/", known, re.M):

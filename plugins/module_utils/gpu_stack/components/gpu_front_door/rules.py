@@ -1,10 +1,21 @@
 """What stands in the way of the front door."""
 
+from __future__ import annotations
+
 from ...rules import Rule
 from .. import gpu_front_door
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def front_door_port(found, _changes, _options, _row):
+
+def front_door_port(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     ports = (found["preflight"].get("front_door") or {}).get("ports") or {}
     return [
         (
@@ -16,7 +27,12 @@ def front_door_port(found, _changes, _options, _row):
     ]
 
 
-def front_door_site(found, _changes, _options, _row):
+def front_door_site(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     sites = (found["preflight"].get("front_door") or {}).get("sites") or []
     return [
         (
@@ -27,7 +43,12 @@ def front_door_site(found, _changes, _options, _row):
     ]
 
 
-def front_door_nobody(_found, _changes, options, _row):
+def front_door_nobody(
+    _found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     # Else everybody's workspace is stopped before the door's role says it.
     if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
         return []
@@ -40,7 +61,12 @@ def front_door_nobody(_found, _changes, options, _row):
     ]
 
 
-def front_door_terms(_found, _changes, options, _row):
+def front_door_terms(
+    _found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     # An inventory is refused when it is rendered; this is for what comes by -e or a template.
     acme = options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "acme"
     if not acme or options.get("gpu_front_door_acme_agree"):

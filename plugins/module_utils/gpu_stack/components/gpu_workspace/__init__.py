@@ -5,6 +5,8 @@ wished lies in workspace.json as data, and a container carries the revision that
 with. No token is read into an answer: the wish has its SHA-256, and the file is compared with it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 
@@ -13,11 +15,17 @@ from ...host import file_state
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
-def wanted(options):
+def wanted(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """{name: the person as the inventory has it}."""
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
@@ -25,7 +33,7 @@ def wanted(options):
 # the look
 
 
-def there(context):
+def there(context: Context) -> list[str]:
     """Names of the people who have something here."""
     return [
         name
@@ -34,7 +42,7 @@ def there(context):
     ]
 
 
-def running(context):
+def running(context: Context) -> dict[str, str] | None:
     """{name: revision} of the containers that run; None where docker does not answer."""
     answer = context.run(
         ["timeout", PATIENCE, "docker", "--host", docker_words.SOCKET, *docker_words.LISTING]
@@ -42,7 +50,7 @@ def running(context):
     return docker_words.revisions(answer.out) if answer.rc == 0 else None
 
 
-def person(context, name):
+def person(context: Context, name: str) -> dict[str, Any]:
     """What is there of somebody; of secrets their hashes."""
     place = places.folder(name) + "/"
     try:
@@ -60,7 +68,7 @@ def person(context, name):
     }
 
 
-def _listening_units(context, name):
+def _listening_units(context: Context, name: str) -> dict[str, str | None]:
     """{"ada.jupyter": text} of the ports that systemd holds for somebody, from a boot on too."""
     before, after = places.PORT.split("{0}")
     units = {}
@@ -74,7 +82,7 @@ def _listening_units(context, name):
     return units
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{version, people, running, files, uids}; the last three only where somebody is wished for.
 
     The version is how many there are, for receipts and reports.
@@ -90,7 +98,7 @@ def look(context):
     return found
 
 
-def files(context):
+def files(context: Context) -> dict[str, dict[str, Any]]:
     """{path: {sha256, fault}} of what the role ships: the program, its folders and its units."""
     seen = {
         folder: {"sha256": None, "fault": file_state.folder_fault(context, folder)}
@@ -108,7 +116,12 @@ def files(context):
 # the plan
 
 
-def fault(person, seen, found, options):
+def fault(
+    person: dict[str, Any],
+    seen: dict[str, Any] | None,
+    found: dict[str, Any],
+    options: dict[str, Any],
+) -> tuple[str | None, str] | None:
     """(what is there, why that is not as wished) of one person; None where it is."""
     runs, users = found["running"], found["uids"]["users"]
     if person["name"] in found["uids"]["taken"]:
@@ -136,7 +149,9 @@ def fault(person, seen, found, options):
     return None
 
 
-def _secret_fault(name, seen, options):
+def _secret_fault(
+    name: str, seen: dict[str, Any], options: dict[str, Any]
+) -> tuple[str, str] | None:
     """As `fault`, of what somebody logs in with."""
     if seen["token"] is None:
         return "no token", "nobody could log in"
@@ -148,7 +163,7 @@ def _secret_fault(name, seen, options):
     return None
 
 
-def _other_settings(old, new):
+def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]:
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
@@ -157,7 +172,7 @@ def _other_settings(old, new):
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
-def differ(found, options):
+def differ(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the workspaces: who is concerned, and nobody else."""
     changes = []
     people = wanted(options)
@@ -181,7 +196,7 @@ def differ(found, options):
     return changes
 
 
-def _files(seen):
+def _files(seen: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Changes of what the role ships; a program of which nothing is there is one of them."""
     faults = {path: _file_fault(path, seen[path]) for path in seen}
     modules = [path for path in seen if path.startswith(shipped.LIBRARY) and path in shipped.FILES]
@@ -195,7 +210,7 @@ def _files(seen):
     ]
 
 
-def _file_fault(path, seen):
+def _file_fault(path: str, seen: dict[str, Any]) -> str | None:
     if seen["fault"] is not None or path not in shipped.FILES:
         return seen["fault"]
     if seen["sha256"] == shipped.FILES[path][1]:
@@ -203,7 +218,7 @@ def _file_fault(path, seen):
     return "absent" if seen["sha256"] is None else "other content"
 
 
-def _root(found, options):
+def _root(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """The change of a homes' root that the host's accounts can enter, in a list."""
     seen = found.get("uids") and found["uids"]["root"]
     if not seen:
@@ -212,7 +227,9 @@ def _root(found, options):
     return [change(NAME, wished.root_of(options), seen, "mode 0700 of root", why)]
 
 
-def _home(person, uids, options):
+def _home(
+    person: dict[str, Any], uids: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any] | None:
     """The change of a home that is there and is to have another owner; None where it is not."""
     name = person["name"]
     seen, owner = uids["homes"].get(name), uids["users"].get(name)

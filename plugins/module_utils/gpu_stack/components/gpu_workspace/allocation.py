@@ -1,9 +1,17 @@
 """Which of the host's GPUs each person gets."""
 
+from __future__ import annotations
+
 from .program import files, handed_gpus, people_list, places, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def allocated(people, uuids, kept):
+
+def allocated(
+    people: list[dict[str, Any]], uuids: list[str], kept: dict[str, Any]
+) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
 
     `uuids` are the host's GPUs by index, `kept` what each had before: who asks for a number keeps
@@ -54,7 +62,7 @@ def allocated(people, uuids, kept):
     return given
 
 
-def _index(name, gpu, uuids):
+def _index(name: str, gpu: Any, uuids: list[str]) -> int:
     if isinstance(gpu, int) and gpu < len(uuids):
         return gpu
     if gpu in uuids:
@@ -68,12 +76,12 @@ def _index(name, gpu, uuids):
     )
 
 
-def kept():
+def kept() -> dict[str, Any]:
     """{name: [indices]} that people have."""
     return {name: files.data(places.folder(name) + "/gpus.json") for name in settings.there()}
 
 
-def asked_for(people):
+def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:
     """As `allocated`, of this host's GPUs; nvidia-smi is asked only where somebody wants some."""
     wanted = any(person["gpus"] != "none" for person in people)
     return allocated(people, handed_gpus.gpus() if wanted else [], kept())

@@ -1,5 +1,7 @@
 """Brings people's workspaces to what is wished."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -10,10 +12,16 @@ from .. import gpu_workspace
 from . import allocation, current, held_ports, here, homes, uids, wished, workspace_users
 from .program import containers, docker, files, people_list, places, programs, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 SHORTEST_TOKEN = 16
 
 
-def needless(passwords, people):
+def needless(passwords: dict[str, Any], people: list[dict[str, Any]]) -> str | None:
     """Why a password is not to be used, without a word of it; None where each is.
 
     `people` are those of the wish, with all keys.
@@ -33,18 +41,18 @@ def needless(passwords, people):
     return None
 
 
-def prepared(wish):
+def prepared(wish: dict[str, Any]) -> dict[str, Any]:
     """`current.look` of a wish that can be fulfilled; RefusedError, before anything is touched."""
     refuse_secrets(wish, people_list.checked(wish["workspaces"]))
     return current.look(wish)
 
 
-def apply(wish):
+def apply(wish: dict[str, Any]) -> dict[str, Any]:
     """As `fulfil`, of a host that is looked at first."""
     return fulfil(wish, prepared(wish))
 
 
-def fulfil(wish, seen):
+def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Brings people to what is wished, and only those who differ from it as `prepared` saw it.
 
     {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
@@ -75,7 +83,9 @@ def fulfil(wish, seen):
     return dict(done, changed=sorted(settled), removed=seen["gone"])
 
 
-def wanted(context, seen, users):
+def wanted(
+    context: Context, seen: dict[str, Any], users: dict[str, str]
+) -> dict[str, dict[str, Any]]:
     """{name: settings} that those who differ are to have."""
     people = gpu_workspace.wanted(context.options)
     return {
@@ -84,7 +94,7 @@ def wanted(context, seen, users):
     }
 
 
-def refuse_secrets(wish, people):
+def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
     tokens, passwords = wish.get("tokens") or {}, wish.get("passwords") or {}
     for name in sorted(tokens):
         token = tokens[name]
@@ -99,7 +109,7 @@ def refuse_secrets(wish, people):
         raise places.RefusedError(wrong)
 
 
-def _start_anew(settled):
+def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
     """The containers of these people, {name: settings}, with what was written of them.
 
     All are stopped before one is started: they may have changed ports or GPUs among them.
@@ -115,7 +125,7 @@ def _start_anew(settled):
     programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")
 
 
-def _remove(name):
+def _remove(name: str) -> None:
     """Stopped and forgotten; the home stays."""
     programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
     containers.stop(name)
@@ -123,7 +133,9 @@ def _remove(name):
     shutil.rmtree(files.inside(places.folder(name)))
 
 
-def _write(wanted, person, indices, wish):
+def _write(
+    wanted: dict[str, Any], person: dict[str, Any], indices: Any, wish: dict[str, Any]
+) -> None:
     """A person's files, in an order in which one that is cut off is seen to be unfinished."""
     name, place = person["name"], places.folder(person["name"])
     token, password = ((wish.get(what) or {}).get(name) for what in ("tokens", "passwords"))
@@ -162,7 +174,7 @@ def _write(wanted, person, indices, wish):
     files.put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
 
 
-def _host_key(place):
+def _host_key(place: str) -> None:
     """sshd's own key, made once: another one would look like somebody in between."""
     path = files.inside(place + "/host_key")
     if not os.path.exists(path):

@@ -1,11 +1,19 @@
 """What of a host's workspaces is not as wished, and what forbids to change it."""
 
+from __future__ import annotations
+
 from .. import gpu_workspace
 from . import allocation, here, homes, obstacles, uids, workspace_users
 from .program import docker, people_list, places, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def look(wish):
+    from ...host.context import Context
+
+
+def look(wish: dict[str, Any]) -> dict[str, Any]:
     """What differs from the wish. RefusedError for what this host can't give; stops nothing.
 
     {changes: {name: why}, gone: names, image, tried, parts, open}: whether docker has the image,
@@ -35,7 +43,9 @@ def look(wish):
     return seen
 
 
-def _changes(context, people, runs):
+def _changes(
+    context: Context, people: list[dict[str, Any]], runs: dict[str, str]
+) -> dict[str, str]:
     """{name: why} of those whose workspace is not as wished."""
     wanted = gpu_workspace.wanted(context.options)
     found = {"running": runs, "uids": workspace_users.look(context, wanted)}
@@ -55,7 +65,7 @@ def _changes(context, people, runs):
     return changes
 
 
-def _refuse_memory(context, wish, people):
+def _refuse_memory(context: Context, wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
     room = traits.size(wish.get("host_memory")) or obstacles.memory(context)
     if room is not None and traits.memory(people) > room:
         raise places.RefusedError(
@@ -65,7 +75,7 @@ def _refuse_memory(context, wish, people):
         )
 
 
-def _refuse_ports(context, people, runs):
+def _refuse_ports(context: Context, people: list[dict[str, Any]], runs: dict[str, str]) -> None:
     held = obstacles.held_ports(context, {name: settings.of_person(name) for name in runs})
     for person in people:
         for port in traits.ports(person):
@@ -77,7 +87,9 @@ def _refuse_ports(context, people, runs):
                 )
 
 
-def _refuse_users(context, wish, seen, runs):
+def _refuse_users(
+    context: Context, wish: dict[str, Any], seen: dict[str, Any], runs: dict[str, str]
+) -> None:
     """RefusedError where the container of somebody who works in it would be stopped."""
     if wish.get("in_use") == "stop":
         return
@@ -93,7 +105,7 @@ def _refuse_users(context, wish, seen, runs):
         )  # fmt: skip
 
 
-def _image(wish, people):
+def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
     """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
     tried = set()
     for name in settings.there():

@@ -1,5 +1,7 @@
 """The workspaces' image, built by docker from the Containerfile and the host's own stack."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -8,19 +10,23 @@ import tempfile
 from . import image_context
 from .program import docker_words, files, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import IO, Any, Callable
+
 SPARE = 1 << 30
 LINES = 15
 # A package archive may be slow; one that hangs is not waited for until tomorrow.
 BUILDS = 7200
 
 
-def release(content):
+def release(content: str) -> tuple[str, str]:
     """(distribution, release) of an os-release."""
     pairs = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', content, re.M))
     return pairs.get("ID", "?"), pairs.get("VERSION_ID", "?")
 
 
-def fitting(wish):
+def fitting(wish: dict[str, Any]) -> None:
     """Refuses a base of another release than the host's: the environment needs its Python."""
     arguments = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/cat", wish["base"]]
     there = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
@@ -32,7 +38,7 @@ def fitting(wish):
         )
 
 
-def room(named):
+def room(named: dict[str, str]) -> int:
     """Refuses to begin what can not be finished: docker keeps the context beside the image."""
     size = sum(os.lstat(files.inside(path)).st_size for path in named.values())
     place = programs.must(
@@ -49,7 +55,7 @@ def room(named):
     return size
 
 
-def build(wish):
+def build(wish: dict[str, Any]) -> dict[str, Any]:
     """The image under its reference. RefusedError with docker's last lines where it can't be."""
     if _docker("image", "inspect", wish["reference"])[0] == 0:
         return {"built": False}
@@ -87,7 +93,7 @@ def build(wish):
     return {"built": True, "bytes": size}
 
 
-def streamed(command, write):
+def streamed(command: list[str], write: Callable[[IO[bytes]], None]) -> None:
     """docker's build of what is written to it. RefusedError with its last lines."""
     # Into a file: a pipe that nobody reads while the context is written would stop both.
     with tempfile.TemporaryFile() as log:
@@ -115,6 +121,6 @@ def streamed(command, write):
         raise places.RefusedError("docker build said: " + " | ".join(lines[-LINES:]))
 
 
-def _docker(*arguments):
+def _docker(*arguments: str) -> tuple[int, str, str]:
     command = ["docker", "--host", docker_words.SOCKET, *arguments]
     return programs.call(command, timeout=image_context.TIMEOUT)

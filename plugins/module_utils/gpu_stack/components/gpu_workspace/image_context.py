@@ -6,6 +6,8 @@ context, so the image has the lock of the host, whichever way CUDA came, and no 
 or key of NVIDIA's is asked a second time. A stack that is not on the host as locked is refused.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -15,6 +17,10 @@ import tarfile
 
 from .program import files, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import IO, Any
+
 TIMEOUT = 120
 LOADER = "/etc/ld.so.conf.d/00-gpu-workspace.conf"
 # Where the loader of Debian and Ubuntu looks without being told.
@@ -22,7 +28,7 @@ STANDARD = ("/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/lintian/", "/usr/share/bug/")
 
 
-def environment(wish):
+def environment(wish: dict[str, Any]) -> str:
     """TensorFlow's environment on the host, finished from the lock's requirements."""
     locked = wish["stack"]["tensorflow"]
     name = "{0}-{1}".format(locked["version"], locked["requirements_sha256"][:8])
@@ -39,7 +45,7 @@ def environment(wish):
     return place
 
 
-def libraries(wish):
+def libraries(wish: dict[str, Any]) -> list[str]:
     """CUDA's files on the host, by the packages of the lock and nothing beside them."""
     cuda = wish["stack"].get("cuda")
     if not cuda:
@@ -69,13 +75,13 @@ def libraries(wish):
     return sorted(path for path in paths | named if is_file(path))
 
 
-def is_file(path):
+def is_file(path: str) -> bool:
     real = files.inside(path)
     mode = os.lstat(real).st_mode if os.path.lexists(real) else 0
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def cudnn(wish):
+def cudnn(wish: dict[str, Any]) -> str | None:
     """cuDNN's directory on the host; None where TensorFlow brings its own."""
     locked = wish["stack"].get("cudnn")
     if not locked:
@@ -89,7 +95,7 @@ def cudnn(wish):
     return place
 
 
-def below(place):
+def below(place: str) -> list[str]:
     """Files and links below a directory, without what only linkers read."""
     paths = []
     for folder, folders, names in os.walk(files.inside(place)):
@@ -100,7 +106,7 @@ def below(place):
     return sorted(paths)
 
 
-def contents(wish):
+def contents(wish: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """({path in the image: path on the host}, {path in the image: text})."""
     paths = libraries(wish)
     place = cudnn(wish)
@@ -119,11 +125,11 @@ def contents(wish):
     return named, {LOADER: "".join(folder + "\n" for folder in own)}
 
 
-def pack(stream, named, texts, recipe):
+def pack(stream: IO[bytes], named: dict[str, str], texts: dict[str, str], recipe: str) -> None:
     """The build's context: everything root's, folders open to all, times as on the host."""
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as out:
 
-        def write(name, content):
+        def write(name: str, content: bytes) -> None:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o644
             out.addfile(entry, io.BytesIO(content))

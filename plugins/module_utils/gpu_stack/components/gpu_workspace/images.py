@@ -1,11 +1,17 @@
 """The workspaces' image: pulled, loaded from a file or built, and looked at before it is used."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
 
 from . import asked, image_build
 from .program import docker, places, programs
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 HAS = {
     "jupyter": ("command -v jupyter-lab || command -v jupyter-notebook", "Jupyter"),
@@ -14,7 +20,7 @@ HAS = {
 }
 
 
-def bring(params, dry):
+def bring(params: dict[str, Any], dry: bool) -> bool:
     """Whether docker was without the image; then it has it now, unless `dry`.
 
     RefusedError with the sentence that a person sees; nobody's container is touched.
@@ -39,7 +45,7 @@ def bring(params, dry):
     return missing
 
 
-def _pull(name, what):
+def _pull(name: str, what: str) -> None:
     # As long as it takes: a slow line may need hours for gigabytes.
     code, _out, error = docker.answer("pull", "--quiet", name, timeout=None)
     if code:
@@ -51,7 +57,7 @@ def _pull(name, what):
         )
 
 
-def _build(params, reference):
+def _build(params: dict[str, Any], reference: str) -> None:
     image, base = params["image"], asked.base_name(params["image"])
     if docker.answer("image", "inspect", base)[0] != 0:
         if image["base"]:
@@ -72,7 +78,7 @@ def _build(params, reference):
         ) from None
 
 
-def try_parts(reference, *parts):
+def try_parts(reference: str, *parts: str) -> dict[str, Any]:
     """Refuses an image without what the people need of it, before any container is stopped."""
     script = "; ".join(
         "({0}) >/dev/null || echo lacks {1}".format(HAS[part][0], part) for part in parts
@@ -93,7 +99,7 @@ def try_parts(reference, *parts):
     return {"has": list(parts)}
 
 
-def load(path, sha256, reference):
+def load(path: str, sha256: str, reference: str) -> dict[str, Any]:
     """docker's image of a tar file under our own name, once its SHA-256 is the right one."""
     state = hashlib.sha256()
     with open(path, "rb") as file:

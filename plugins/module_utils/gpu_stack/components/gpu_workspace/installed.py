@@ -1,5 +1,7 @@
 """The program and its units on a host: written as they are shipped, or taken away."""
 
+from __future__ import annotations
+
 import os
 import pkgutil
 import shutil
@@ -15,19 +17,19 @@ PROGRAM = command_line.__package__
 FOLDER_MODE = 0o755
 
 
-def texts(given):
+def texts(given: dict[str, str]) -> dict[str, str]:
     """{path: text} of all that is shipped; `given` are the role's files by their names."""
     return {path: _text(path, given) for path in shipped.FILES}
 
 
-def _text(path, given):
+def _text(path: str, given: dict[str, str]) -> str:
     name = os.path.basename(path)
     if os.path.dirname(path) == FOLDER:
         return pkgutil.get_data(PROGRAM, name).decode("utf-8")
     return given[name]
 
 
-def install(wanted, dry=False):
+def install(wanted: dict[str, str], dry: bool = False) -> list[str]:
     """Paths that were not as in `wanted`, {path: text}; now they are, unless `dry`.
 
     A link in the place of a file is replaced, and so is an empty directory.
@@ -48,7 +50,7 @@ def install(wanted, dry=False):
     return changed
 
 
-def remove(dry=False):
+def remove(dry: bool = False) -> list[str]:
     """Paths of the program and its units that were there; now they are not, unless `dry`."""
     paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
     there = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
@@ -58,7 +60,7 @@ def remove(dry=False):
     return there
 
 
-def _folder(path, dry):
+def _folder(path: str, dry: bool) -> bool:
     """Whether a directory was not root's alone; now it is, unless `dry`."""
     real, context = files.inside(path), Context(root=files.ROOT)
     fault = file_state.folder_fault(context, path)
@@ -75,7 +77,7 @@ def _folder(path, dry):
     return True
 
 
-def _make_way(path):
+def _make_way(path: str) -> None:
     """An empty directory in a file's place goes; RefusedError where it is not empty."""
     real = files.inside(path)
     if os.path.isdir(real) and not os.path.islink(real):
@@ -87,7 +89,7 @@ def _make_way(path):
             ) from None
 
 
-def _strangers(wanted, dry):
+def _strangers(wanted: dict[str, str], dry: bool) -> list[str]:
     """What lies beside the program's modules and is none of them, as one of an earlier version."""
     real = files.inside(FOLDER)
     names = sorted(os.listdir(real)) if os.path.isdir(real) else []
@@ -98,13 +100,13 @@ def _strangers(wanted, dry):
     return strange
 
 
-def _remove(real):
+def _remove(real: str) -> None:
     if os.path.isdir(real) and not os.path.islink(real):
         shutil.rmtree(real)
     else:
         os.unlink(real)
 
 
-def _let_systemd_read(changed, dry):
+def _let_systemd_read(changed: list[str], dry: bool) -> None:
     if not dry and any(path.startswith(places.UNITS_PLACE) for path in changed):
         programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")

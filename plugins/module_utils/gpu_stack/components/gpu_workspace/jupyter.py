@@ -1,5 +1,7 @@
 """Asks somebody's Jupyter or TensorBoard."""
 
+from __future__ import annotations
+
 import http.client
 import socket
 import threading
@@ -11,7 +13,9 @@ ANSWER = 10
 SAID = 1 << 16
 
 
-def ask(place, path, token=None, patience=ANSWER):
+def ask(
+    place: str | tuple[str, int], path: str, token: str | None = None, patience: float = ANSWER
+) -> tuple[int | None, str]:
     """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
 
     `place` is (address, port), or the path of the socket that systemd opened for root. What answers

@@ -1,5 +1,7 @@
 """What on a host is in the way of workspaces that change: ports, memory, people at work."""
 
+from __future__ import annotations
+
 import json
 import re
 
@@ -7,18 +9,24 @@ from .. import gpu_workspace
 from . import wished, workspace_users
 from .program import places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 # Seconds for the whole of an answer of somebody's Jupyter.
 ANSWER = 5
 
 
-def touched(changes):
+def touched(changes: list[dict[str, Any]]) -> list[str]:
     """Names of the people whose containers these changes stop or start."""
     prefix = "workspace "
     items = [row["item"] for row in changes if row["component"] == gpu_workspace.NAME]
     return [item[len(prefix) :] for item in items if item.startswith(prefix)]
 
 
-def stands_in_the_way(context, changes):
+def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[str, Any]:
     """{docker, ports, memory, in_use, users, root} of the host, for those who are concerned.
 
     `ports` are wished for and used by something else, `in_use` is who has how many kernels,
@@ -45,7 +53,7 @@ def stands_in_the_way(context, changes):
     }
 
 
-def held_ports(context, settings):
+def held_ports(context: Context, settings: dict[str, dict[str, Any] | None]) -> set[int]:
     """The ports of the host that containers have, or systemd holds for somebody.
 
     `settings` are those of the people whose containers run, {name: workspace.json or None}.
@@ -64,7 +72,9 @@ def held_ports(context, settings):
     return held
 
 
-def in_use(context, names, settings):
+def in_use(
+    context: Context, names: list[str], settings: dict[str, dict[str, Any] | None]
+) -> dict[str, int]:
     """{name: how many kernels, terminals and SSH connections} of those who have some open."""
     counts = {}
     for name in names:
@@ -83,7 +93,7 @@ def in_use(context, names, settings):
     return counts
 
 
-def sessions(context, name):
+def sessions(context: Context, name: str) -> int:
     """How many connections to sshd somebody has open, as the container's network tells."""
     try:
         state = json.loads(context.read("{0}/{1}.json".format(places.STATE, name)) or "{}")
@@ -98,7 +108,7 @@ def sessions(context, name):
     return count
 
 
-def listening(context, port):
+def listening(context: Context, port: int) -> bool:
     """Does anything listen on this TCP port of the host?"""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (context.read(path) or "").splitlines()[1:]:
@@ -108,13 +118,13 @@ def listening(context, port):
     return False
 
 
-def memory(context):
+def memory(context: Context) -> int | None:
     """Bytes of memory of the host; None where unknown."""
     total = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)
     return int(total.group(1)) * 1024 if total else None
 
 
-def opened(place, token, base="/"):
+def opened(place: str | tuple[str, int], token: str | None, base: str = "/") -> int:
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
 
     `place` is (address, port), or the socket that systemd opened for root: there is nobody else

@@ -1,16 +1,22 @@
 """Whether each workspace does what it should."""
 
+from __future__ import annotations
+
 import re
 import time
 
 from . import jupyter
 from .program import files, handed_gpus, places, programs, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 # systemd tries again after 5 seconds: what is still wrong then does not cure itself.
 PERSISTS = 12
 
 
-def limits(state):
+def limits(state: dict[str, Any]) -> str | None:
     """What is wrong with a container's limits; None where they are in force."""
     wanted = state["memory"]
     if wanted is not None:
@@ -26,7 +32,7 @@ def limits(state):
     return None
 
 
-def proven(name, until):
+def proven(name: str, until: float) -> str | None:
     """None where a workspace does what it should; else why not. Waits for a slow start."""
     failing = None
     while True:
@@ -53,7 +59,7 @@ def proven(name, until):
     return limits(state)
 
 
-def _jupyter(name, state):
+def _jupyter(name: str, state: dict[str, Any]) -> str | None:
     """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
     if not state.get("port"):
         return None
@@ -67,7 +73,7 @@ def _jupyter(name, state):
     return "Jupyter does not take the token: {0}".format(answer)
 
 
-def _board(name, state):
+def _board(name: str, state: dict[str, Any]) -> str | None:
     """Why TensorBoard does not answer; None where it does, or is not wished."""
     port = state.get("tensorboard_port")
     if not port:
@@ -77,7 +83,7 @@ def _board(name, state):
     return "TensorBoard does not answer at port {0}".format(port)
 
 
-def _ssh(name, state):
+def _ssh(name: str, state: dict[str, Any]) -> str | None:
     """Why sshd is not as it should be: it offers keys, and a password to who has one."""
     if not state.get("ssh_port"):
         return None
@@ -88,7 +94,7 @@ def _ssh(name, state):
     return "sshd offers {0}, and should offer {1} alone".format(ways or "nothing", should)
 
 
-def offered(name, address, port):
+def offered(name: str, address: str, port: int) -> str | None:
     """What sshd lets somebody in by, as it says itself; "" where it does not answer.
 
     None where this host has no ssh to ask with.
@@ -108,7 +114,7 @@ def offered(name, address, port):
     return refusal.group(1) if refusal else ""
 
 
-def prove(seconds):
+def prove(seconds: float) -> dict[str, Any]:
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
     faults = {name: proven(name, until) for name in settings.there()}

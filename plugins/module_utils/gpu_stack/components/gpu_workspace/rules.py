@@ -1,18 +1,31 @@
 """What stands in the way of people's workspaces."""
 
+from __future__ import annotations
+
 from ...rules import Rule, some
 from .. import gpu_workspace
 from ..nvidia_container_toolkit import docker
 from . import obstacles
 from .program import traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def _workspaces(found, options):
+
+def _workspaces(
+    found: dict[str, Any], options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(what stands in the way of workspaces, the people wished for)."""
     return found["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
 
 
-def workspace_docker(found, changes, options, _row):
+def workspace_docker(
+    found: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, people = _workspaces(found, options)
     names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
@@ -27,7 +40,12 @@ def workspace_docker(found, changes, options, _row):
     ]
 
 
-def workspace_port(found, _changes, options, _row):
+def workspace_port(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, people = _workspaces(found, options)
     names = {port: name for name in people for port in traits.ports(people[name])}
     return [
@@ -41,7 +59,12 @@ def workspace_port(found, _changes, options, _row):
     ]
 
 
-def workspace_user(found, _changes, options, _row):
+def workspace_user(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, people = _workspaces(found, options)
     users = seen.get("users") or {}
     return [
@@ -55,7 +78,12 @@ def workspace_user(found, _changes, options, _row):
     ]
 
 
-def workspace_root(found, _changes, options, _row):
+def workspace_root(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, _people = _workspaces(found, options)
     if not seen.get("root"):
         return []
@@ -68,7 +96,12 @@ def workspace_root(found, _changes, options, _row):
     ]
 
 
-def workspace_volume(found, _changes, options, _row):
+def workspace_volume(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, people = _workspaces(found, options)
     return [
         (
@@ -82,7 +115,12 @@ def workspace_volume(found, _changes, options, _row):
     ]
 
 
-def workspace_gpu(found, _changes, options, _row):
+def workspace_gpu(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     _seen, people = _workspaces(found, options)
     there = len(found["gpus"])
     reasons = []
@@ -108,7 +146,12 @@ def workspace_gpu(found, _changes, options, _row):
     return reasons
 
 
-def workspace_memory(found, _changes, options, _row):
+def workspace_memory(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, people = _workspaces(found, options)
     there = seen.get("memory")
     together = sum(traits.size(people[name].get("memory")) or 0 for name in people)
@@ -124,7 +167,12 @@ def workspace_memory(found, _changes, options, _row):
     ]
 
 
-def workspace_in_use(found, _changes, options, _row):
+def workspace_in_use(
+    found: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     seen, _people = _workspaces(found, options)
     users = seen.get("in_use")
     if not users or options.get("gpu_workspace_in_use") == "stop":

@@ -1,12 +1,18 @@
 """What the module `workspaces` answers: looks, brings people to what is wished, proves."""
 
+from __future__ import annotations
+
 import json
 
 from . import asked, bring, current, here, installed, proof, uids
 from .program import docker, files, people_list, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def answer(params, dry):
+
+def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """The module's result. RefusedError or ValueError with the sentence that a person sees."""
     if params["state"] == "proven":
         try:
@@ -26,7 +32,7 @@ def answer(params, dry):
         raise places.RefusedError("{0}.".format(error)) from None
 
 
-def looked(params):
+def looked(params: dict[str, Any]) -> dict[str, Any]:
     """What differs from the wish, and what of the image is missing."""
     asked.refuse(params)
     wish = asked.wish_of(params)
@@ -39,7 +45,7 @@ def looked(params):
     return dict(seen, changed=False, reference=wish["image"], file=missing and by_file)
 
 
-def present(params, dry):
+def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Brings all of it, or says what would be done where `dry`."""
     wish = asked.wish_of(params)
     seen = bring.prepared(wish)
@@ -75,11 +81,11 @@ def present(params, dry):
     }
 
 
-def _listed(names):
+def _listed(names: list[str]) -> str:
     return ", ".join(names) or "nobody"
 
 
-def _diff(wish, seen):
+def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings of those who differ, before and after; no secret is among them."""
     context = here.context(wish)
     users = uids.own_users(context, people_list.checked(wish["workspaces"]))

@@ -3,8 +3,14 @@
 The generator names it for the role, and the look for itself.
 """
 
+from __future__ import annotations
 
-def locked(row):
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def locked(row: dict[str, Any] | None) -> dict[str, Any]:
     """What an image that is built on the host takes from its stack: all that it is made of."""
     row = row or {}
     stack = {}

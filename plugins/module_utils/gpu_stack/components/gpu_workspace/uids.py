@@ -1,17 +1,25 @@
 """Gives each person a uid of their own."""
 
+from __future__ import annotations
+
 import json
 import os
 
 from . import homes, wished, workspace_users
 from .program import files, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from ...host.context import Context
+
 # Above the uids of accounts and of systemd's own, below those that useradd hands out for user
 # namespaces: https://systemd.io/UIDS-GIDS/
 FIRST_USER, LAST_USER = 70000, 99999
 
 
-def own_users(context, people):
+def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     """{name: "uid:gid"} of those who have one by now; a recorded uid that an account got is none.
 
     RefusedError where somebody is wished for as an account of the host: who is that account could
@@ -29,7 +37,7 @@ def own_users(context, people):
     return seen["users"]
 
 
-def assign(context, people):
+def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     """{name: "uid:gid"} of all; who has none yet gets one, which is recorded before it is used."""
     root = wished.root_of(context.options)
     users, known = own_users(context, people), workspace_users.recorded(context)
@@ -55,7 +63,7 @@ def assign(context, people):
     return users
 
 
-def _free(context, numbers):
+def _free(context: Context, numbers: Iterable[int]) -> list[int]:
     """Those that no account and no group has, and nobody's user namespaces."""
     known = set(workspace_users.accounts(context, numbers))
     known |= set(workspace_users.accounts(context, numbers, "group"))
@@ -66,7 +74,7 @@ def _free(context, numbers):
     ]
 
 
-def _next(context, used):
+def _next(context: Context, used: set[int]) -> int:
     """The first number of the range that is nobody's."""
     for start in range(FIRST_USER, LAST_USER + 1, 64):
         block = [

@@ -5,6 +5,8 @@ the host. So each person has a uid that no account has, and the homes' root is r
 no more than what differs is seen; `uids` gives the uids and records them.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -13,10 +15,16 @@ import stat
 from . import wished
 from .program import places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from ...host.context import Context
+
 PATIENCE = "20"
 
 
-def accounts(context, wanted, kind="passwd"):
+def accounts(context: Context, wanted: Iterable[int], kind: str = "passwd") -> dict[int, str]:
     """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
 
     getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
@@ -31,7 +39,7 @@ def accounts(context, wanted, kind="passwd"):
     return {number: known[number] for number in wanted if number in known}
 
 
-def delegated(context, number):
+def delegated(context: Context, number: int) -> str | None:
     """Whose user namespaces a uid or gid is for (/etc/subuid, /etc/subgid); None: nobody's."""
     for path in ("/etc/subuid", "/etc/subgid"):
         for line in (context.read(path) or "").splitlines():
@@ -41,7 +49,7 @@ def delegated(context, number):
     return None
 
 
-def look(context, people):
+def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """{users: {name: "uid:gid"}, taken: {name: why}, homes: {name: "uid:gid"}, root: mode}.
 
     `users` has who has a uid of their own by now, `taken` whose wished one is not theirs to have;
@@ -71,7 +79,7 @@ def look(context, people):
     return found
 
 
-def recorded(context):
+def recorded(context: Context) -> dict[str, int]:
     """{name: uid} that people were given here, whoever is gone among them."""
     try:
         record = json.loads(context.read(places.USERS) or "{}")
@@ -81,7 +89,7 @@ def recorded(context):
     return {name: uid for name, uid in pairs if type(uid) is int}
 
 
-def _owner(context, name):
+def _owner(context: Context, name: str) -> str | None:
     """ "uid:gid" of a home; None where there is none, or it is something else."""
     seen = context.lstat("{0}/{1}".format(wished.root_of(context.options), name))
     if seen is None or not stat.S_ISDIR(seen.st_mode):
@@ -89,7 +97,7 @@ def _owner(context, name):
     return "{0.st_uid}:{0.st_gid}".format(seen)
 
 
-def _root(context):
+def _root(context: Context) -> str | None:
     """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
     seen = context.stat(wished.root_of(context.options))
     mode = seen and stat.S_IMODE(seen.st_mode)
@@ -98,7 +106,7 @@ def _root(context):
     return "mode {0:04o} of uid {1}".format(mode, seen.st_uid)
 
 
-def taken(context, user, known):
+def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
     """Why nobody may work as `user`, or None. Root says of itself what it is: "0:0"."""
     uid, gid = traits.numbers(user)
     if uid == 0:
@@ -116,7 +124,7 @@ def taken(context, user, known):
     return "has a group of the system" if gid < 1000 and gid != 100 else None
 
 
-def unfit(context):
+def unfit(context: Context) -> str | None:
     """Why a directory can't be the homes' root, which root alone enters; None where it can."""
     root = wished.root_of(context.options)
     for path in (root, _real(context, root)):
@@ -132,7 +140,7 @@ def unfit(context):
     return None
 
 
-def _real(context, path):
+def _real(context: Context, path: str) -> str:
     """`path` without links, as far as it is there."""
     missing = []
     while path != "/" and context.resolve(path) is None:
@@ -141,7 +149,7 @@ def _real(context, path):
     return os.path.join(context.resolve(path) or path, *reversed(missing))
 
 
-def swapped(context, people):
+def swapped(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, str]:
     """{name: why} of those with a volume in whose place others than root could put a link.
 
     docker follows it whenever the container starts, as root: into another person's home, or into /.
@@ -156,7 +164,7 @@ def swapped(context, people):
     return found
 
 
-def _movable(context, path):
+def _movable(context: Context, path: str) -> str | None:
     """Who else than root can replace a directory itself; None: nobody."""
     why = _way(context, path)
     seen, around = context.lstat(path), context.lstat(os.path.dirname(path.rstrip("/")) or "/")
@@ -168,7 +176,7 @@ def _movable(context, path):
     return "others can make or replace it in {0}".format(os.path.dirname(path.rstrip("/")))
 
 
-def _way(context, path):
+def _way(context: Context, path: str) -> str | None:
     """Who else than root can replace a directory above `path`; None: nobody."""
     parent = path.rstrip("/")
     while parent not in ("", "/"):
@@ -179,7 +187,7 @@ def _way(context, path):
     return None
 
 
-def _writable(context, path):
+def _writable(context: Context, path: str) -> str | None:
     """Who else than root can rename what is in a directory; None: nobody, or it is not there."""
     seen = context.lstat(path)
     if seen is None:
@@ -194,6 +202,6 @@ def _writable(context, path):
     return None
 
 
-def scratch(person):
+def scratch(person: dict[str, Any]) -> list[str]:
     """The volumes that somebody can write to: their owners stay who they are."""
     return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]

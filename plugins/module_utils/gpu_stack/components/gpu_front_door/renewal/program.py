@@ -1,5 +1,7 @@
 """The program gpu-front-door: what systemd's timer and certbot's hook call, and a person."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -17,7 +19,7 @@ gpu-front-door fingerprint  of the certificate of this host's own authority
 gpu-front-door renew        what its timer does each day"""
 
 
-def renew():
+def renew() -> dict[str, bool]:
     """Once a day: a certificate that ends soon is made anew, one that others renewed is read.
 
     No more is noted than what was made here: what somebody else changed is to be seen still.
@@ -50,7 +52,7 @@ def renew():
     return {"renewed": True}
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Exit code 0, 1 with the reason on standard error, or 2 for a word that it does not know."""
     os.umask(0o022)
     try:

@@ -1,5 +1,7 @@
 """Programs of the host, each with a time limit."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 
@@ -10,7 +12,7 @@ class RefusedError(Exception):
     """Nothing was lost and nobody's connection was cut; the text says why."""
 
 
-def call(command, timeout=TIMEOUT, **environment):
+def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
         done = subprocess.run(
@@ -33,7 +35,7 @@ def call(command, timeout=TIMEOUT, **environment):
     )
 
 
-def must(answer, what):
+def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
@@ -41,9 +43,9 @@ def must(answer, what):
     return out
 
 
-def openssl(*arguments):
+def openssl(*arguments: str) -> str:
     return must(call(["openssl", *arguments]), "openssl " + arguments[0])
 
 
-def has_openssl():
+def has_openssl() -> bool:
     return call(["openssl", "version"])[0] == 0

@@ -1,6 +1,12 @@
 """docker's command of a person's container, and what runs in it."""
 
+from __future__ import annotations
+
 from . import files, places, settings, traits
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 # Threads count too: a library of numbers starts one for each processor in each of its programs.
 PIDS = 16384
@@ -64,7 +70,7 @@ done &
 """
 
 
-def command(name):
+def command(name: str) -> list[str]:
     """docker's arguments for a person's container."""
     recorded = files.data(places.folder(name) + "/workspace.json")
     if recorded is None:
@@ -142,7 +148,7 @@ def command(name):
     return [*arguments, "--entrypoint", "/bin/sh", recorded["image"], "-c", start(person)]
 
 
-def gpu_arguments(name):
+def gpu_arguments(name: str) -> list[str]:
     """docker's arguments for somebody's GPUs."""
     indices = files.data(places.folder(name) + "/gpus.json")
     if indices == "all":
@@ -154,7 +160,7 @@ def gpu_arguments(name):
     return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
 
 
-def start(person):
+def start(person: dict[str, Any]) -> str:
     """What runs in the container: Jupyter, sshd, or sshd with Jupyter beside it."""
     parts = traits.parts(person["kind"])
     uid, gid = traits.numbers(person["user"])

@@ -3,6 +3,8 @@
 Each command imports what it needs and no more: a relay is begun for each port that somebody asks.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 
@@ -16,43 +18,43 @@ gpu-workspace gpus          what the workspaces' containers list of their GPUs
 (run, stop and relay are for systemd)"""
 
 
-def _list():
+def _list() -> str:
     from . import listing
 
     return listing.listed() + "\n"
 
 
-def _command(name):
+def _command(name: str) -> str:
     from . import command
 
     return json.dumps(["docker", *command.command(name)]) + "\n"
 
 
-def _compose(name, *options):
+def _compose(name: str, *options: str) -> str:
     from . import compose
 
     return compose.compose(name, *options)
 
 
-def _gpus():
+def _gpus() -> str:
     from . import handed_gpus
 
     return json.dumps(handed_gpus.handed()) + "\n"
 
 
-def _run(name):
+def _run(name: str) -> None:
     from . import containers
 
     containers.run(name)
 
 
-def _stop(name):
+def _stop(name: str) -> None:
     from . import containers
 
     containers.stop(name)
 
 
-def _relay(port):
+def _relay(port: str) -> None:
     from . import relay
 
     relay.relay(port)
@@ -70,7 +72,7 @@ COMMANDS = {
 }
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Does what the words say; the exit code: 0, 1 where it was refused, 2 for other words."""
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     if name not in COMMANDS or len(rest) < COMMANDS[name][1]:

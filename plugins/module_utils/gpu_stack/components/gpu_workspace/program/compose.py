@@ -1,11 +1,17 @@
 """A person's workspace as a compose file."""
 
+from __future__ import annotations
+
 import json
 
 from . import command, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def compose(name, *options):
+
+def compose(name: str, *options: str) -> str:
     """A person's workspace as the text of a compose file; RefusedError for an unknown option.
 
     It is made of docker's arguments, so it has what they have and no list of its own. The token
@@ -29,7 +35,7 @@ def compose(name, *options):
     return "\n".join([*lines, *_yaml(content, "")]) + "\n"
 
 
-def _mount(value):
+def _mount(value: str) -> dict[str, Any]:
     pairs = dict(pair.partition("=")[::2] for pair in value.split(","))
     mount = {"type": pairs["type"], "source": pairs["src"], "target": pairs["dst"]}
     return dict(mount, read_only=True) if "readonly" in pairs else mount
@@ -62,7 +68,7 @@ _OFTEN = {
 _BARE = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
 
 
-def composed(arguments, by_runtime):
+def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], list[str]]:
     """(service, its networks) of `docker run`'s arguments; RefusedError for one that is unknown."""
     words, service = iter(arguments[1:]), {}
     for word in words:
@@ -92,7 +98,7 @@ def composed(arguments, by_runtime):
     return service, networks
 
 
-def _hand_over(service, asked, by_runtime):
+def _hand_over(service: dict[str, Any], asked: str, by_runtime: bool) -> None:
     """The GPUs of docker's "all" or "device=0,1", in either way that compose has."""
     devices = asked[len("device=") :].split(",") if asked != "all" else None
     if by_runtime:
@@ -105,7 +111,7 @@ def _hand_over(service, asked, by_runtime):
     service["deploy"] = {"resources": {"reservations": {"devices": [request]}}}
 
 
-def _yaml(value, indent):
+def _yaml(value: Any, indent: str) -> list[str]:
     """Lines of YAML. compose reads `$` as the beginning of a variable unless there are two."""
     lines = []
     pairs = value.items() if isinstance(value, dict) else [(None, item) for item in value]

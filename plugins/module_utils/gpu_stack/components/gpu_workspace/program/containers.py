@@ -1,13 +1,19 @@
 """Starts and stops a person's container, as systemd asks for it."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
 
 from . import command, docker, docker_words, files, places, programs, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def run(name):
+
+def run(name: str) -> None:
     """Starts the container, or finds it running, and waits until it ends."""
     revision = (files.text(places.folder(name) + "/revision") or "").strip()
     if not revision:
@@ -28,12 +34,12 @@ def run(name):
     os.execvp("docker", wait)  # noqa: S606 systemd follows this process
 
 
-def tell(name, state):
+def tell(name: str, state: dict[str, Any]) -> None:
     """What anybody may know of a workspace; no secret is among it."""
     files.put("{0}/{1}.json".format(places.STATE, name), json.dumps(state) + "\n", 0o644)
 
 
-def seen(name):
+def seen(name: str) -> dict[str, Any]:
     """The container's process, and its limits as they were wished."""
     form = docker_words.shape(".State.Pid", ".Id")
     pid, identity = programs.must(
@@ -58,7 +64,7 @@ def seen(name):
     }
 
 
-def groups(content):
+def groups(content: str) -> dict[str, str]:
     """{"memory": files, "cpu": files}: where the kernel keeps a container's limits.
 
     Version 2 has one directory, version 1 one for each controller.
@@ -80,7 +86,7 @@ def groups(content):
     return {"memory": place + "/memory.max", "cpu": place + "/cpu.max"}
 
 
-def stop(name):
+def stop(name: str) -> None:
     """Stops and removes the container of our label, and no other."""
     state = "{0}/{1}.json".format(places.STATE, name)
     if "container" in (files.data(state) or {}):

@@ -1,11 +1,17 @@
 """Which GPUs the host has, and what the workspaces' containers list of them."""
 
+from __future__ import annotations
+
 import re
 
 from . import command, docker, docker_words, files, places, programs, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def inquire(name, *command):
+
+def inquire(name: str, *command: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program of somebody's container, run as that person.
 
     What it says is the person's: no more than SAID bytes of it are read, within TIMEOUT seconds,
@@ -18,7 +24,7 @@ def inquire(name, *command):
     return programs.limited(["docker", "--host", docker_words.SOCKET, *words])
 
 
-def gpus():
+def gpus() -> list[str]:
     """UUIDs of the host's GPUs, by index."""
     return re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", programs.call(["nvidia-smi", "-L"])[1], re.M)
 
@@ -40,7 +46,7 @@ NONE = (
 ).format(SMI, programs.TIMEOUT // 2)
 
 
-def _without(name):
+def _without(name: str) -> dict[str, Any]:
     """{gpus, wrong} of a container that was promised none: an image may ask for all by itself."""
     code, out, error = inquire(name, "/bin/sh", "-c", NONE)
     listed = re.findall(LISTED, out, re.M) + re.findall(r"^DEVICE (/dev/nvidia\d+)$", out, re.M)
@@ -53,7 +59,7 @@ def _without(name):
     return {"gpus": listed, "wrong": wrong}
 
 
-def handed():
+def handed() -> dict[str, Any]:
     """{people: {name: {gpus, wrong}}, tensorflow: {gpus, wrong}}: what containers list of GPUs.
 
     nvidia-smi is asked in everybody's own container, as the person. TensorFlow is asked once for an
@@ -94,7 +100,7 @@ def handed():
     return result
 
 
-def _tensorflow(name, count):
+def _tensorflow(name: str, count: int) -> dict[str, Any]:
     """What TensorFlow of the image lists with somebody's GPUs; {gpus: None} where it has none."""
     image = files.data(places.folder(name) + "/workspace.json")["image"]
     words = ["run", "--rm", "--network", "none", "--user", "65534:65534", "--env", "HOME=/tmp"]

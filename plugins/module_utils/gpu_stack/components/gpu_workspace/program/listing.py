@@ -1,9 +1,11 @@
 """Who has what on this host."""
 
+from __future__ import annotations
+
 from . import docker, files, places, settings
 
 
-def listed():
+def listed() -> str:
     """Who has what: no secret, but where it lies."""
     runs = docker.running()
     rows = []

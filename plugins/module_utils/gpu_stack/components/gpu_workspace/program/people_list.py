@@ -1,9 +1,15 @@
 """The list `gpu_workspaces`: what may stand in it, and what is refused."""
 
+from __future__ import annotations
+
 import json
 import re
 
 from . import traits
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 # What crypt(3) makes of a password: SHA-512 or yescrypt; of the weaker ones none.
 # https://manpages.debian.org/bookworm/libcrypt-dev/crypt.5.en.html
@@ -34,7 +40,7 @@ UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,}")
 SYSTEMS_OWN = ("root", "sshd")
 
 
-def checked(value):
+def checked(value: Any) -> list[dict[str, Any]]:
     """The list `gpu_workspaces`, each with all keys. ValueError says what is wrong with it.
 
     No value of an unknown key is ever shown: it may be a secret in the wrong place.
@@ -46,7 +52,7 @@ def checked(value):
     return people
 
 
-def _person(number, given):
+def _person(number: int, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError("entry {0} is no mapping; expected {{name: ada, ...}}".format(number))
     name = given.get("name")
@@ -67,7 +73,7 @@ def _person(number, given):
     return person
 
 
-def _refuse_keys(name, given):
+def _refuse_keys(name: str, given: dict[str, Any]) -> None:
     """ValueError for a key that has no meaning here, or would hold a secret."""
     for key in sorted(given, key=str):
         if key in SECRET_KEYS:
@@ -88,7 +94,7 @@ def _refuse_keys(name, given):
             )
 
 
-def _refuse_values(name, given, person):
+def _refuse_values(name: str, given: dict[str, Any], person: dict[str, Any]) -> None:
     """ValueError for a kind without what it needs, and for a value that is out of its form."""
     if person["kind"] not in KINDS:
         raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
@@ -131,11 +137,11 @@ _FORMS = {
 }
 
 
-def is_whole(value):
+def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _gpus(value):
+def _gpus(value: Any) -> bool:
     if isinstance(value, list):
         fit = [
             (is_whole(gpu) and gpu >= 0) or (isinstance(gpu, str) and UUID.fullmatch(gpu))
@@ -145,11 +151,11 @@ def _gpus(value):
     return value in ("all", "none") if isinstance(value, str) else is_whole(value) and value > 0
 
 
-def _port(value):
+def _port(value: Any) -> bool:
     return is_whole(value) and 0 < value < 65536
 
 
-def _volumes(value):
+def _volumes(value: Any) -> bool:
     if not isinstance(value, list):
         return False
     for volume in value:
@@ -186,7 +192,7 @@ _CHECKS = {
 }
 
 
-def _apart(people):
+def _apart(people: list[dict[str, Any]]) -> None:
     """What two people can't have both."""
     seen = {}
     for person in people:

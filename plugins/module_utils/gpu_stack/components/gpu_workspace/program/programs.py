@@ -1,5 +1,7 @@
 """Programs of the host, each with a time limit."""
 
+from __future__ import annotations
+
 import os
 import re
 import select
@@ -13,7 +15,7 @@ TIMEOUT = 60
 SAID = 1 << 16
 
 
-def call(command, timeout=TIMEOUT):
+def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
         done = subprocess.run(
@@ -35,7 +37,7 @@ def call(command, timeout=TIMEOUT):
     )
 
 
-def limited(command, timeout=TIMEOUT, size=SAID):
+def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> tuple[int, str, str]:
     """`call` of a program that may say anything, for ever, as much as it likes."""
     try:
         process = subprocess.Popen(
@@ -72,7 +74,7 @@ def limited(command, timeout=TIMEOUT, size=SAID):
     )  # fmt: skip
 
 
-def must(answer, what):
+def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:

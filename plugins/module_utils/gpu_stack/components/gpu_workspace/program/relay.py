@@ -1,5 +1,7 @@
 """The way from a port that systemd holds into a person's container."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
@@ -11,7 +13,7 @@ PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socke
 SERVES = {"jupyter": places.JUPYTER, "tensorboard": places.TENSORBOARD}
 
 
-def relay(port):
+def relay(port: str) -> None:
     """Leads those who connect to a port of somebody's into the container, as long as it runs.
 
     The way leads by the container's own network, found by its process: not by an address or a port
@@ -42,7 +44,7 @@ def relay(port):
         time.sleep(1)
 
 
-def _entered(name):
+def _entered(name: str) -> tuple[int, int] | None:
     """(directory in /proc, network) of somebody's container, both open; None where none runs.
 
     It is asked for twice: between, the number of a process that ended can be another's.
@@ -61,7 +63,7 @@ def _entered(name):
     return None if ours or _process(name) != before else (process, net)
 
 
-def _process(name):
+def _process(name: str) -> tuple[int, str] | None:
     """(pid, id) of somebody's container that runs; None where none does."""
     form = docker_words.shape(
         ".State.Pid", ".Id", 'index .Config.Labels "{0}"'.format(places.LABEL)
@@ -75,7 +77,7 @@ def _process(name):
     return int(words[0]), words[1]
 
 
-def _lives(process):
+def _lives(process: int) -> bool:
     """Does the process of an open directory of /proc still run?"""
     try:
         os.close(os.open("stat", os.O_RDONLY, dir_fd=process))
@@ -84,7 +86,7 @@ def _lives(process):
     return True
 
 
-def _turn_away(handle):
+def _turn_away(handle: int) -> None:
     """Ends the connections that wait at a listening socket."""
     listener = socket.socket(fileno=handle)
     listener.setblocking(False)
