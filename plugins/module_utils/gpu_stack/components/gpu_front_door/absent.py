@@ -54,8 +54,8 @@ def _going() -> list[str]:
     if not ours:
         return []
     code, out, _error = programs.call(["apt-get", "--simulate", "remove", *sorted(ours)])
-    gone = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
-    return sorted(ours) if code == 0 and gone <= ours else []
+    removed = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
+    return sorted(ours) if code == 0 and removed <= ours else []
 
 
 def _remove_program() -> None:

@@ -116,8 +116,8 @@ def certbot(wish: dict[str, Any], word: str, *words: str) -> None:
     else:
         command.append("--register-unsafely-without-email")
     # requests, which certbot asks with, takes whom to trust from there.
-    given = noted.acme_ca_is_given(wish)
-    trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if given else {}
+    ca_given = noted.acme_ca_is_given(wish)
+    trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if ca_given else {}
     code, out, error = programs.call(command + list(words), TIMEOUT, LC_ALL="C", **trusted)
     if code:
         raise RefusedError(refusal(wish, out + "\n" + error))

@@ -31,7 +31,11 @@ def looked(wish: dict[str, Any]) -> dict[str, Any]:
         here = door is not None or files.isdir(paths.PLACE)
         return {"here": here, "nginx": True, "changes": [], "gone": here}
     check(wish)
-    seen = {"here": door is not None, "gone": False, "nginx": files.exists(paths.NGINX)}
+    seen: dict[str, Any] = {
+        "here": door is not None,
+        "gone": False,
+        "nginx": files.exists(paths.NGINX),
+    }
     seen["openssl"] = programs.has_openssl()
     for port, names in others_at(Context(files.ROOT), wish).items():
         raise RefusedError(

@@ -64,7 +64,7 @@ def _make(wish: dict[str, Any], door: dict[str, Any], texts: dict[str, str]) -> 
         acme.obtain(wish, door, lambda: take(texts["waiting"]))
         acme.write_hook(wish["name"])
         if noted.is_shown(wish):
-            put(paths.CHAIN, read(chain))
+            put(paths.CHAIN, read(chain) or "")
     if wish["tls"] == "given":
         certified(wish["name"], paths.GIVEN, paths.GIVEN_KEY)
         os.replace(inside(paths.GIVEN_KEY), inside(paths.KEY))
@@ -136,14 +136,14 @@ def _forget_other_ways(wish: dict[str, Any]) -> None:
             forget(path)
 
 
-def _note(wanted: dict[str, Any]) -> None:
+def _note(settings_of: dict[str, Any]) -> None:
     """What is there now: what is read of it must not be changed by others unseen."""
     kept = [paths.SITE, paths.PAGE]
-    if wanted["tls"] in ("local_ca", "given"):
+    if settings_of["tls"] in ("local_ca", "given"):
         kept += [paths.CHAIN, paths.KEY]
-    if wanted["tls"] == "local_ca":
+    if settings_of["tls"] == "local_ca":
         kept.append(paths.CA)
-    if wanted["tls"] == "acme":
-        kept += paths.OF_ACME if noted.acme_ca_is_given(wanted) else [paths.HOOK]
-        kept += [paths.CHAIN] if noted.is_shown(wanted) else []
-    noted.keep(wanted, {path: digest(read(path)) for path in kept})
+    if settings_of["tls"] == "acme":
+        kept += paths.OF_ACME if noted.acme_ca_is_given(settings_of) else [paths.HOOK]
+        kept += [paths.CHAIN] if noted.is_shown(settings_of) else []
+    noted.keep(settings_of, {path: digest(read(path)) for path in kept})

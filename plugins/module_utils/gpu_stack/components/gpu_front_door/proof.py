@@ -35,7 +35,8 @@ def prove(seconds: float) -> str:
         time.sleep(0.5)
     if wrong:
         raise RefusedError("; ".join(wrong))
-    return door["settings"]["name"]
+    name: str = door["settings"]["name"]
+    return name
 
 
 def near(address: str) -> str:
@@ -99,6 +100,7 @@ def faults(settings: dict[str, Any]) -> list[str]:
 
 
 def _wrong_paths(settings: dict[str, Any], person: dict[str, Any]) -> list[str]:
+    expected: dict[str, tuple[int, ...]]
     expected = {"api/status": (401, 403)} if "port" in person else {"": (404,)}
     if "port" in person and person.get("tensorboard_port"):
         expected["tensorboard/"] = (302,)

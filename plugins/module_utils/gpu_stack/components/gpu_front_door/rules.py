@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def front_door_port(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    ports = (found["preflight"].get("front_door") or {}).get("ports") or {}
+    ports = (facts["preflight"].get("front_door") or {}).get("ports") or {}
     return [
         (
             "port {0} of the front door is in use by {1}".format(port, ", ".join(ports[port])),
@@ -28,23 +28,23 @@ def front_door_port(
 
 
 def front_door_site(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     _options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    sites = (found["preflight"].get("front_door") or {}).get("sites") or []
+    sites = (facts["preflight"].get("front_door") or {}).get("sites") or []
     return [
         (
-            "a site of nginx's is in the front door's way: {0}".format(one),
+            "a site of nginx's is in the front door's way: {0}".format(site),
             "give the door another name or port; nobody's site is changed",
         )
-        for one in sites
+        for site in sites
     ]
 
 
 def front_door_nobody(
-    _found: dict[str, Any],
+    _facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
@@ -62,7 +62,7 @@ def front_door_nobody(
 
 
 def front_door_terms(
-    _found: dict[str, Any],
+    _facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],

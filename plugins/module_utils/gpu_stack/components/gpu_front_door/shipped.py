@@ -12,35 +12,35 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/authority.py": (
         0o644,
-        "aa244f65539f1c73bed3528f0be4d4279f625fab1aad31ea28b91c8339877d2a",
+        "301d7e9904b4e7340a8d89a744c11e757d04c4cfc586c0ca36d5da4333b17fc8",
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "02094b9c40602d22487d3b292ce3a6a9182bc522216a9090a14682d7629e250b",
+        "8acae2dcc0f846194d5a18e641358ccfeb4c3f0d9a6d5abf03e4431d6d9deb26",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
-        "ef33903e3bdb875e72511006561effea427ed25b95090486837e3dde5021aeab",
+        "aa856a80e6158582e193240d593a8126a0bd1ed469b2bbc06113978785d54d2c",
     ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
-        "704e5b9b43c558baadfbaac7e7042b15caeac7097b40ef611cd2ab519e4d8a4e",
+        "113ba39d31998b9c230c0b43315a7524d871af910b9cc70dc72d84050305b118",
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
-        "2ba61a57bc5a8df6ebe84466d1fc905508de6df9b65d18eef7d7dac01c1cd406",
+        "155343b137564861b20df9d623fb7a939f888e453555a151e5d9e681f7565ae4",
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "f40be3b27b85466611930786eb5aafd529291e68b8682d5ce2eb4e433b84972f",
+        "b020e7c1cc529c33f7726b69cc6be09bb0c80bf49f776b573f2b1cf1d7e43832",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "89184689ff566511f6df40c4728a5c6b9d5f062b13c586307c1b5387d3c57410",
+        "a90c58b191ba735f64e4b7901aac802fa3139992d811fd4014cefb87250daba3",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "89f06800d6b966f67d13ba3081ad16899f040c33e56129d143fcdcf6ab69d38b",
+        "de44b258d4a204b23bc4fc2cf15eb84fadaa3fc6ca90f5dfe5616ea8b4c84538",
     ),
     "/usr/local/sbin/gpu-front-door": (
         0o755,

@@ -74,8 +74,10 @@ def _port_80(wish: dict[str, Any]) -> dict[str, Any]:
 def _waiting(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
     """The door as it was, and port 80 for the challenges of the one that is wished for."""
     former = door.get("settings") or {}
-    there = files.read(paths.SITE) is not None and former
-    if not there or not all(os.path.isfile(files.inside(path)) for path in paths.files_of(former)):
+    has_site = files.read(paths.SITE) is not None and former
+    if not has_site or not all(
+        os.path.isfile(files.inside(path)) for path in paths.files_of(former)
+    ):
         return {"door": None, "port_80": [_port_80(dict(wish, redirect=False))]}
     same = former["name"] == wish["name"]
     ports = [_port_80(former)] if not same and 80 in ports_of(former) else []

@@ -19,18 +19,18 @@ PERSONS_PORTS = ("port", "ssh_port", "tensorboard_port")
 def settings(wish: dict[str, Any]) -> dict[str, Any]:
     """What stands in door.json: the wish, of each person no more than the door needs."""
     words = ("name", "port", "address", "tls", "certificate", "key", "redirect", "hsts")
-    wanted = {word: wish[word] for word in words}
+    content = {word: wish[word] for word in words}
     if wish["tls"] != "host":
         # Of files on the controller what is in them counts, and not where they lie.
-        wanted["certificate"] = wanted["key"] = ""
-    wanted["given"] = wish.get("given") or {}
+        content["certificate"] = content["key"] = ""
+    content["given"] = wish.get("given") or {}
     if wish["tls"] == "acme":
-        wanted["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
-    wanted["upstream"] = PORTS
-    wanted["people"] = [
+        content["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
+    content["upstream"] = PORTS
+    content["people"] = [
         {word: person[word] for word in SHOWN if word in person} for person in wish["people"]
     ]
-    return wanted
+    return content
 
 
 def ports_of(wish: dict[str, Any]) -> list[int]:

@@ -71,7 +71,7 @@ def person(context: Context, name: str) -> dict[str, Any]:
 def _listening_units(context: Context, name: str) -> dict[str, str | None]:
     """{"ada.jupyter": text} of the ports that systemd holds for somebody, from a boot on too."""
     before, after = places.PORT.split("{0}")
-    units = {}
+    units: dict[str, str | None] = {}
     for entry in context.listdir(places.UNITS_PLACE):
         if entry.startswith(before + name + ".") and entry.endswith(after + ".d"):
             port = entry[len(before) : -len(after + ".d")]
@@ -88,14 +88,17 @@ def look(context: Context) -> dict[str, Any]:
     The version is how many there are, for receipts and reports.
     """
     names = there(context)
-    found = {"version": str(len(names)) if names else None, "people": {}, "running": {}}
-    found["people"] = {name: person(context, name) for name in names}
+    state: dict[str, Any] = {
+        "version": str(len(names)) if names else None,
+        "people": {name: person(context, name) for name in names},
+        "running": {},
+    }
     if not wanted(context.options):
-        return found
-    found["running"] = running(context) if names else {}
-    found["uids"] = workspace_users.look(context, wanted(context.options))
-    found["files"] = files(context)
-    return found
+        return state
+    state["running"] = running(context) if names else {}
+    state["uids"] = workspace_users.look(context, wanted(context.options))
+    state["files"] = files(context)
+    return state
 
 
 def files(context: Context) -> dict[str, dict[str, Any]]:
@@ -119,13 +122,13 @@ def files(context: Context) -> dict[str, dict[str, Any]]:
 def fault(
     person: dict[str, Any],
     seen: dict[str, Any] | None,
-    found: dict[str, Any],
+    state: dict[str, Any],
     options: dict[str, Any],
 ) -> tuple[str | None, str] | None:
     """(what is there, why that is not as wished) of one person; None where it is."""
-    runs, users = found["running"], found["uids"]["users"]
-    if person["name"] in found["uids"]["taken"]:
-        return "user " + users[person["name"]], found["uids"]["taken"][person["name"]]
+    runs, users = state["running"], state["uids"]["users"]
+    if person["name"] in state["uids"]["taken"]:
+        return "user " + users[person["name"]], state["uids"]["taken"][person["name"]]
     if seen is None or seen["settings"] is None:
         return None, "wished for, and not here"
     if seen["settings"] != wished.settings(person, options, users):
@@ -172,21 +175,21 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
-def differ(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the workspaces: who is concerned, and nobody else."""
     changes = []
     people = wanted(options)
-    for name in sorted(found["people"]):
+    for name in sorted(state["people"]):
         if name not in people:
             changes.append(
                 change(NAME, "workspace " + name, "here", None, "no longer wished; the home stays")
             )
-    changes += _root(found, options)
-    changes += _files(found.get("files") or {})
+    changes += _root(state, options)
+    changes += _files(state.get("files") or {})
     for name in sorted(people):
-        seen = found["people"].get(name)
-        wrong = fault(people[name], seen, found, options)
-        home = _home(people[name], found["uids"], options)
+        seen = state["people"].get(name)
+        wrong = fault(people[name], seen, state, options)
+        home = _home(people[name], state["uids"], options)
         if wrong is None and home is not None:
             wrong = ("home of another", "its container is stopped while the home changes its owner")
         if wrong is not None:
@@ -211,16 +214,17 @@ def _files(seen: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _file_fault(path: str, seen: dict[str, Any]) -> str | None:
-    if seen["fault"] is not None or path not in shipped.FILES:
-        return seen["fault"]
+    problem: str | None = seen["fault"]
+    if problem is not None or path not in shipped.FILES:
+        return problem
     if seen["sha256"] == shipped.FILES[path][1]:
         return None
     return "absent" if seen["sha256"] is None else "other content"
 
 
-def _root(found: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def _root(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """The change of a homes' root that the host's accounts can enter, in a list."""
-    seen = found.get("uids") and found["uids"]["root"]
+    seen = state.get("uids") and state["uids"]["root"]
     if not seen:
         return []
     why = "an account of the host with a person's uid could read homes and run what they hold"

@@ -55,7 +55,8 @@ def reference(image: dict[str, Any]) -> str:
 def base_name(image: dict[str, Any]) -> str:
     """The name under which docker has the base of an image that is built; empty without one."""
     sha256 = image["base_sha256"]
-    return "gpu-workspace-base:" + sha256[:16] if sha256 else image["base"]
+    name: str = image["base"]
+    return "gpu-workspace-base:" + sha256[:16] if sha256 else name
 
 
 def refuse(params: dict[str, Any]) -> None:

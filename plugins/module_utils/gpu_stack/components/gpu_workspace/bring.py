@@ -57,13 +57,13 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
 
     {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
     """
-    done = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
+    result: dict[str, Any] = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
     if not seen["image"]:
         raise places.RefusedError("docker has no image {0}".format(wish["image"]))
     if not (seen["changes"] or seen["gone"] or seen["open"]):
-        return done
+        return result
     people, context = people_list.checked(wish["workspaces"]), here.context(wish)
-    given = allocation.asked_for(people)
+    allocated = allocation.asked_for(people)
     # Who is gone leaves a home, and what it holds must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
     if people or (root_there and workspace_users.unfit(context) is None):
@@ -77,10 +77,10 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     settled = wanted(context, seen, users)
     for person in people:
         if person["name"] in settled:
-            _write(settled[person["name"]], person, given[person["name"]], wish)
+            _write(settled[person["name"]], person, allocated[person["name"]], wish)
     if settled:
         _start_anew(settled)
-    return dict(done, changed=sorted(settled), removed=seen["gone"])
+    return dict(result, changed=sorted(settled), removed=seen["gone"])
 
 
 def wanted(
@@ -134,7 +134,7 @@ def _remove(name: str) -> None:
 
 
 def _write(
-    wanted: dict[str, Any], person: dict[str, Any], indices: Any, wish: dict[str, Any]
+    settings_of: dict[str, Any], person: dict[str, Any], indices: Any, wish: dict[str, Any]
 ) -> None:
     """A person's files, in an order in which one that is cut off is seen to be unfinished."""
     name, place = person["name"], places.folder(person["name"])
@@ -142,20 +142,20 @@ def _write(
     os.makedirs(files.inside(places.PLACE), mode=0o700, exist_ok=True)
     os.makedirs(files.inside(place), mode=0o700, exist_ok=True)
     unchanged = (
-        files.data(place + "/workspace.json") == wanted
+        files.data(place + "/workspace.json") == settings_of
         and files.data(place + "/gpus.json") == indices
         and files.text(place + "/token")
         in ((token,) if token else (files.text(place + "/token") or 0,))
         and files.text(place + "/password") == password
         and files.text(place + "/revision")
-        and homes.owner_of(places.home_of(wanted["root"], name)) == wanted["user"]
+        and homes.owner_of(places.home_of(settings_of["root"], name)) == settings_of["user"]
     )
     if unchanged:
         return
     # Without it nothing of what is there is taken for what was wished.
     if os.path.lexists(files.inside(place + "/revision")):
         os.unlink(files.inside(place + "/revision"))
-    owner = traits.numbers(wanted["user"])
+    owner = traits.numbers(settings_of["user"])
     files.put(
         place + "/token",
         token or files.text(place + "/token") or secrets.token_hex(24),
@@ -171,7 +171,7 @@ def _write(
         files.put(place + "/password", password, 0o400)
     elif os.path.lexists(files.inside(place + "/password")):
         os.unlink(files.inside(place + "/password"))
-    files.put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
+    files.put(place + "/workspace.json", json.dumps(settings_of, indent=2, sort_keys=True) + "\n")
 
 
 def _host_key(place: str) -> None:

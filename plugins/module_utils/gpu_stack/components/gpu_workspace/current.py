@@ -22,9 +22,10 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     """
     people = people_list.checked(wish["workspaces"])
     names = {person["name"] for person in people}
-    gone = [name for name in settings.there() if name not in names]
-    seen = {"changes": {}, "gone": gone, "image": True, "tried": True, "parts": [], "open": False}
-    if not people and not gone:
+    left = [name for name in settings.there() if name not in names]
+    seen: dict[str, Any] = {"changes": {}, "gone": left, "parts": [], "open": False}
+    seen.update(image=True, tried=True)
+    if not people and not left:
         return seen
     # Without docker nobody's container runs, and who is gone can be forgotten all the same.
     runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
@@ -47,20 +48,20 @@ def _changes(
     context: Context, people: list[dict[str, Any]], runs: dict[str, str]
 ) -> dict[str, str]:
     """{name: why} of those whose workspace is not as wished."""
-    wanted = gpu_workspace.wanted(context.options)
-    found = {"running": runs, "uids": workspace_users.look(context, wanted)}
-    changes = {}
-    for name in wanted:
-        there = gpu_workspace.person(context, name) if name in settings.there() else None
-        wrong = gpu_workspace.fault(wanted[name], there, found, context.options)
-        home = found["uids"]["homes"].get(name, {"owner": None})
+    wishes = gpu_workspace.wanted(context.options)
+    state = {"running": runs, "uids": workspace_users.look(context, wishes)}
+    changes: dict[str, str] = {}
+    for name in wishes:
+        present = gpu_workspace.person(context, name) if name in settings.there() else None
+        wrong = gpu_workspace.fault(wishes[name], present, state, context.options)
+        home = state["uids"]["homes"].get(name, {"owner": None})
         if wrong is not None:
             changes[name] = wrong[0] or "absent"
-        elif home["owner"] != found["uids"]["users"].get(name):
+        elif home["owner"] != state["uids"]["users"].get(name):
             changes[name] = "the home is another user's"
-    had, given = allocation.kept(), allocation.asked_for(people)
-    for name in sorted(given):
-        if had.get(name) is not None and had[name] != given[name]:
+    kept, allocated = allocation.kept(), allocation.asked_for(people)
+    for name in sorted(allocated):
+        if kept.get(name) is not None and kept[name] != allocated[name]:
             changes.setdefault(name, "other GPUs")
     return changes
 
@@ -107,11 +108,11 @@ def _refuse_users(
 
 def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
     """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
-    tried = set()
+    tried: set[str] = set()
     for name in settings.there():
         recorded = settings.of_person(name)
         if recorded.get("image") == wish["image"]:
             tried |= traits.needs(recorded.get("workspace") or {})
-    needed = set().union(*(traits.needs(person) for person in people))
-    there = docker.answer("image", "inspect", wish["image"])[0] == 0
-    return {"image": there, "tried": there and needed <= tried, "parts": sorted(needed)}
+    needed: set[str] = set().union(*(traits.needs(person) for person in people))
+    has_image = docker.answer("image", "inspect", wish["image"])[0] == 0
+    return {"image": has_image, "tried": has_image and needed <= tried, "parts": sorted(needed)}

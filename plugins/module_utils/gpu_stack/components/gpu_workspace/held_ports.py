@@ -42,17 +42,17 @@ def close_ports(names: list[str]) -> None:
 
 def hold_ports(settled: dict[str, dict[str, Any]]) -> None:
     """systemd holds the ports of these people, {name: settings}; their containers are stopped."""
-    wanted = {}
+    contents: dict[str, str] = {}
     for name in settled:
         listens = wished.listens(settled[name])
         ours = opened_for(name)
         close_ports([port for port in ours if files.text(listen_file(port)) != listens.get(port)])
-        wanted.update(listens)
-    for port in wanted:
+        contents.update(listens)
+    for port in contents:
         os.makedirs(os.path.dirname(files.inside(listen_file(port))), mode=0o755, exist_ok=True)
-        files.put(listen_file(port), wanted[port], 0o644)
+        files.put(listen_file(port), contents[port], 0o644)
     programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
-    if wanted:
-        units = [places.PORT.format(port) for port in sorted(wanted)]
+    if contents:
+        units = [places.PORT.format(port) for port in sorted(contents)]
         programs.must(programs.call(["systemctl", "enable", *units]), "systemctl enable")
         programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")

@@ -29,12 +29,12 @@ def release(content: str) -> tuple[str, str]:
 def fitting(wish: dict[str, Any]) -> None:
     """Refuses a base of another release than the host's: the environment needs its Python."""
     arguments = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/cat", wish["base"]]
-    there = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
-    here = release((files.text("/etc/os-release") or ""))
-    if there != here:
+    of_base = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
+    of_host = release(files.text("/etc/os-release") or "")
+    if of_base != of_host:
         raise places.RefusedError(
             "the base {0} is {1} {2}, and this host {3} {4}; the image is made of the host's "
-            "environment, which needs the same release".format(wish["base"], *there, *here)
+            "environment, which needs the same release".format(wish["base"], *of_base, *of_host)
         )
 
 
@@ -67,7 +67,7 @@ def build(wish: dict[str, Any]) -> dict[str, Any]:
     python = "python" + stack["tensorflow"]["python"]
     sonames = (stack.get("cuda") or {}).get("sonames") or []
     sonames = [*sonames, stack["cudnn"]["soname"]] if stack.get("cudnn") else sonames
-    given = {
+    build_arguments = {
         "BASE": wish["base"],
         "PACKAGES": " ".join([python, python + "-venv", *wish["packages"]]),
         "SONAMES": " ".join(sonames),
@@ -78,8 +78,8 @@ def build(wish: dict[str, Any]) -> dict[str, Any]:
     arguments = ["build", "--tag", wish["reference"], "--file", "Containerfile"]
     # As the host reaches its archives; the containers themselves have a network of their own.
     arguments += ["--network", "host", "--force-rm"]
-    for name in sorted(given):
-        arguments += ["--build-arg", "{0}={1}".format(name, given[name])]
+    for name in sorted(build_arguments):
+        arguments += ["--build-arg", f"{name}={build_arguments[name]}"]
     for name in ("http_proxy", "https_proxy"):
         # By name alone: an address may carry a password, and a command line is read by all. docker
         # keeps these two out of the image and its history by itself:
@@ -100,6 +100,7 @@ def streamed(command: list[str], write: Callable[[IO[bytes]], None]) -> None:
         running = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
         )
+        assert running.stdin is not None  # noqa: S101 it is a pipe
         try:
             write(running.stdin)
             running.stdin.close()

@@ -55,8 +55,10 @@ def libraries(wish: dict[str, Any]) -> list[str]:
     listed = programs.call(
         ["dpkg-query", "--show", "--showformat", form, *sorted(packages)], timeout=TIMEOUT
     )[1]
-    there = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if " " in line}
-    wrong = [name for name in sorted(packages) if there.get(name) != [packages[name], "installed"]]
+    installed = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if " " in line}
+    wrong = [
+        name for name in sorted(packages) if installed.get(name) != [packages[name], "installed"]
+    ]
     if wrong:
         raise places.RefusedError(
             "this host has not the lock's {0}, and the image is made of it: run without tags that "
@@ -135,13 +137,13 @@ def pack(stream: IO[bytes], named: dict[str, str], texts: dict[str, str], recipe
             out.addfile(entry, io.BytesIO(content))
 
         write("Containerfile", recipe.encode("utf-8"))
-        made = set()
+        folders = set()
         for path in sorted({*named, *texts}):
             parts = path.strip("/").split("/")[:-1]
             for number in range(len(parts) + 1):
                 folder = "/".join(["root", *parts[:number]])
-                if folder not in made:
-                    made.add(folder)
+                if folder not in folders:
+                    folders.add(folder)
                     entry = tarfile.TarInfo(folder)
                     entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                     out.addfile(entry)

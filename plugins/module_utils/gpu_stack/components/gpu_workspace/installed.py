@@ -17,26 +17,28 @@ PROGRAM = command_line.__package__
 FOLDER_MODE = 0o755
 
 
-def texts(given: dict[str, str]) -> dict[str, str]:
-    """{path: text} of all that is shipped; `given` are the role's files by their names."""
-    return {path: _text(path, given) for path in shipped.FILES}
+def texts(role_files: dict[str, str]) -> dict[str, str]:
+    """{path: text} of all that is shipped; `role_files`: {name: text} of the role's files."""
+    return {path: _text(path, role_files) for path in shipped.FILES}
 
 
-def _text(path: str, given: dict[str, str]) -> str:
+def _text(path: str, role_files: dict[str, str]) -> str:
     name = os.path.basename(path)
     if os.path.dirname(path) == FOLDER:
-        return pkgutil.get_data(PROGRAM, name).decode("utf-8")
-    return given[name]
+        content = pkgutil.get_data(PROGRAM, name)
+        assert content is not None  # noqa: S101 Ansible's loader has it
+        return content.decode("utf-8")
+    return role_files[name]
 
 
-def install(wanted: dict[str, str], dry: bool = False) -> list[str]:
-    """Paths that were not as in `wanted`, {path: text}; now they are, unless `dry`.
+def install(texts_of: dict[str, str], dry: bool = False) -> list[str]:
+    """Paths that were not as in `texts_of`, {path: text}; now they are, unless `dry`.
 
     A link in the place of a file is replaced, and so is an empty directory.
     """
     context = Context(root=files.ROOT)
     changed = [folder for folder in (shipped.LIBRARY, FOLDER) if _folder(folder, dry)]
-    for path, text in wanted.items():
+    for path, text in texts_of.items():
         mode = shipped.FILES[path][0]
         if file_state.fault(context, path, mode) is None and context.read(path) == text:
             continue
@@ -45,7 +47,7 @@ def install(wanted: dict[str, str], dry: bool = False) -> list[str]:
             os.makedirs(os.path.dirname(files.inside(path)), mode=0o755, exist_ok=True)
             _make_way(path)
             files.put(path, text, mode)
-    changed += _strangers(wanted, dry)
+    changed += _strangers(texts_of, dry)
     _let_systemd_read(changed, dry)
     return changed
 
@@ -53,11 +55,11 @@ def install(wanted: dict[str, str], dry: bool = False) -> list[str]:
 def remove(dry: bool = False) -> list[str]:
     """Paths of the program and its units that were there; now they are not, unless `dry`."""
     paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
-    there = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
-    for path in [] if dry else there:
+    existing = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
+    for path in [] if dry else existing:
         _remove(files.inside(path))
-    _let_systemd_read(there, dry)
-    return there
+    _let_systemd_read(existing, dry)
+    return existing
 
 
 def _folder(path: str, dry: bool) -> bool:
@@ -89,12 +91,12 @@ def _make_way(path: str) -> None:
             ) from None
 
 
-def _strangers(wanted: dict[str, str], dry: bool) -> list[str]:
+def _strangers(texts_of: dict[str, str], dry: bool) -> list[str]:
     """What lies beside the program's modules and is none of them, as one of an earlier version."""
     real = files.inside(FOLDER)
     names = sorted(os.listdir(real)) if os.path.isdir(real) else []
     strange = ["{0}/{1}".format(FOLDER, name) for name in names]
-    strange = [path for path in strange if path not in wanted]
+    strange = [path for path in strange if path not in texts_of]
     for path in [] if dry else strange:
         _remove(files.inside(path))
     return strange

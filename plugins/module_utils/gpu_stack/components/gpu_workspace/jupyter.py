@@ -22,7 +22,7 @@ def ask(
     is the person's: `patience` seconds are waited for the whole of it, SAID bytes are read.
     """
     # The header Host must be a name: Tornado since 6.5 answers 400 to a path.
-    host, port = ("localhost", None) if isinstance(place, str) else place
+    host, port = ("localhost", 80) if isinstance(place, str) else place
     if host == "0.0.0.0":  # noqa: S104 compared, not bound
         host = "127.0.0.1"
     connection = http.client.HTTPConnection(host, port)

@@ -11,7 +11,7 @@ from .program import places, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Mapping
 
     from ...host.context import Context
 
@@ -41,10 +41,10 @@ def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[s
             # Whoever lost the file has the container as it was wished, most likely.
             settings[name] = dict(wished.settings(people[name], options, {}), ports=None)
     held = held_ports(context, settings)
-    wanted = sorted(port for name in names if name in people for port in traits.ports(people[name]))
+    ports = sorted(port for name in names if name in people for port in traits.ports(people[name]))
     return {
         "docker": runs is not None,
-        "ports": [port for port in wanted if port not in held and listening(context, port)],
+        "ports": [port for port in ports if port not in held and listening(context, port)],
         "memory": memory(context),
         "in_use": in_use(context, [name for name in names if name in settings], settings),
         "users": workspace_users.look(context, people)["taken"],
@@ -53,7 +53,7 @@ def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[s
     }
 
 
-def held_ports(context: Context, settings: dict[str, dict[str, Any] | None]) -> set[int]:
+def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) -> set[int]:
     """The ports of the host that containers have, or systemd holds for somebody.
 
     `settings` are those of the people whose containers run, {name: workspace.json or None}.
@@ -73,7 +73,7 @@ def held_ports(context: Context, settings: dict[str, dict[str, Any] | None]) -> 
 
 
 def in_use(
-    context: Context, names: list[str], settings: dict[str, dict[str, Any] | None]
+    context: Context, names: list[str], settings: Mapping[str, dict[str, Any] | None]
 ) -> dict[str, int]:
     """{name: how many kernels, terminals and SSH connections} of those who have some open."""
     counts = {}

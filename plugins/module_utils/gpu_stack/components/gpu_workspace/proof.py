@@ -18,16 +18,16 @@ PERSISTS = 12
 
 def limits(state: dict[str, Any]) -> str | None:
     """What is wrong with a container's limits; None where they are in force."""
-    wanted = state["memory"]
-    if wanted is not None:
+    memory = state["memory"]
+    if memory is not None:
         limit = (files.text(state["groups"]["memory"]) or "").strip()
-        if limit != str(wanted):
-            return "its memory is limited to {0}, not {1}".format(limit or "nothing", wanted)
+        if limit != str(memory):
+            return "its memory is limited to {0}, not {1}".format(limit or "nothing", memory)
     if state["cpus"] is not None:
-        limit = (files.text(state["groups"]["cpu"]) or "").split()
-        if not limit or limit[0] != str(int(state["cpus"] * 100000)):
+        quota = (files.text(state["groups"]["cpu"]) or "").split()
+        if not quota or quota[0] != str(int(state["cpus"] * 100000)):
             return "its processors are limited to {0}, not {1}".format(
-                limit[0] if limit else "nothing", int(state["cpus"] * 100000)
+                quota[0] if quota else "nothing", int(state["cpus"] * 100000)
             )
     return None
 
@@ -40,7 +40,7 @@ def proven(name: str, until: float) -> str | None:
         failing = (failing or time.time()) if state.get("error") else None
         if failing is not None and time.time() - failing > PERSISTS:
             return "docker could not start it: {0}".format(state["error"])
-        wrong = "nothing of it runs"
+        wrong: str | None = "nothing of it runs"
         if "container" in state:
             wrong = _jupyter(name, state) or _ssh(name, state) or _board(name, state)
         if wrong is None:
@@ -118,11 +118,11 @@ def prove(seconds: float) -> dict[str, Any]:
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
     faults = {name: proven(name, until) for name in settings.there()}
-    given = handed_gpus.handed()
+    handed = handed_gpus.handed()
     for name in faults:
-        faults[name] = faults[name] or given["people"].get(name, {}).get("wrong")
+        faults[name] = faults[name] or handed["people"].get(name, {}).get("wrong")
     wrong = ["{0}: {1}".format(name, faults[name]) for name in sorted(faults) if faults[name]]
-    wrong += [given["tensorflow"]["wrong"]] if given["tensorflow"]["wrong"] else []
+    wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
     if wrong:
         raise places.RefusedError("; ".join(wrong))
-    return {"proven": sorted(faults), "gpus": given}
+    return {"proven": sorted(faults), "gpus": handed}

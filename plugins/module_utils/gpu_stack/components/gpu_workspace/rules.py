@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 def _workspaces(
-    found: dict[str, Any], options: dict[str, Any]
+    facts: dict[str, Any], options: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(what stands in the way of workspaces, the people wished for)."""
-    return found["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
+    return facts["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
 
 
 def workspace_docker(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, people = _workspaces(found, options)
+    seen, people = _workspaces(facts, options)
     names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
-    if any(one["item"] in docker.ENGINES.values() for one in changes):
+    if any(row["item"] in docker.ENGINES.values() for row in changes):
         return []  # the same run brings it, before the workspaces
     return [
         (
@@ -41,12 +41,12 @@ def workspace_docker(
 
 
 def workspace_port(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, people = _workspaces(found, options)
+    seen, people = _workspaces(facts, options)
     names = {port: name for name in people for port in traits.ports(people[name])}
     return [
         (
@@ -60,12 +60,12 @@ def workspace_port(
 
 
 def workspace_user(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, people = _workspaces(found, options)
+    seen, people = _workspaces(facts, options)
     users = seen.get("users") or {}
     return [
         (
@@ -79,12 +79,12 @@ def workspace_user(
 
 
 def workspace_root(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, _people = _workspaces(found, options)
+    seen, _people = _workspaces(facts, options)
     if not seen.get("root"):
         return []
     return [
@@ -97,12 +97,12 @@ def workspace_root(
 
 
 def workspace_volume(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, people = _workspaces(found, options)
+    seen, people = _workspaces(facts, options)
     return [
         (
             "a volume of {0} can be swapped for a link, which docker would follow as root: "
@@ -116,21 +116,21 @@ def workspace_volume(
 
 
 def workspace_gpu(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    _seen, people = _workspaces(found, options)
-    there = len(found["gpus"])
+    _seen, people = _workspaces(facts, options)
+    count = len(facts["gpus"])
     reasons = []
     for name in sorted(people):
         gpus = people[name]["gpus"]
-        numbers = [one for one in gpus if isinstance(one, int)] if isinstance(gpus, list) else []
-        lacking = [one for one in numbers if one >= there]
-        if gpus == "all" and not there:
+        numbers = [gpu for gpu in gpus if isinstance(gpu, int)] if isinstance(gpus, list) else []
+        lacking: list[int | str] = [index for index in numbers if index >= count]
+        if gpus == "all" and not count:
             lacking = ["all"]
-        if isinstance(gpus, int) and gpus > there:
+        if isinstance(gpus, int) and gpus > count:
             lacking = [gpus]
         if lacking:
             message = (
@@ -138,7 +138,7 @@ def workspace_gpu(
             )
             reasons.append(
                 (
-                    (message + ", and this host has {2}").format(name, lacking[0], there),
+                    (message + ", and this host has {2}").format(name, lacking[0], count),
                     "indices count from 0; `nvidia-smi -L` lists them. gpus: none is a workspace "
                     "without",
                 )
@@ -147,20 +147,20 @@ def workspace_gpu(
 
 
 def workspace_memory(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, people = _workspaces(found, options)
-    there = seen.get("memory")
+    seen, people = _workspaces(facts, options)
+    memory = seen.get("memory")
     together = sum(traits.size(people[name].get("memory")) or 0 for name in people)
-    if there is None or together <= there:
+    if memory is None or together <= memory:
         return []
     return [
         (
             "the workspaces may use {0} MiB together, and this host has {1} MiB".format(
-                together >> 20, there >> 20
+                together >> 20, memory >> 20
             ),
             "give less memory in gpu_workspaces; who is over the limit is ended by the kernel",
         )
@@ -168,20 +168,20 @@ def workspace_memory(
 
 
 def workspace_in_use(
-    found: dict[str, Any],
+    facts: dict[str, Any],
     _changes: list[dict[str, Any]],
     options: dict[str, Any],
     _row: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    seen, _people = _workspaces(found, options)
+    seen, _people = _workspaces(facts, options)
     users = seen.get("in_use")
     if not users or options.get("gpu_workspace_in_use") == "stop":
         return []
-    told = ["{0} ({1})".format(name, users[name]) for name in sorted(users)]
+    counts = [f"{name} ({users[name]})" for name in sorted(users)]
     return [
         (
             "their containers would be stopped, and these people have kernels, terminals or SSH "
-            "open: " + ", ".join(told),
+            "open: " + ", ".join(counts),
             "let them save and end those, or -e gpu_workspace_in_use=stop",
         )
     ]

@@ -54,27 +54,27 @@ def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     else:
         written = installed.remove(dry)
     diff = _diff(wish, seen)
-    names, gone = sorted(seen["changes"]), seen["gone"]
+    names, left = sorted(seen["changes"]), seen["gone"]
     if dry:
-        done = {"changed": names, "removed": gone, "tokens": places.folder("NAME/token")}
+        result = {"changed": names, "removed": left, "tokens": places.folder("NAME/token")}
         summary = "Would bring to what is wished: {0}; would stop: {1}".format(
-            _listed(names), _listed(gone)
+            _listed(names), _listed(left)
         )
     else:
-        done = bring.fulfil(wish, seen)
+        result = bring.fulfil(wish, seen)
         summary = (
             "Changed: {0}. Stopped, home kept: {1}. Jupyter's tokens lie, for root alone, in "
-            "{2}".format(_listed(done["changed"]), _listed(done["removed"]), done["tokens"])
+            "{2}".format(_listed(result["changed"]), _listed(result["removed"]), result["tokens"])
         )
-    if gone and not wish["workspaces"]:
+    if left and not wish["workspaces"]:
         # Only now nobody's unit needs it any more.
         written += installed.remove(dry)
-    acted = bool(names or gone or seen["open"])
+    acted = bool(names or left or seen["open"])
     return {
         "changed": bool(acted or written),
-        "people": done["changed"],
-        "removed": done["removed"],
-        "tokens": done["tokens"],
+        "people": result["changed"],
+        "removed": result["removed"],
+        "tokens": result["tokens"],
         "written": sorted(set(written)),
         "summary": summary if acted else "",
         "diff": diff,

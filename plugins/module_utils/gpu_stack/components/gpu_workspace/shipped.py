@@ -12,63 +12,63 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/command.py": (
         0o644,
-        "b54bd50221c872909fa4b35daee935c929b2cd8b2afe038ca383178bbdda86f6",
+        "ee580552da8751ba59c36e50225b647a910e658ba79081a08907ca4564f04b08",
     ),
     "/usr/local/lib/gpu-workspace/program/command_line.py": (
         0o644,
-        "a601f03db36db93deb4fa3fd1eeb0938cab891bb60bb91caac0ea494e8f6cc16",
+        "55436bcc92fb6661b25fca3807bfbac6fc5ee6831405b04e7fa4eaedbd9388b8",
     ),
     "/usr/local/lib/gpu-workspace/program/compose.py": (
         0o644,
-        "ebf53c624deeab34af62ed612c001fccfb5e960f2d35679dfaeaa284f35d858f",
+        "f7b9ec962d608c51be48219489791204afd64f0e4cc5a5653a2fe4f4a83b55ab",
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
-        "ca76250c7dd0a5deadf2f80b2da007c82131e139b2085f6063bea1a1d7c7d174",
+        "fcb0c7d62f5142ac803d92359984fea6b955d8ac9f8fbddf0a298b789bf1b192",
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
-        "e08d7fd0f0199b41a82a27adcaaec7ef9bd0b833f7deedfcfdd6e678a47dd18f",
+        "c9415931ef23b5fdd9b3f7847f397f65c6785c7cc8d054811ccc6e0bb016232d",
     ),
     "/usr/local/lib/gpu-workspace/program/docker_words.py": (
         0o644,
-        "06e795db016549794c2f0604a610fd6fa27b021edcaf5dc7f55fd8e01d996bd7",
+        "df30a231ef8cfb8152f11a3cf4bf28d8e3557dd9d08fb2019f7cdb84a0f9a974",
     ),
     "/usr/local/lib/gpu-workspace/program/files.py": (
         0o644,
-        "5daba48421941880507709bdc0b8f7568d36329e5291e3fc8fb39601110a5053",
+        "f3bd489ecd2d5e5de123b71c38c31f82477c4a7c343043b05bed4a58573b1aa9",
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "20c27cfd14434677f2758c247a8336422cce359e317af5e6bad8d59a2d95f775",
+        "e7e87fa8cd47daa0407cf68dfe72e6ae62f8ae4a155becb80de13d0500865be8",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
-        "67331cc8583be9e5de81d1892d3db3f179c08c9abc21bcbca61a268b4b719e5b",
+        "3bb946d5f303377756625f8782903b22fdcf6c9c961f4304f96530b776b8c03d",
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "e157269b722a578f44d895a5297fce06361d04809bf4e0541af1cc02068ff50a",
+        "450dd9226a13657cc89d176e49ad3ab3826812e5ec15119c7938f8d44264b49a",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,
-        "5c475a47c644cd8522a992ac6d19b26bc8cfb586dd166dba7fd206092198d1e7",
+        "122b48e42adeb255b67369679fa220a169a5db9848e45c445486508e42ad7f92",
     ),
     "/usr/local/lib/gpu-workspace/program/programs.py": (
         0o644,
-        "ed52bb3b5b5b6b731bff82bf3ef89321b5a18806838336438c3844b0f8f0f239",
+        "d17901207c103f6d33fe3567d37bace7f4df478029b6ce63cd8f9347570677f1",
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "41a3e84dfbb30ff5b42deedaccd1d0609667b99d132fdbc6fe6e6506030d6eb4",
+        "1f351c4548aef13cc21b5396d61cd51505e195afc7b430c72b425af44816de0a",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
-        "7a25094336dfc310150fd6339dfb8676336022620e6e777b5b88d65f22903c96",
+        "0ebd752e6aa7888b9394a138fa3aa0c6f7e1dde40c6a8cf0ff14553122100150",
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,
-        "b109a76182f47085573edf1ac4a3185e56c31f8eb4c598782adeb0a521222fc2",
+        "1f76aca06d59ad1344175e1f983099851d4f93e5680a037eb4378699f27481ef",
     ),
     "/usr/local/sbin/gpu-workspace": (
         0o755,

@@ -10,7 +10,7 @@ from .program import files, places
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, Iterable
+    from typing import Any
 
     from ...host.context import Context
 
@@ -34,7 +34,8 @@ def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
                 "user {0} of {1} {2}; leave `user` out, then the host gives {1} a number of their "
                 "own".format(person["user"], person["name"], why)
             )
-    return seen["users"]
+    users: dict[str, str] = seen["users"]
+    return users
 
 
 def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
@@ -63,7 +64,7 @@ def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     return users
 
 
-def _free(context: Context, numbers: Iterable[int]) -> list[int]:
+def _free(context: Context, numbers: list[int]) -> list[int]:
     """Those that no account and no group has, and nobody's user namespaces."""
     known = set(workspace_users.accounts(context, numbers))
     known |= set(workspace_users.accounts(context, numbers, "group"))

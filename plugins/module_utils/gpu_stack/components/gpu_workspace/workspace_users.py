@@ -17,26 +17,26 @@ from .program import places, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, Iterable
+    from typing import Any, Collection
 
     from ...host.context import Context
 
 PATIENCE = "20"
 
 
-def accounts(context: Context, wanted: Iterable[int], kind: str = "passwd") -> dict[int, str]:
+def accounts(context: Context, numbers: Collection[int], kind: str = "passwd") -> dict[int, str]:
     """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
 
     getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
     time it is the host's own file.
     """
     lines = (context.read("/etc/" + kind) or "").splitlines()
-    if wanted:
+    if numbers:
         command = ["timeout", PATIENCE, "getent", kind]
-        lines += context.run([*command, *sorted(map(str, wanted))]).out.splitlines()
+        lines += context.run([*command, *sorted(map(str, numbers))]).out.splitlines()
     rows = [line.split(":") for line in lines]
     known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
-    return {number: known[number] for number in wanted if number in known}
+    return {number: known[number] for number in numbers if number in known}
 
 
 def delegated(context: Context, number: int) -> str | None:
@@ -55,28 +55,29 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     `users` has who has a uid of their own by now, `taken` whose wished one is not theirs to have;
     `root` is None where the homes' root is root's alone, or not there.
     """
-    found = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
-    given = recorded(context)
+    state: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
+    uids = recorded(context)
     wished_users = {name: people[name].get("user") or "" for name in people}
-    asked = set(given.values()) | {
+    asked = set(uids.values()) | {
         traits.numbers(wished_users[name])[0] for name in people if wished_users[name]
     }
-    homes = {name: _owner(context, name) for name in people}
-    asked |= {int(homes[name].split(":")[0]) for name in homes if homes[name]}
+    owners = {name: _owner(context, name) for name in people}
+    homes = {name: owner for name, owner in owners.items() if owner}
+    asked |= {int(owner.split(":")[0]) for owner in homes.values()}
     known = accounts(context, asked)
     for name in people:
-        if homes[name]:
-            uid = int(homes[name].split(":")[0])
-            found["homes"][name] = {"owner": homes[name], "account": known.get(uid)}
-        uid = given.get(name)
+        if name in homes:
+            account = known.get(int(homes[name].split(":")[0]))
+            state["homes"][name] = {"owner": homes[name], "account": account}
+        uid = uids.get(name)
         if wished_users[name]:
-            found["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
+            state["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
             why = taken(context, wished_users[name], known)
             if why:
-                found["taken"][name] = why
+                state["taken"][name] = why
         elif uid is not None and uid not in known and not delegated(context, uid):
-            found["users"][name] = "{0}:{0}".format(uid)
-    return found
+            state["users"][name] = "{0}:{0}".format(uid)
+    return state
 
 
 def recorded(context: Context) -> dict[str, int]:
@@ -100,8 +101,10 @@ def _owner(context: Context, name: str) -> str | None:
 def _root(context: Context) -> str | None:
     """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
     seen = context.stat(wished.root_of(context.options))
-    mode = seen and stat.S_IMODE(seen.st_mode)
-    if seen is None or (mode == 0o700 and seen.st_uid == os.geteuid()):
+    if seen is None:
+        return None
+    mode = stat.S_IMODE(seen.st_mode)
+    if mode == 0o700 and seen.st_uid == os.geteuid():
         return None
     return "mode {0:04o} of uid {1}".format(mode, seen.st_uid)
 
@@ -154,14 +157,14 @@ def swapped(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, st
 
     docker follows it whenever the container starts, as root: into another person's home, or into /.
     """
-    found = {}
+    reasons: dict[str, str] = {}
     for name in sorted(people):
         for path in [volume["path"] for volume in people[name].get("volumes") or []]:
             candidates = (path, context.resolve(path) or path)
             why = next(filter(None, (_movable(context, place) for place in candidates)), None)
             if why is not None:
-                found.setdefault(name, "{0}: {1}".format(path, why))
-    return found
+                reasons.setdefault(name, "{0}: {1}".format(path, why))
+    return reasons
 
 
 def _movable(context: Context, path: str) -> str | None:

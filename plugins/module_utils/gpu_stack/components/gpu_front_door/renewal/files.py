@@ -9,7 +9,15 @@ import tempfile
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Host(Protocol):
+        """Whatever reads the host's files: this module, or the look's Context."""
+
+        def read(self, path: str) -> str | None: ...
+
+        def isdir(self, path: str) -> bool: ...
+
 
 # Another one in tests alone.
 ROOT = "/"

@@ -25,7 +25,7 @@ def write(content: dict[str, Any]) -> None:
 def keep(settings: dict[str, Any], hashes: dict[str, str | None]) -> None:
     """Notes these settings and {path: hash}, and the certificate that nginx has read."""
     chain, _key = paths.files_of(settings)
-    content = {"settings": settings, "files": hashes}
+    content: dict[str, Any] = {"settings": settings, "files": hashes}
     content["until"], content["loaded"] = ends(chain), digest(read(chain))
     if settings["tls"] == "acme":
         content["late"] = late_from(chain)
@@ -34,7 +34,8 @@ def keep(settings: dict[str, Any], hashes: dict[str, str | None]) -> None:
 
 def is_shown(settings: dict[str, Any]) -> bool:
     """Is it of a CA that this host may not know? Checks that are not root's compare a copy then."""
-    return settings["tls"] == "acme" and settings["acme"]["directory"] != paths.LETS_ENCRYPT
+    directory: str | None = settings["acme"]["directory"] if settings["tls"] == "acme" else None
+    return directory not in (None, paths.LETS_ENCRYPT)
 
 
 def acme_ca_is_given(settings: dict[str, Any]) -> bool:

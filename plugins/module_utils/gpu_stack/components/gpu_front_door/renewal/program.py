@@ -46,7 +46,7 @@ def renew() -> dict[str, bool]:
     nginx.check()
     nginx.serve()
     if is_shown(settings):
-        put(CHAIN, read(files_of(settings)[0]))
+        put(CHAIN, read(files_of(settings)[0]) or "")
         hashes[CHAIN] = digest(read(CHAIN))
     keep(settings, hashes)
     return {"renewed": True}

@@ -15,7 +15,7 @@ class RefusedError(Exception):
 def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -29,9 +29,9 @@ def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tu
     except subprocess.TimeoutExpired:
         return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
     return (
-        done.returncode,
-        done.stdout.decode("utf-8", "replace"),
-        done.stderr.decode("utf-8", "replace"),
+        result.returncode,
+        result.stdout.decode("utf-8", "replace"),
+        result.stderr.decode("utf-8", "replace"),
     )
 
 

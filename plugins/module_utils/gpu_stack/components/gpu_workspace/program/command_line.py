@@ -10,6 +10,10 @@ import sys
 
 from .places import RefusedError
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Callable
+
 USAGE = """\
 gpu-workspace list          who has what on this host
 gpu-workspace command NAME  the docker command of a workspace
@@ -61,7 +65,7 @@ def _relay(port: str) -> None:
 
 
 # {command: (what it does, how many words it takes, how many it takes at most)}
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., str | None], int, int | None]] = {
     "list": (_list, 0, 0),
     "command": (_command, 1, 1),
     "compose": (_compose, 1, None),

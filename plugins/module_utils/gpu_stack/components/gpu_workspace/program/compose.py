@@ -8,7 +8,7 @@ from . import command, places
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 
 def compose(name: str, *options: str) -> str:
@@ -43,7 +43,7 @@ def _mount(value: str) -> dict[str, Any]:
 
 # docker's options and the words of https://docs.docker.com/reference/compose-file/services/ for
 # them: {option: (word, its form)}. Those of a list may be there more than once.
-_ONCE = {
+_ONCE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--name": ("container_name", str),
     "--hostname": ("hostname", str),
     "--user": ("user", str),
@@ -56,7 +56,7 @@ _ONCE = {
     "--runtime": ("runtime", str),
     "--entrypoint": ("entrypoint", lambda value: [value]),
 }
-_OFTEN = {
+_OFTEN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--label": ("labels", str),
     "--security-opt": ("security_opt", str),
     "--env": ("environment", str),
@@ -65,12 +65,13 @@ _OFTEN = {
     "--network": ("networks", str),
 }
 # compose starts in its own way, and removes what it started.
-_BARE = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
+_BARE: dict[str, dict[str, bool]] = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
 
 
 def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], list[str]]:
     """(service, its networks) of `docker run`'s arguments; RefusedError for one that is unknown."""
-    words, service = iter(arguments[1:]), {}
+    words = iter(arguments[1:])
+    service: dict[str, Any] = {}
     for word in words:
         if word in _BARE:
             service.update(_BARE[word])
@@ -91,7 +92,7 @@ def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], li
             raise places.RefusedError("{0} has no word in a compose file".format(word))
         else:
             service.update(image=word, command=list(words))
-    networks = service.get("networks", [])
+    networks: list[str] = service.get("networks", [])
     if not networks:
         # As docker's own; compose would make a network of the project's.
         service["network_mode"] = "bridge"

@@ -66,16 +66,16 @@ def handed() -> dict[str, Any]:
     image, in a container beside them with the GPUs of one of them: it would take memory from
     somebody's limit.
     """
-    result = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
+    result: dict[str, Any] = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
     all_uuids, asked = gpus(), None
     for name in settings.there():
         indices = files.data(places.folder(name) + "/gpus.json")
         if not indices:
             result["people"][name] = _without(name)
             continue
-        wanted = all_uuids
+        promised = all_uuids
         if indices != "all":
-            wanted = [
+            promised = [
                 all_uuids[index]
                 if index < len(all_uuids)
                 else "GPU {0}, which is gone".format(index)
@@ -87,9 +87,9 @@ def handed() -> dict[str, Any]:
         if code:
             lines = (error or out).strip().splitlines() or ["status {0}".format(code)]
             wrong = "nvidia-smi fails in its container: {0}".format(lines[-1][:200])
-        elif sorted(listed) != sorted(wanted):
+        elif sorted(listed) != sorted(promised):
             wrong = "its container lists {0} GPUs ({1}), and {2} were promised ({3})".format(
-                len(listed), ", ".join(listed) or "none", len(wanted), ", ".join(wanted)
+                len(listed), ", ".join(listed) or "none", len(promised), ", ".join(promised)
             )
         result["people"][name] = {"gpus": listed, "wrong": wrong}
         # Parts of a GPU (MIG) are counted in another way.

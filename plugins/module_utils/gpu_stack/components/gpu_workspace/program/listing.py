@@ -11,8 +11,8 @@ def listed() -> str:
     rows = []
     for name in settings.there():
         recorded = files.data(places.folder(name) + "/workspace.json") or {}
-        given = files.data(places.folder(name) + "/gpus.json")
-        shown = given if isinstance(given, str) else ",".join(map(str, given or [])) or "none"
+        gpus = files.data(places.folder(name) + "/gpus.json")
+        shown = gpus if isinstance(gpus, str) else ",".join(map(str, gpus or [])) or "none"
         person = recorded.get("workspace") or {}
         words = [name, "runs" if name in runs else "does not run", "GPUs " + shown]
         words.append("user {0}".format(recorded.get("user") or places.FORMER_USER))

@@ -52,30 +52,30 @@ def checked(value: Any) -> list[dict[str, Any]]:
     return people
 
 
-def _person(number: int, given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
+def _person(number: int, entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict):
         raise ValueError("entry {0} is no mapping; expected {{name: ada, ...}}".format(number))
-    name = given.get("name")
+    name = entry.get("name")
     if not isinstance(name, str) or traits.NAME.fullmatch(name) is None:
         shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
         raise ValueError(
             "entry {0}: {1} is no user name; expected small letters, digits, - and _, with a "
             "letter first, 32 at most".format(number, shown)
         )
-    _refuse_keys(name, given)
-    person = dict(DEFAULTS, **given)
-    if name in SYSTEMS_OWN and given.get("kind") in ("ssh", "both"):
+    _refuse_keys(name, entry)
+    person = dict(DEFAULTS, **entry)
+    if name in SYSTEMS_OWN and entry.get("kind") in ("ssh", "both"):
         raise ValueError(
             "entry {0}: {1} is an account that sshd itself needs in the container; expected "
             "another name".format(number, name)
         )
-    _refuse_values(name, given, person)
+    _refuse_values(name, entry, person)
     return person
 
 
-def _refuse_keys(name: str, given: dict[str, Any]) -> None:
+def _refuse_keys(name: str, entry: dict[str, Any]) -> None:
     """ValueError for a key that has no meaning here, or would hold a secret."""
-    for key in sorted(given, key=str):
+    for key in sorted(entry, key=str):
         if key in SECRET_KEYS:
             raise ValueError(
                 "{0}: {1} does not stand here; expected it in gpu_workspace_tokens: "
@@ -94,17 +94,17 @@ def _refuse_keys(name: str, given: dict[str, Any]) -> None:
             )
 
 
-def _refuse_values(name: str, given: dict[str, Any], person: dict[str, Any]) -> None:
+def _refuse_values(name: str, entry: dict[str, Any], person: dict[str, Any]) -> None:
     """ValueError for a kind without what it needs, and for a value that is out of its form."""
     if person["kind"] not in KINDS:
         raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
     needed = ("gpus", *KINDS[person["kind"]])
     for key in needed:
-        if key not in given:
+        if key not in entry:
             raise ValueError("{0} needs {1}: {2}".format(name, key, _FORMS[key]))
     for key in KEYS[2:]:
         if key in KINDS["both"] and key not in needed:
-            if key in given:
+            if key in entry:
                 raise ValueError(
                     "{0}: {1} has no meaning for kind {2}".format(name, key, person["kind"])
                 )
@@ -194,18 +194,21 @@ _CHECKS = {
 
 def _apart(people: list[dict[str, Any]]) -> None:
     """What two people can't have both."""
-    seen = {}
+    owners: dict[tuple[str, Any], str] = {}
     for person in people:
-        claims = [("name", person["name"])] + [("port", port) for port in traits.ports(person)]
+        claims: list[tuple[str, Any]] = [("name", person["name"])]
+        claims += [("port", port) for port in traits.ports(person)]
         if person["user"] and traits.numbers(person["user"])[0]:
             # Two people with one uid could end and read each other's programs and files.
             claims.append(("user", traits.numbers(person["user"])[0]))
-        for what in claims:
-            if what in seen:
+        for claim in claims:
+            if claim in owners:
                 raise ValueError(
-                    "{0} {1} is said twice ({2} and {3})".format(*what, seen[what], person["name"])
+                    "{0} {1} is said twice ({2} and {3})".format(
+                        *claim, owners[claim], person["name"]
+                    )
                 )
-            seen[what] = person["name"]
+            owners[claim] = person["name"]
     takers = [person for person in people if person["gpus"] != "none"]
     everything = [person for person in takers if person["gpus"] == "all"]
     for person in everything:
@@ -215,7 +218,7 @@ def _apart(people: list[dict[str, Any]]) -> None:
                     "{0} gets all GPUs, and {1} some of them; where that is meant, say shared: "
                     "true of both".format(person["name"], other["name"])
                 )
-    promised = {}
+    promised: dict[str, dict[str, Any]] = {}
     for person in takers:
         for gpu in person["gpus"] if isinstance(person["gpus"], list) else ():
             other = promised.setdefault(str(gpu), person)

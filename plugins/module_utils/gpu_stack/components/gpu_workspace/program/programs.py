@@ -18,7 +18,7 @@ SAID = 1 << 16
 def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -31,9 +31,9 @@ def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str,
     except subprocess.TimeoutExpired:
         return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
     return (
-        done.returncode,
-        done.stdout.decode("utf-8", "replace"),
-        done.stderr.decode("utf-8", "replace"),
+        result.returncode,
+        result.stdout.decode("utf-8", "replace"),
+        result.stderr.decode("utf-8", "replace"),
     )
 
 
@@ -45,6 +45,8 @@ def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> t
         )
     except FileNotFoundError:
         return 127, "", "{0} is not here".format(command[0])
+    assert process.stdout is not None  # noqa: S101 a pipe
+    assert process.stderr is not None  # noqa: S101 a pipe
     output, until = {process.stdout: b"", process.stderr: b""}, time.monotonic() + timeout
     reading = set(output)
     while reading:
