@@ -152,9 +152,7 @@ def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any
             changes.append(change(NAME, path, old, "as written", "the door is made of it"))
     if wished["tls"] == "local_ca" and ends_soon(noted.get("until"), state["now"]):
         left = int(((noted.get("until") or 0) - state["now"]) // 86400)
-        changes.append(
-            change(NAME, "certificate", "{0} days left".format(left), "renewed", "it ends soon")
-        )
+        changes.append(change(NAME, "certificate", f"{left} days left", "renewed", "it ends soon"))
     if "acme" in state:
         changes += _of_acme(state, wished)
     if not state["runs"]:
@@ -180,7 +178,7 @@ def _of_acme(state: dict[str, Any], wished: dict[str, Any]) -> list[dict[str, An
     if (noted.get("late") or 0) < state["now"]:
         left = int(((noted.get("until") or 0) - state["now"]) // 86400)
         why = "certbot's timer should have renewed it"
-        return [change(NAME, item, "{0} days left".format(left), "renewed", why)]
+        return [change(NAME, item, f"{left} days left", "renewed", why)]
     return []
 
 
@@ -207,7 +205,7 @@ def stands_in_the_way(context: Context) -> dict[str, Any]:
     sites = []
     for folder in paths.SITES:
         for name in sorted(context.listdir(folder)):
-            path = "{0}/{1}".format(folder, name)
+            path = f"{folder}/{name}"
             if path != paths.SITE:
                 sites += obstacles.clashes(path, context.read(path) or "", wished)
     return {"ports": {str(port): others[port] for port in others}, "sites": sites}

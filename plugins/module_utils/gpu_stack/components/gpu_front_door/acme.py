@@ -103,9 +103,9 @@ def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[]
 def _set_aside(name: str) -> None:
     """What is left of a lineage that has lost its files; certbot would begin another beside it."""
     for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
-        old = inside("{0}/{1}".format(paths.LETSENCRYPT, path.format(name)))
+        old = inside(f"{paths.LETSENCRYPT}/{path.format(name)}")
         if os.path.lexists(old):
-            os.rename(old, "{0}.save-{1}".format(old, int(time.time())))
+            os.rename(old, f"{old}.save-{int(time.time())}")
 
 
 def certbot(wish: dict[str, Any], word: str, *words: str) -> None:

@@ -56,7 +56,7 @@ def _check_nginx(wish: dict[str, Any]) -> None:
     built = programs.call([paths.NGINX, "-V"])[2]
     for module in MODULES:
         if module not in built:
-            raise RefusedError("nginx here was built without {0}".format(module))
+            raise RefusedError(f"nginx here was built without {module}")
     # Damage of our own site is ours to repair; of the others nginx tells nothing then.
     reason = None if _ours_is_broken() else in_the_way(wish, configuration())
     if reason is not None:
@@ -99,5 +99,5 @@ def differences(wish: dict[str, Any], door: dict[str, Any] | None) -> list[str]:
         changes.append("nginx does not run")
     for path in paths.ENABLED + ((paths.RENEWS,) if wish["tls"] == "acme" else ()):
         if not os.path.lexists(files.inside(path)):
-            changes.append("{0} is not enabled".format(os.path.basename(path)))
+            changes.append(f"{os.path.basename(path)} is not enabled")
     return changes

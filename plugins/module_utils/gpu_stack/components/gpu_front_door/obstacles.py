@@ -23,15 +23,15 @@ def holders(host: Context, port: int) -> list[str]:
         for line in (host.read(path) or "").splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                sockets.add("socket:[{0}]".format(words[9]))
+                sockets.add(f"socket:[{words[9]}]")
     names = set()
     for number in host.listdir("/proc") if sockets else ():
-        handles = "/proc/{0}/fd".format(number)
+        handles = f"/proc/{number}/fd"
         if not number.isdigit():
             continue
-        links = {host.readlink("{0}/{1}".format(handles, name)) for name in host.listdir(handles)}
+        links = {host.readlink(f"{handles}/{name}") for name in host.listdir(handles)}
         if links & sockets:
-            names.add((host.read("/proc/{0}/comm".format(number)) or "?").strip())
+            names.add((host.read(f"/proc/{number}/comm") or "?").strip())
     return sorted(names) or (["a program that is not to be seen"] if sockets else [])
 
 
@@ -58,7 +58,7 @@ def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
             reasons.append("{0} speaks plain HTTP at port {1}".format(path, wish["port"]))
         # nginx can't open the port for IPv4 beside that, and says so only after a reload.
         if port in map(str, ports_of(wish)) and "ipv6only=off" in rest.split():
-            reasons.append("{0} has port {1} of IPv4 and IPv6 in one".format(path, port))
+            reasons.append(f"{path} has port {port} of IPv4 and IPv6 in one")
     return reasons
 
 
@@ -66,9 +66,7 @@ def configuration() -> list[tuple[str, str]]:
     """nginx's whole configuration as [(file, text)]; RefusedError where it is not one."""
     code, out, error = programs.call([NGINX, "-T"])
     if code:
-        raise RefusedError(
-            "nginx does not take its own configuration: {0}".format(error.strip()[-400:])
-        )
+        raise RefusedError(f"nginx does not take its own configuration: {error.strip()[-400:]}")
     parts = re.split(r"^# configuration file (\S+):\n", out, flags=re.M)
     return [(parts[at], parts[at + 1]) for at in range(1, len(parts) - 1, 2)]
 
@@ -80,8 +78,8 @@ def in_the_way(wish: dict[str, Any], configured: list[tuple[str, str]]) -> str |
         return "nginx reads no /etc/nginx/sites-enabled here; the distribution's nginx does"
     user = re.search(r"^\s*user\s+(\S+?)(?:\s+(\S+?))?\s*;", known, re.M)
     if user and (user.group(2) or user.group(1)) not in (GROUP, "root"):
-        return "nginx works as {0} here; the ways to the workspaces are opened to {1}".format(
-            user.group(1), GROUP
+        return (
+            f"nginx works as {user.group(1)} here; the ways to the workspaces are opened to {GROUP}"
         )
     for path, content in configured:
         if path != SITE:

@@ -96,9 +96,8 @@ def take(content: str) -> None:
     if not taken:
         _put_back(paths.SITE, former)
         raise RefusedError(
-            "nginx does not take the door's site, and has what it had before: {0}".format(
-                error.strip()[-600:]
-            )
+            "nginx does not take the door's site, and has what it had before: "
+            f"{error.strip()[-600:]}"
         )
 
 

@@ -84,9 +84,9 @@ def faults(settings: dict[str, Any]) -> list[str]:
     try:
         status, body = get(settings, "/")
     except (OSError, http.client.HTTPException) as error:
-        return ["the door does not answer: {0}".format(error)]
+        return [f"the door does not answer: {error}"]
     wrong, names = [], [person["name"] for person in settings["people"]]
-    missing = [name for name in names if ">{0}<".format(name) not in body]
+    missing = [name for name in names if f">{name}<" not in body]
     if status != 200 or missing:
         wrong.append("its page has status {0} and lacks {1}".format(status, missing or "nobody"))
     for person in settings["people"]:
@@ -112,5 +112,5 @@ def _wrong_paths(settings: dict[str, Any], person: dict[str, Any]) -> list[str]:
         except (OSError, http.client.HTTPException):
             status = None
         if status not in expected[path]:
-            wrong.append("{0} has status {1} for somebody without a token".format(whole, status))
+            wrong.append(f"{whole} has status {status} for somebody without a token")
     return wrong

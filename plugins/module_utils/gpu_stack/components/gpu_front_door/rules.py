@@ -36,7 +36,7 @@ def front_door_site(
     sites = (facts["preflight"].get("front_door") or {}).get("sites") or []
     return [
         (
-            "a site of nginx's is in the front door's way: {0}".format(site),
+            f"a site of nginx's is in the front door's way: {site}",
             "give the door another name or port; nobody's site is changed",
         )
         for site in sites

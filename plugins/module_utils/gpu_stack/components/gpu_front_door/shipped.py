@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "8acae2dcc0f846194d5a18e641358ccfeb4c3f0d9a6d5abf03e4431d6d9deb26",
+        "f0d7671328f5042f981435efbb5d7c766dd2e3051e42a6c6a6202eefa422e771",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
-        "113ba39d31998b9c230c0b43315a7524d871af910b9cc70dc72d84050305b118",
+        "d732d5b9e4b983b5223150e7b399f40ea5bd066939c4014ebde2de6ad4975691",
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
@@ -32,15 +32,15 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "b020e7c1cc529c33f7726b69cc6be09bb0c80bf49f776b573f2b1cf1d7e43832",
+        "a38541624c65e4c3da51234d5f1ca31328582997d9ff7a49c988e88508be0b32",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "a90c58b191ba735f64e4b7901aac802fa3139992d811fd4014cefb87250daba3",
+        "cba13eb4621280c0aa3cf9a31ca40eb4c1c6d388417d9c04d6e399678f98c066",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "de44b258d4a204b23bc4fc2cf15eb84fadaa3fc6ca90f5dfe5616ea8b4c84538",
+        "19c52890e067fa273359a8bf0622392da6ad9c958f6e07a3e443181c79c23e31",
     ),
     "/usr/local/sbin/gpu-front-door": (
         0o755,

@@ -56,8 +56,8 @@ def _listens(wish: dict[str, Any], port: int) -> list[str]:
     """Where nginx listens; `::` is all of IPv6 and of IPv4, each by a socket of its own."""
     address = wish["address"]
     both = ["0.0.0.0", "::"] if address == "::" else [address]  # noqa: S104 as wished
-    places = ["[{0}]".format(place) if ":" in place else place for place in both]
-    return ["{0}:{1}".format(place, port) for place in places]
+    places = [f"[{place}]" if ":" in place else place for place in both]
+    return [f"{place}:{port}" for place in places]
 
 
 def _port_80(wish: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _row(wish: dict[str, Any], person: dict[str, Any]) -> dict[str, Any]:
 
 def _gpus(gpus: Any) -> str:
     if isinstance(gpus, list):
-        return ", ".join("GPU {0}".format(gpu) if isinstance(gpu, int) else gpu for gpu in gpus)
+        return ", ".join(f"GPU {gpu}" if isinstance(gpu, int) else gpu for gpu in gpus)
     if isinstance(gpus, int):
         return "{0} GPU{1}".format(gpus, "" if gpus == 1 else "s")
     return gpus or "none"

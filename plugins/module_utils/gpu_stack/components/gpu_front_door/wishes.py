@@ -86,7 +86,7 @@ def _check_words(wish: dict[str, Any]) -> None:
     words += [("a person's name", PERSON_NAME, person["name"]) for person in wish["people"]]
     for what, shape, value in words:
         if not isinstance(value, str) or shape.fullmatch(value) is None:
-            raise RefusedError("{0} is {1!r}, and not {2}".format(what, value, shape.pattern))
+            raise RefusedError(f"{what} is {value!r}, and not {shape.pattern}")
 
 
 def _check_ports(wish: dict[str, Any]) -> None:
@@ -96,4 +96,4 @@ def _check_ports(wish: dict[str, Any]) -> None:
         ports += [("{0}'s {1}".format(person["name"], word), person[word]) for word in words]
     for what, value in ports:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
-            raise RefusedError("{0} is {1!r}, and no number from 1 to 65535".format(what, value))
+            raise RefusedError(f"{what} is {value!r}, and no number from 1 to 65535")

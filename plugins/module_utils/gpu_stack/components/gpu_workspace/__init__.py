@@ -76,8 +76,8 @@ def _listening_units(context: Context, name: str) -> dict[str, str | None]:
         if entry.startswith(before + name + ".") and entry.endswith(after + ".d"):
             port = entry[len(before) : -len(after + ".d")]
             enabled = context.lstat(places.PORT_WANTS + places.PORT.format(port)) is not None
-            open_now = context.lstat("{0}/{1}".format(places.PORTS, port)) is not None
-            text = context.read("{0}/{1}/address.conf".format(places.UNITS_PLACE, entry))
+            open_now = context.lstat(f"{places.PORTS}/{port}") is not None
+            text = context.read(f"{places.UNITS_PLACE}/{entry}/address.conf")
             units[port] = text if enabled and open_now else None
     return units
 
@@ -245,5 +245,5 @@ def _home(
     volumes = workspace_users.scratch(person)
     if volumes:
         why += "; writable volumes keep their owner: " + ", ".join(volumes)
-    path = "{0}/{1}".format(wished.root_of(options), name)
+    path = f"{wished.root_of(options)}/{name}"
     return change(NAME, "home " + path, seen["owner"], owner or "a uid of its own", why)

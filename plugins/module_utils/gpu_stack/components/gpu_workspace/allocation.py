@@ -72,7 +72,7 @@ def _index(name: str, gpu: int | str, uuids: list[str]) -> int:
         "{0} asks for GPU {1}, and nvidia-smi lists {2}".format(
             name,
             gpu,
-            "0 to {0}".format(len(uuids) - 1) if len(uuids) > 1 else "{0}".format(len(uuids)),
+            f"0 to {len(uuids) - 1}" if len(uuids) > 1 else f"{len(uuids)}",
         )
     )
 

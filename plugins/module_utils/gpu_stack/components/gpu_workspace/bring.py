@@ -30,13 +30,13 @@ def needless(passwords: dict[str, Any], people: list[dict[str, Any]]) -> str | N
     for name in sorted(passwords):
         hashed = passwords[name]
         if name not in kinds or "ssh" not in traits.parts(kinds[name]["kind"]):
-            return "gpu_workspace_passwords names {0}, who has no SSH".format(name)
+            return f"gpu_workspace_passwords names {name}, who has no SSH"
         if kinds[name]["user"] and traits.numbers(kinds[name]["user"])[0] == 0:
-            return "{0} is root in the container, whom sshd lets in by keys alone".format(name)
+            return f"{name} is root in the container, whom sshd lets in by keys alone"
         if not isinstance(hashed, str) or people_list.HASH.fullmatch(hashed) is None:
             return (
-                "the password of {0} in gpu_workspace_passwords is no hash of crypt(3) by SHA-512 "
-                "or yescrypt ($6$, $y$): `openssl passwd -6` makes one".format(name)
+                f"the password of {name} in gpu_workspace_passwords is no hash of crypt(3) by "
+                "SHA-512 or yescrypt ($6$, $y$): `openssl passwd -6` makes one"
             )
     return None
 
@@ -100,8 +100,8 @@ def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
         token = tokens[name]
         if not isinstance(token, str) or len(token) < SHORTEST_TOKEN or re.search(r"\s", token):
             raise places.RefusedError(
-                "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
-                "without blanks".format(name, SHORTEST_TOKEN)
+                f"the token of {name} in gpu_workspace_tokens is no text of at least "
+                f"{SHORTEST_TOKEN} characters without blanks"
             )
     wrong = needless(passwords, people)
     # Where nobody is wished for they are nobody's, as tokens are.

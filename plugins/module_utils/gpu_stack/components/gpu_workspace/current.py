@@ -70,9 +70,8 @@ def _refuse_memory(context: Context, wish: dict[str, Any], people: list[dict[str
     room = traits.size(wish.get("host_memory")) or obstacles.memory(context)
     if room is not None and traits.memory(people) > room:
         raise places.RefusedError(
-            "the people of gpu_workspaces may use {0} MiB together; the host has {1} MiB".format(
-                traits.memory(people) >> 20, room >> 20
-            )
+            f"the people of gpu_workspaces may use {traits.memory(people) >> 20} MiB together; the "
+            f"host has {room >> 20} MiB"
         )
 
 
@@ -101,7 +100,7 @@ def _refuse_users(
         raise places.RefusedError(
             "these people have kernels, terminals or SSH open, and their containers would be "
             "stopped: {0}; let them save and end those, or set gpu_workspace_in_use to "
-            "stop".format(", ".join("{0} ({1})".format(name, counts[name]) for name in names
+            "stop".format(", ".join(f"{name} ({counts[name]})" for name in names
                                     if name in counts))
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def listen_file(port: str) -> str:
-    return "{0}/{1}.d/address.conf".format(places.UNITS_PLACE, places.PORT.format(port))
+    return f"{places.UNITS_PLACE}/{places.PORT.format(port)}.d/address.conf"
 
 
 def opened_for(name: str) -> list[str]:

@@ -23,7 +23,7 @@ def owner_of(path: str) -> str | None:
         info = os.lstat(files.inside(path))
     except OSError:
         return None
-    return "{0.st_uid}:{0.st_gid}".format(info) if stat.S_ISDIR(info.st_mode) else None
+    return f"{info.st_uid}:{info.st_gid}" if stat.S_ISDIR(info.st_mode) else None
 
 
 def open_to_others(root: str) -> bool:
@@ -68,13 +68,13 @@ def refuse_homes(context: Context, people: list[dict[str, Any]], users: dict[str
     root = wished.root_of(context.options)
     why = workspace_users.unfit(context) if people else None
     if why:
-        raise places.RefusedError("gpu_workspace_root can't be {0}: {1}".format(root, why))
+        raise places.RefusedError(f"gpu_workspace_root can't be {root}: {why}")
     for person in people:
         home = places.home_of(root, person["name"])
         if os.path.lexists(files.inside(home)) and owner_of(home) is None:
             raise places.RefusedError(
-                "{0} is no directory; where homes are on another disk, mount it there or name it "
-                "in gpu_workspace_root".format(home)
+                f"{home} is no directory; where homes are on another disk, mount it there or name "
+                "it in gpu_workspace_root"
             )
         mounted = mounted_in(home)
         if mounted and owner_of(home) != users.get(person["name"]):

@@ -48,9 +48,8 @@ def room(named: dict[str, str]) -> int:
     free = disk.f_bavail * disk.f_frsize
     if free < 2 * size + SPARE:
         raise places.RefusedError(
-            "{0} has {1:.1f} GiB free, and the build needs {2:.1f}".format(
-                place.strip(), free / (1 << 30), (2 * size + SPARE) / (1 << 30)
-            )
+            f"{place.strip()} has {free / (1 << 30):.1f} GiB free, and the build needs "
+            f"{(2 * size + SPARE) / (1 << 30):.1f}"
         )
     return size
 
@@ -112,9 +111,7 @@ def streamed(command: list[str], write: Callable[[IO[bytes]], None]) -> None:
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
-            raise places.RefusedError(
-                "docker build took longer than {0} s".format(BUILDS)
-            ) from None
+            raise places.RefusedError(f"docker build took longer than {BUILDS} s") from None
         log.seek(0)
         output = log.read().decode("utf-8", "replace")
     if code or broken:

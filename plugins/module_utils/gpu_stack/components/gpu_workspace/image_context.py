@@ -39,8 +39,8 @@ def environment(wish: dict[str, Any]) -> str:
         mark = {}
     if mark.get("requirements_sha256") != locked["requirements_sha256"]:
         raise places.RefusedError(
-            "{0} is not the environment of the lock, or was never finished; the image is made of "
-            "it: run without tags that leave TensorFlow out".format(place)
+            f"{place} is not the environment of the lock, or was never finished; the image is made "
+            "of it: run without tags that leave TensorFlow out"
         )
     return place
 
@@ -91,8 +91,8 @@ def cudnn(wish: dict[str, Any]) -> str | None:
     place = "{0}/{1}-cuda{2}".format(wish["places"][1], locked["version"], locked["cuda"])
     if not os.path.isdir(files.inside(place)):
         raise places.RefusedError(
-            "this host has no {0}, and the image is made of it: run without tags that leave cuDNN "
-            "out".format(place)
+            f"this host has no {place}, and the image is made of it: run without tags that leave "
+            "cuDNN out"
         )
     return place
 

@@ -86,16 +86,14 @@ def _make_way(path: str) -> None:
         try:
             os.rmdir(real)
         except OSError as error:
-            raise places.RefusedError(
-                "cannot remove '{0}': {1}".format(path, error.strerror)
-            ) from None
+            raise places.RefusedError(f"cannot remove '{path}': {error.strerror}") from None
 
 
 def _strangers(texts_of: dict[str, str], dry: bool) -> list[str]:
     """What lies beside the program's modules and is none of them, as one of an earlier version."""
     real = files.inside(FOLDER)
     names = sorted(os.listdir(real)) if os.path.isdir(real) else []
-    strange = ["{0}/{1}".format(FOLDER, name) for name in names]
+    strange = [f"{FOLDER}/{name}" for name in names]
     strange = [path for path in strange if path not in texts_of]
     for path in [] if dry else strange:
         _remove(files.inside(path))

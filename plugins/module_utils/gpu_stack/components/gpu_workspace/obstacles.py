@@ -66,7 +66,7 @@ def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) 
         recorded = gpu_workspace.person(context, name)["settings"] or {}
         person = recorded.get("workspace") or {}
         for what, word in words.items():
-            path = "{0}/{1}.{2}".format(places.PORTS, name, what)
+            path = f"{places.PORTS}/{name}.{what}"
             if word in person and context.lstat(path) is not None:
                 held.add(person[word])
     return held
@@ -82,7 +82,7 @@ def in_use(
         count = sessions(context, name)
         address, port = recorded.get("address"), (recorded.get("workspace") or {}).get("port")
         if address and port:
-            path = "{0}/{1}.jupyter".format(places.PORTS, name)
+            path = f"{places.PORTS}/{name}.jupyter"
             # One that was made before systemd held the ports is asked at its own.
             held = recorded.get("ports") or context.lstat(path) is not None
             token = context.read(places.folder(name) + "/token")
@@ -96,7 +96,7 @@ def in_use(
 def sessions(context: Context, name: str) -> int:
     """How many connections to sshd somebody has open, as the container's network tells."""
     try:
-        state = json.loads(context.read("{0}/{1}.json".format(places.STATE, name)) or "{}")
+        state = json.loads(context.read(f"{places.STATE}/{name}.json") or "{}")
     except ValueError:
         return 0
     count = 0

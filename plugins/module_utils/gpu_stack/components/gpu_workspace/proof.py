@@ -36,7 +36,7 @@ def proven(name: str, until: float) -> str | None:
     """None where a workspace does what it should; else why not. Waits for a slow start."""
     failing = None
     while True:
-        state = files.data("{0}/{1}.json".format(places.STATE, name)) or {}
+        state = files.data(f"{places.STATE}/{name}.json") or {}
         failing = (failing or time.time()) if state.get("error") else None
         if failing is not None and time.time() - failing > PERSISTS:
             return "docker could not start it: {0}".format(state["error"])
@@ -46,16 +46,16 @@ def proven(name: str, until: float) -> str | None:
         if wrong is None:
             break
         if time.time() > until:
-            return "{0} (docker logs {1})".format(wrong, places.container(name))
+            return f"{wrong} (docker logs {places.container(name)})"
         time.sleep(0.5)
     if state.get("port"):
         refused, _body = jupyter.ask(
             (state["address"], state["port"]), state["base"] + "api/status"
         )
         if refused not in (401, 403):
-            return "Jupyter answers without the token: status {0}".format(refused)
+            return f"Jupyter answers without the token: status {refused}"
     if programs.call(["systemctl", "is-active", places.UNIT.format(name)])[1].strip() != "active":
-        return "the unit {0} is not active".format(places.UNIT.format(name))
+        return f"the unit {places.UNIT.format(name)} is not active"
     return limits(state)
 
 
@@ -65,12 +65,12 @@ def _jupyter(name: str, state: dict[str, Any]) -> str | None:
         return None
     token = files.text(places.folder(name) + "/token")
     status, _body = jupyter.ask(
-        "{0}/{1}.jupyter".format(places.PORTS, name), state["base"] + "api/status", token
+        f"{places.PORTS}/{name}.jupyter", state["base"] + "api/status", token
     )
     if status == 200:
         return None
-    answer = "status {0}".format(status) if status else "no answer"
-    return "Jupyter does not take the token: {0}".format(answer)
+    answer = f"status {status}" if status else "no answer"
+    return f"Jupyter does not take the token: {answer}"
 
 
 def _board(name: str, state: dict[str, Any]) -> str | None:
@@ -78,9 +78,9 @@ def _board(name: str, state: dict[str, Any]) -> str | None:
     port = state.get("tensorboard_port")
     if not port:
         return None
-    if jupyter.ask(("127.0.0.1", port), "/{0}/tensorboard/".format(name))[0] == 200:
+    if jupyter.ask(("127.0.0.1", port), f"/{name}/tensorboard/")[0] == 200:
         return None
-    return "TensorBoard does not answer at port {0}".format(port)
+    return f"TensorBoard does not answer at port {port}"
 
 
 def _ssh(name: str, state: dict[str, Any]) -> str | None:
@@ -105,7 +105,7 @@ def offered(name: str, address: str, port: int) -> str | None:
             *("ssh", "-F", "/dev/null", "-p", str(port), "-o", "BatchMode=yes"),
             *("-o", "PreferredAuthentications=none", "-o", "StrictHostKeyChecking=no"),
             *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10"),
-            *("{0}@{1}".format(name, host), "true"),
+            *(f"{name}@{host}", "true"),
         ]
     )
     if code == 127:
@@ -121,7 +121,7 @@ def prove(seconds: float) -> dict[str, Any]:
     handed = handed_gpus.handed()
     for name in faults:
         faults[name] = faults[name] or handed["people"].get(name, {}).get("wrong")
-    wrong = ["{0}: {1}".format(name, faults[name]) for name in sorted(faults) if faults[name]]
+    wrong = [f"{name}: {faults[name]}" for name in sorted(faults) if faults[name]]
     wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
     if wrong:
         raise places.RefusedError("; ".join(wrong))

@@ -34,7 +34,7 @@ def workspace_docker(
         return []  # the same run brings it, before the workspaces
     return [
         (
-            "docker does not answer, and workspaces are its containers ({0})".format(some(names)),
+            f"docker does not answer, and workspaces are its containers ({some(names)})",
             "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
         )
     ]
@@ -50,10 +50,8 @@ def workspace_port(
     names = {port: name for name in people for port in traits.ports(people[name])}
     return [
         (
-            "port {0} of {1} is in use by something else on this host".format(port, names[port]),
-            "give {0} another port in gpu_workspaces; `ss -tlnp` says who listens".format(
-                names[port]
-            ),
+            f"port {port} of {names[port]} is in use by something else on this host",
+            f"give {names[port]} another port in gpu_workspaces; `ss -tlnp` says who listens",
         )
         for port in seen.get("ports") or []
     ]
@@ -70,9 +68,7 @@ def workspace_user(
     return [
         (
             "user {0} of {1} {2}".format(people[name]["user"], name, users[name]),
-            "leave `user` of {0} out: the host gives each person a number of their own".format(
-                name
-            ),
+            f"leave `user` of {name} out: the host gives each person a number of their own",
         )
         for name in sorted(users)
     ]
@@ -105,10 +101,10 @@ def workspace_volume(
     seen, people = _workspaces(facts, options)
     return [
         (
-            "a volume of {0} can be swapped for a link, which docker would follow as root: "
-            "{1}".format(name, why),
+            f"a volume of {name} can be swapped for a link, which docker would follow as root: "
+            f"{why}",
             "name a directory below directories that only root can write to, as "
-            "/srv/data/{0}; itself it may be anybody's".format(name),
+            f"/srv/data/{name}; itself it may be anybody's",
         )
         for name, why in sorted((seen.get("volumes") or {}).items())
         if name in people
@@ -159,9 +155,8 @@ def workspace_memory(
         return []
     return [
         (
-            "the workspaces may use {0} MiB together, and this host has {1} MiB".format(
-                together >> 20, memory >> 20
-            ),
+            f"the workspaces may use {together >> 20} MiB together, and this host has "
+            f"{memory >> 20} MiB",
             "give less memory in gpu_workspaces; who is over the limit is ended by the kernel",
         )
     ]

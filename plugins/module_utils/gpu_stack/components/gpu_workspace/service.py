@@ -19,17 +19,17 @@ def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
             return {"changed": False, "proven": proof.prove(params["patience"])["proven"]}
         except (places.RefusedError, ValueError) as error:
             raise places.RefusedError(
-                "{0}. journalctl -u 'gpu-workspace@*' and docker logs say more.".format(error)
+                f"{error}. journalctl -u 'gpu-workspace@*' and docker logs say more."
             ) from None
     if params["state"] == "looked":
         try:
             return looked(params)
         except (places.RefusedError, ValueError) as error:
-            raise places.RefusedError("{0}. Nothing was changed.".format(error)) from None
+            raise places.RefusedError(f"{error}. Nothing was changed.") from None
     try:
         return present(params, dry)
     except (places.RefusedError, ValueError) as error:
-        raise places.RefusedError("{0}.".format(error)) from None
+        raise places.RefusedError(f"{error}.") from None
 
 
 def looked(params: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +57,7 @@ def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     names, left = sorted(seen["changes"]), seen["gone"]
     if dry:
         result = {"changed": names, "removed": left, "tokens": places.folder("NAME/token")}
-        summary = "Would bring to what is wished: {0}; would stop: {1}".format(
-            _listed(names), _listed(left)
-        )
+        summary = f"Would bring to what is wished: {_listed(names)}; would stop: {_listed(left)}"
     else:
         result = bring.fulfil(wish, seen)
         summary = (

@@ -12,27 +12,27 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/command.py": (
         0o644,
-        "ee580552da8751ba59c36e50225b647a910e658ba79081a08907ca4564f04b08",
+        "505d63d22a30373284c1117b296949ab040384f1e1f9738bf215dd912d1c83a9",
     ),
     "/usr/local/lib/gpu-workspace/program/command_line.py": (
         0o644,
-        "55436bcc92fb6661b25fca3807bfbac6fc5ee6831405b04e7fa4eaedbd9388b8",
+        "787eebfc528b361fd9517cd39bae339195ef91955f5b20aad530b57af708ea1e",
     ),
     "/usr/local/lib/gpu-workspace/program/compose.py": (
         0o644,
-        "f7b9ec962d608c51be48219489791204afd64f0e4cc5a5653a2fe4f4a83b55ab",
+        "ad01b2fc1780abf02a7500178eb2d35ba8e7556478062089765321aeb5aec68a",
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
-        "fcb0c7d62f5142ac803d92359984fea6b955d8ac9f8fbddf0a298b789bf1b192",
+        "95e3e25b03966ac6e17191ddb45b89ed770ba7af0fa9ec98929011518d818b0e",
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
-        "c9415931ef23b5fdd9b3f7847f397f65c6785c7cc8d054811ccc6e0bb016232d",
+        "9e59f21847248e058d9d8fccc3226c9c1b80b0b6990d885c301323a8eda8a54e",
     ),
     "/usr/local/lib/gpu-workspace/program/docker_words.py": (
         0o644,
-        "df30a231ef8cfb8152f11a3cf4bf28d8e3557dd9d08fb2019f7cdb84a0f9a974",
+        "2b5b38a0073dabdd9b9218c36dfe40dcbc5160e0d49d663524fbd8e25f57cb4c",
     ),
     "/usr/local/lib/gpu-workspace/program/files.py": (
         0o644,
@@ -40,27 +40,27 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "e7e87fa8cd47daa0407cf68dfe72e6ae62f8ae4a155becb80de13d0500865be8",
+        "d62288a4d49c380a4686feba8ab2a74fafd420c031427803d80acb64ab58f937",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
-        "3bb946d5f303377756625f8782903b22fdcf6c9c961f4304f96530b776b8c03d",
+        "57d7edaa489f02bbf1bb80927e65c487ac727bbad097b78963c32ab094e4bba1",
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "450dd9226a13657cc89d176e49ad3ab3826812e5ec15119c7938f8d44264b49a",
+        "1f36d75e18b71d485722d93ddf0ff8f5c5f134e5ff83448894cb761224a27ccd",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,
-        "122b48e42adeb255b67369679fa220a169a5db9848e45c445486508e42ad7f92",
+        "12ed06170e1f611de02a654e17845b1e8e794636e587a7be71054f660286b823",
     ),
     "/usr/local/lib/gpu-workspace/program/programs.py": (
         0o644,
-        "d17901207c103f6d33fe3567d37bace7f4df478029b6ce63cd8f9347570677f1",
+        "bb0d3f5d4cf6226f77abfba409feb0382df9f3c8b7b855b1edef20ed36c21760",
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "1f351c4548aef13cc21b5396d61cd51505e195afc7b430c72b425af44816de0a",
+        "c16975c10c3703da281ebafcb27412b78a545652495637c9925a3129296f364d",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,

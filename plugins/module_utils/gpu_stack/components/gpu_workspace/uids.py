@@ -57,7 +57,7 @@ def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
             uid = _next(context, others | {uid})
         known[name] = uid
         used.add(uid)
-        users[name] = "{0}:{0}".format(uid)
+        users[name] = f"{uid}:{uid}"
     if lacking:
         os.makedirs(os.path.dirname(files.inside(places.USERS)), mode=0o700, exist_ok=True)
         files.put(places.USERS, json.dumps(known, sort_keys=True) + "\n")
@@ -85,7 +85,5 @@ def _next(context: Context, used: set[int]) -> int:
         if free:
             return free[0]
     raise places.RefusedError(
-        "no uid from {0} to {1} is left on this host; say `user` of who is new".format(
-            FIRST_USER, LAST_USER
-        )
+        f"no uid from {FIRST_USER} to {LAST_USER} is left on this host; say `user` of who is new"
     )

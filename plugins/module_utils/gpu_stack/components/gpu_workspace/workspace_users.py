@@ -45,7 +45,7 @@ def delegated(context: Context, number: int) -> str | None:
         for line in (context.read(path) or "").splitlines():
             match = re.match(r"([^:]+):(\d+):(\d+)$", line)
             if match and 0 <= number - int(match.group(2)) < int(match.group(3)):
-                return "{0} ({1})".format(match.group(1), path)
+                return f"{match.group(1)} ({path})"
     return None
 
 
@@ -76,7 +76,7 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
             if why:
                 state["taken"][name] = why
         elif uid is not None and uid not in known and not delegated(context, uid):
-            state["users"][name] = "{0}:{0}".format(uid)
+            state["users"][name] = f"{uid}:{uid}"
     return state
 
 
@@ -92,10 +92,10 @@ def recorded(context: Context) -> dict[str, int]:
 
 def _owner(context: Context, name: str) -> str | None:
     """ "uid:gid" of a home; None where there is none, or it is something else."""
-    seen = context.lstat("{0}/{1}".format(wished.root_of(context.options), name))
+    seen = context.lstat(f"{wished.root_of(context.options)}/{name}")
     if seen is None or not stat.S_ISDIR(seen.st_mode):
         return None
-    return "{0.st_uid}:{0.st_gid}".format(seen)
+    return f"{seen.st_uid}:{seen.st_gid}"
 
 
 def _root(context: Context) -> str | None:
@@ -106,7 +106,7 @@ def _root(context: Context) -> str | None:
     mode = stat.S_IMODE(seen.st_mode)
     if mode == 0o700 and seen.st_uid == os.geteuid():
         return None
-    return "mode {0:04o} of uid {1}".format(mode, seen.st_uid)
+    return f"mode {mode:04o} of uid {seen.st_uid}"
 
 
 def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
@@ -115,14 +115,14 @@ def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
     if uid == 0:
         return None
     if uid in known:
-        return "is {0}, an account of this host".format(known[uid])
+        return f"is {known[uid]}, an account of this host"
     holder = delegated(context, uid) or delegated(context, gid)
     if holder:
-        return "is among the numbers that {0} has for containers".format(holder)
+        return f"is among the numbers that {holder} has for containers"
     for line in (context.read("/etc/passwd") or "").splitlines():
         row = line.split(":")
         if len(row) > 3 and row[3] == str(gid):
-            return "has the group of {0}, an account of this host".format(row[0])
+            return f"has the group of {row[0]}, an account of this host"
     # 100 is `users`, which gives no rights; the others of the system (docker, sudo, disk) do.
     return "has a group of the system" if gid < 1000 and gid != 100 else None
 
@@ -132,7 +132,7 @@ def unfit(context: Context) -> str | None:
     root = wished.root_of(context.options)
     for path in (root, _real(context, root)):
         if path.rstrip("/") in places.SHARED_PLACES or path == "/":
-            return "{0} holds more than homes, and nobody else could use it".format(path)
+            return f"{path} holds more than homes, and nobody else could use it"
         for line in (context.read("/etc/passwd") or "").splitlines():
             home = line.split(":")[5] if line.count(":") == 6 else ""
             if (home.rstrip("/") + "/").startswith(path.rstrip("/") + "/"):
@@ -163,7 +163,7 @@ def swapped(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, st
             candidates = (path, context.resolve(path) or path)
             why = next(filter(None, (_movable(context, place) for place in candidates)), None)
             if why is not None:
-                reasons.setdefault(name, "{0}: {1}".format(path, why))
+                reasons.setdefault(name, f"{path}: {why}")
     return reasons
 
 
@@ -196,12 +196,12 @@ def _writable(context: Context, path: str) -> str | None:
     if seen is None:
         return None
     if seen.st_uid not in (0, os.geteuid()):
-        return "{0} belongs to uid {1}, who could replace what is in it".format(path, seen.st_uid)
+        return f"{path} belongs to uid {seen.st_uid}, who could replace what is in it"
     if stat.S_ISLNK(seen.st_mode) or seen.st_mode & stat.S_ISVTX:
         return None
     if seen.st_mode & stat.S_IWOTH or (seen.st_mode & stat.S_IWGRP and seen.st_gid):
         mode = stat.S_IMODE(seen.st_mode)
-        return "{0} has mode {1:04o}: others can replace what is in it".format(path, mode)
+        return f"{path} has mode {mode:04o}: others can replace what is in it"
     return None
 
 

@@ -31,7 +31,7 @@ def server_of(host: Host, name: str) -> str | None:
 
     `host` has `read`.
     """
-    path = "{0}/renewal/{1}.conf".format(paths.LETSENCRYPT, paths.lineage(name))
+    path = f"{paths.LETSENCRYPT}/renewal/{paths.lineage(name)}.conf"
     server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
     return server.group(1) if server else None
 
@@ -40,18 +40,18 @@ def certified(name: str, chain: str, key: str) -> None:
     """Refuses a certificate that is not for this name, has ended, or has another key."""
     for path in (chain, key):
         if not os.path.isfile(files.inside(path)):
-            raise RefusedError("there is no {0} on this host".format(path))
+            raise RefusedError(f"there is no {path} on this host")
     if not programs.has_openssl():
         return  # the role brings it, and looks again
     chain, key = files.inside(chain), files.inside(key)
     names = programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkhost", name])[1]
     if "does match" not in names:
-        raise RefusedError("the certificate {0} is not for {1}".format(chain, name))
+        raise RefusedError(f"the certificate {chain} is not for {name}")
     if programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkend", "0"])[0]:
-        raise RefusedError("the certificate {0} has ended".format(chain))
+        raise RefusedError(f"the certificate {chain} has ended")
     public = openssl("x509", "-in", chain, "-noout", "-pubkey")
     if openssl("pkey", "-in", key, "-pubout", "-passin", "pass:").strip() != public.strip():
-        raise RefusedError("the key {0} is not that of the certificate".format(key))
+        raise RefusedError(f"the key {key} is not that of the certificate")
 
 
 def ends(chain: str) -> int:

@@ -36,5 +36,5 @@ def serve() -> None:
     programs.must(programs.call(["systemctl", "enable", "nginx"]), "systemctl enable nginx")
     word = "reload" if running(files) else "start"
     programs.must(
-        programs.call(["systemctl", word, "nginx"], timeout=120), "systemctl {0} nginx".format(word)
+        programs.call(["systemctl", word, "nginx"], timeout=120), f"systemctl {word} nginx"
     )

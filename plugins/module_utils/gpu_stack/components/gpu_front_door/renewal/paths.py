@@ -58,7 +58,7 @@ def lineage(name: str) -> str:
 
 def acme_files(name: str) -> tuple[str, str]:
     """(chain, key) as certbot keeps them, through its links to the newest."""
-    folder = "{0}/live/{1}/".format(LETSENCRYPT, lineage(name))
+    folder = f"{LETSENCRYPT}/live/{lineage(name)}/"
     return folder + "fullchain.pem", folder + "privkey.pem"
 
 

@@ -64,6 +64,6 @@ def main(argv: list[str]) -> int:
             sys.stderr.write(USAGE + "\n")
             return 2
     except (RefusedError, OSError) as error:
-        sys.stderr.write("{0}\n".format(error))
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0

@@ -25,9 +25,9 @@ def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tu
             env=dict(os.environ, **environment),
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
     except subprocess.TimeoutExpired:
-        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+        return 124, "", f"{command[0]} did not answer within {timeout} s"
     return (
         result.returncode,
         result.stdout.decode("utf-8", "replace"),
@@ -39,7 +39,7 @@ def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+        raise RefusedError(f"{what}: {(error or out).strip()[-800:]}")
     return out
 
 

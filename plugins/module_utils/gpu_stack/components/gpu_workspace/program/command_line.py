@@ -86,6 +86,6 @@ def main(argv: list[str]) -> int:
     try:
         sys.stdout.write(act(*rest[:most]) or "")
     except (RefusedError, ValueError) as error:
-        sys.stderr.write("{0}\n".format(error))
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0

@@ -20,8 +20,8 @@ def compose(name: str, *options: str) -> str:
     if options not in ((), ("--runtime",)):
         raise places.RefusedError("{0} is no option; expected --runtime".format(" ".join(options)))
     lines = [
-        "# The workspace of {0}, by: gpu-workspace compose {0}".format(name),
-        "# Its name is that of the unit: systemctl stop {0}".format(places.UNIT.format(name)),
+        f"# The workspace of {name}, by: gpu-workspace compose {name}",
+        f"# Its name is that of the unit: systemctl stop {places.UNIT.format(name)}",
     ]
     if options:
         # Before 1.27 docker-compose wants a version, and 2.4 is the last that knows a runtime.
@@ -89,7 +89,7 @@ def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], li
         elif word == "--gpus":
             _hand_over(service, next(words).strip('"'), by_runtime)
         elif word.startswith("-"):
-            raise places.RefusedError("{0} has no word in a compose file".format(word))
+            raise places.RefusedError(f"{word} has no word in a compose file")
         else:
             service.update(image=word, command=list(words))
     networks: list[str] = service.get("networks", [])

@@ -46,8 +46,8 @@ def network() -> bool:
         or (inspected["Options"] or {}).get(option) != value
     ):
         raise places.RefusedError(
-            "docker has a network {0} that is not of gpu_workspaces; remove it, or what uses "
-            "it, first".format(places.NETWORK)
+            f"docker has a network {places.NETWORK} that is not of gpu_workspaces; remove it, or "
+            "what uses it, first"
         )
     return True
 

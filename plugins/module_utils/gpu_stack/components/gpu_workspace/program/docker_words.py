@@ -15,7 +15,7 @@ def shape(*words: str) -> str:
 # Lists the workspaces whose containers run.
 LISTING = (
     *("ps", "--no-trunc", "--filter", "label=" + places.LABEL, "--format"),
-    shape('.Label "{0}"'.format(places.LABEL), '.Label "{0}"'.format(places.REVISION)),
+    shape(f'.Label "{places.LABEL}"', f'.Label "{places.REVISION}"'),
 )
 
 

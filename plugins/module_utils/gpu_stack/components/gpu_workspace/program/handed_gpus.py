@@ -41,9 +41,9 @@ SMI = "/usr/bin/nvidia-smi"
 LISTED = r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)"
 # Whatever is there of a GPU.
 NONE = (
-    "[ ! -x {0} ] || timeout -k 5 {1} {0} -L; "
+    f"[ ! -x {SMI} ] || timeout -k 5 {programs.TIMEOUT // 2} {SMI} -L; "
     'for one in /dev/nvidia[0-9]*; do [ ! -e "$one" ] || echo "DEVICE $one"; done'
-).format(SMI, programs.TIMEOUT // 2)
+)
 
 
 def _without(name: str) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def _without(name: str) -> dict[str, Any]:
     if listed:
         wrong = "its container has GPUs ({0}), and none were promised".format(", ".join(listed))
     elif code == 124 or code in (125, 126, 127) or "No such container" in error:
-        lines = error.strip().splitlines() or ["status {0}".format(code)]
-        wrong = "its container could not be asked for GPUs: {0}".format(lines[-1][:200])
+        lines = error.strip().splitlines() or [f"status {code}"]
+        wrong = f"its container could not be asked for GPUs: {lines[-1][:200]}"
     return {"gpus": listed, "wrong": wrong}
 
 
@@ -76,17 +76,15 @@ def handed() -> dict[str, Any]:
         promised = all_uuids
         if indices != "all":
             promised = [
-                all_uuids[index]
-                if index < len(all_uuids)
-                else "GPU {0}, which is gone".format(index)
+                all_uuids[index] if index < len(all_uuids) else f"GPU {index}, which is gone"
                 for index in indices
             ]
         code, out, error = inquire(name, SMI, "-L")
         listed = re.findall(LISTED, out, re.M)
         wrong = None
         if code:
-            lines = (error or out).strip().splitlines() or ["status {0}".format(code)]
-            wrong = "nvidia-smi fails in its container: {0}".format(lines[-1][:200])
+            lines = (error or out).strip().splitlines() or [f"status {code}"]
+            wrong = f"nvidia-smi fails in its container: {lines[-1][:200]}"
         elif sorted(listed) != sorted(promised):
             wrong = "its container lists {0} GPUs ({1}), and {2} were promised ({3})".format(
                 len(listed), ", ".join(listed) or "none", len(promised), ", ".join(promised)
@@ -108,8 +106,8 @@ def _tensorflow(name: str, count: int) -> dict[str, Any]:
     code, out, error = docker.answer(*arguments)
     seen = re.search(r"^GPUS (\d+|none)$", out, re.M)
     if seen is None or code:
-        lines = error.strip().splitlines() or ["status {0}".format(code)]
-        return {"gpus": None, "wrong": "TensorFlow fails in the image: {0}".format(lines[-1])}
+        lines = error.strip().splitlines() or [f"status {code}"]
+        return {"gpus": None, "wrong": f"TensorFlow fails in the image: {lines[-1]}"}
     if seen.group(1) == "none":
         return {"gpus": None, "wrong": None}
     number = int(seen.group(1))

@@ -19,10 +19,10 @@ def listed() -> str:
         if "port" in person:
             place = (recorded.get("address"), person["port"], recorded.get("base", "/"))
             words.append("http://{0}:{1}{2}".format(*place))
-            words.append("token in {0}/token".format(places.folder(name)))
+            words.append(f"token in {places.folder(name)}/token")
         if "tensorboard_port" in person:
             port = person["tensorboard_port"]
-            words.append("http://127.0.0.1:{0}/{1}/tensorboard/".format(port, name))
+            words.append(f"http://127.0.0.1:{port}/{name}/tensorboard/")
         if "ssh_port" in person:
             words.append("ssh -p {0} {1}@HOST".format(person["ssh_port"], name))
         rows.append("  ".join(words))

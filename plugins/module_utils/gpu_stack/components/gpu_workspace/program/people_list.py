@@ -54,20 +54,20 @@ def checked(value: Any) -> list[dict[str, Any]]:
 
 def _person(number: int, entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
-        raise ValueError("entry {0} is no mapping; expected {{name: ada, ...}}".format(number))
+        raise ValueError(f"entry {number} is no mapping; expected {{name: ada, ...}}")
     name = entry.get("name")
     if not isinstance(name, str) or traits.NAME.fullmatch(name) is None:
         shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
         raise ValueError(
-            "entry {0}: {1} is no user name; expected small letters, digits, - and _, with a "
-            "letter first, 32 at most".format(number, shown)
+            f"entry {number}: {shown} is no user name; expected small letters, digits, - and _, "
+            "with a letter first, 32 at most"
         )
     _refuse_keys(name, entry)
     person = dict(DEFAULTS, **entry)
     if name in SYSTEMS_OWN and entry.get("kind") in ("ssh", "both"):
         raise ValueError(
-            "entry {0}: {1} is an account that sshd itself needs in the container; expected "
-            "another name".format(number, name)
+            f"entry {number}: {name} is an account that sshd itself needs in the container; "
+            "expected another name"
         )
     _refuse_values(name, entry, person)
     return person
@@ -78,13 +78,13 @@ def _refuse_keys(name: str, entry: dict[str, Any]) -> None:
     for key in sorted(entry, key=str):
         if key in SECRET_KEYS:
             raise ValueError(
-                "{0}: {1} does not stand here; expected it in gpu_workspace_tokens: "
-                "{{{0}: !vault ...}}, or nowhere: then the host makes one".format(name, key)
+                f"{name}: {key} does not stand here; expected it in gpu_workspace_tokens: "
+                f"{{{name}: !vault ...}}, or nowhere: then the host makes one"
             )
         if key in PASSWORD_KEYS:
             raise ValueError(
-                "{0}: {1} does not stand here; expected its hash in gpu_workspace_passwords: "
-                "{{{0}: !vault ...}}, or nowhere: then keys alone let {0} in".format(name, key)
+                f"{name}: {key} does not stand here; expected its hash in gpu_workspace_passwords: "
+                f"{{{name}: !vault ...}}, or nowhere: then keys alone let {name} in"
             )
         if key not in KEYS:
             raise ValueError(
@@ -101,7 +101,7 @@ def _refuse_values(name: str, entry: dict[str, Any], person: dict[str, Any]) -> 
     needed = ("gpus", *KINDS[person["kind"]])
     for key in needed:
         if key not in entry:
-            raise ValueError("{0} needs {1}: {2}".format(name, key, _FORMS[key]))
+            raise ValueError(f"{name} needs {key}: {_FORMS[key]}")
     for key in KEYS[2:]:
         if key in KINDS["both"] and key not in needed:
             if key in entry:
@@ -109,7 +109,7 @@ def _refuse_values(name: str, entry: dict[str, Any], person: dict[str, Any]) -> 
                     "{0}: {1} has no meaning for kind {2}".format(name, key, person["kind"])
                 )
         elif key in person and not _CHECKS[key](person[key]):
-            raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
+            raise ValueError(f"{name}: {key} is {_FORMS[key]}")
 
 
 DEFAULTS = {

@@ -40,12 +40,12 @@ class RefusedError(Exception):
 
 
 def folder(name: str) -> str:
-    return "{0}/{1}".format(PLACE, name)
+    return f"{PLACE}/{name}"
 
 
 def container(name: str) -> str:
-    return "{0}-{1}".format(LABEL, name)
+    return f"{LABEL}-{name}"
 
 
 def home_of(root: str, name: str) -> str:
-    return "{0}/{1}".format(root, name)
+    return f"{root}/{name}"

@@ -27,9 +27,9 @@ def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str,
             check=False,
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
     except subprocess.TimeoutExpired:
-        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+        return 124, "", f"{command[0]} did not answer within {timeout} s"
     return (
         result.returncode,
         result.stdout.decode("utf-8", "replace"),
@@ -44,7 +44,7 @@ def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> t
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
     assert process.stdout is not None  # noqa: S101 a pipe
     assert process.stderr is not None  # noqa: S101 a pipe
     output, until = {process.stdout: b"", process.stderr: b""}, time.monotonic() + timeout
@@ -70,8 +70,8 @@ def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> t
     process.stdout.close()
     process.stderr.close()
     if max(map(len, output.values())) > size:
-        return 124, out, "it says more than {0} bytes".format(size)
-    return (124, out, "no answer within {0} s".format(timeout)) if reading else (
+        return 124, out, f"it says more than {size} bytes"
+    return (124, out, f"no answer within {timeout} s") if reading else (
         process.returncode, out, error,
     )  # fmt: skip
 
@@ -80,5 +80,5 @@ def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise places.RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+        raise places.RefusedError(f"{what}: {(error or out).strip()[-800:]}")
     return out

@@ -34,8 +34,8 @@ def relay(port: str) -> None:
         program = next((handle for handle in PROXIES if os.path.exists(handle)), PROXIES[0])
         nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
         os.set_inheritable(net, True)
-        words = ["nsenter", "--net=/proc/self/fd/{0}".format(net), "setpriv", *nobody, program]
-        os.execvp("nsenter", [*words, "127.0.0.1:{0}".format(SERVES[what])])  # noqa: S606
+        words = ["nsenter", f"--net=/proc/self/fd/{net}", "setpriv", *nobody, program]
+        os.execvp("nsenter", [*words, f"127.0.0.1:{SERVES[what]}"])  # noqa: S606
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if not _lives(process):
             os.kill(child, signal.SIGTERM)
@@ -53,7 +53,7 @@ def _entered(name: str) -> tuple[int, int] | None:
     if before is None:
         return None
     try:
-        process = os.open("/proc/{0}".format(before[0]), os.O_RDONLY | os.O_DIRECTORY)
+        process = os.open(f"/proc/{before[0]}", os.O_RDONLY | os.O_DIRECTORY)
         net = os.open("ns/net", os.O_RDONLY, dir_fd=process)
     except OSError:
         return None
@@ -65,9 +65,7 @@ def _entered(name: str) -> tuple[int, int] | None:
 
 def _process(name: str) -> tuple[int, str] | None:
     """(pid, id) of somebody's container that runs; None where none does."""
-    form = docker_words.shape(
-        ".State.Pid", ".Id", 'index .Config.Labels "{0}"'.format(places.LABEL)
-    )
+    form = docker_words.shape(".State.Pid", ".Id", f'index .Config.Labels "{places.LABEL}"')
     code, out, _error = docker.answer(
         "inspect", "--format", form, places.container(name), timeout=programs.TIMEOUT
     )
