@@ -5,6 +5,8 @@ each file, so that a site that somebody changed is seen without nginx being aske
 wished for, and none was made, one name in /etc is looked up and nothing else.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import time
@@ -17,21 +19,27 @@ from .renewal.certificates import ends_soon, server_of
 from .renewal.nginx import running
 from .shipped import FILES
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 NAME = "gpu_front_door"
 
 # Files of the controller that the door is made of, by where the certificate comes from.
 GIVEN = {"given": ("certificate", "key"), "acme": ("acme_ca",)}
 
 
-def settings(options):
+def settings(options: dict[str, Any]) -> dict[str, Any]:
     """What should stand in door.json."""
 
-    def option(word, default):
+    def option(word: str, default: Any) -> Any:
         value = options.get("gpu_front_door_" + word)
         return default if value is None else value
 
     tls = option("tls", "local_ca")
-    given = options.get("gpu_front_door_given") or {}
+    given_files = options.get("gpu_front_door_given") or {}
     wish = {
         "name": options["gpu_front_door_name"],
         "port": option("port", 443),
@@ -42,7 +50,7 @@ def settings(options):
         "redirect": option("redirect", False),
         "hsts": option("hsts", False),
         # Of a run with another way, before, there may be more.
-        "given": {word: given[word] for word in given if word in GIVEN.get(tls, ())},
+        "given": {word: given_files[word] for word in given_files if word in GIVEN.get(tls, ())},
         "people": options.get("gpu_workspaces") or [],
         "acme": {
             "email": option("acme_email", ""),
@@ -55,18 +63,19 @@ def settings(options):
 # the look
 
 
-def _digest(context, path):
+def _digest(context: Context, path: str) -> str | None:
     data = context.read_bytes(path)
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{version, noted, here} and, where a door is wished for, {files, shipped, nginx, runs, ...}.
 
     The version is the door's name, for receipts and reports.
     """
-    seen = {"version": None, "noted": None, "here": context.isdir(paths.PLACE)}
-    if seen["here"]:
+    here = context.isdir(paths.PLACE)
+    seen: dict[str, Any] = {"version": None, "noted": None, "here": here}
+    if here:
         try:
             noted = json.loads(context.read(paths.DOOR) or "null")
         except ValueError:
@@ -84,7 +93,7 @@ def look(context):
     }
     seen["nginx"] = context.exists(paths.NGINX)
     seen["runs"] = running(context)
-    units = paths.ENABLED
+    units: tuple[str, ...] = paths.ENABLED
     if context.options.get("gpu_front_door_tls") == "acme":
         units += (paths.RENEWS,)
         seen["acme"] = _acme(context, context.options["gpu_front_door_name"])
@@ -93,7 +102,7 @@ def look(context):
     return seen
 
 
-def _acme(context, name):
+def _acme(context: Context, name: str) -> dict[str, Any]:
     """{certbot, server, chain}: is it here, and what of the door's own certificate it keeps."""
     return {
         "certbot": context.exists(paths.CERTBOT),
@@ -105,15 +114,15 @@ def _acme(context, name):
 # the plan
 
 
-def _program_changes(found):
+def _program_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the programs that the door is made with: packages, and files of the role's own."""
     changes = []
-    if not found["nginx"]:
+    if not state["nginx"]:
         changes.append(change(NAME, "nginx", None, "installed", "the door is a site of it"))
-    if "acme" in found and not found["acme"]["certbot"]:
+    if "acme" in state and not state["acme"]["certbot"]:
         changes.append(change(NAME, "certbot", None, "installed", "it gets the certificate"))
-    for path in sorted(found["shipped"]):
-        seen = found["shipped"][path]
+    for path in sorted(state["shipped"]):
+        seen = state["shipped"][path]
         old = seen["fault"]
         if old is None and seen["sha256"] != FILES[path][1]:
             old = "absent" if seen["sha256"] is None else "other content"
@@ -122,43 +131,41 @@ def _program_changes(found):
     return changes
 
 
-def differ(found, options):
+def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the door; none where there is none and none is wished for."""
     if not options.get("gpu_front_door_name"):
-        if not found["here"]:
+        if not state["here"]:
             return []
-        item = "front door " + (found["version"] or "")
+        item = "front door " + (state["version"] or "")
         return [change(NAME, item.strip(), "here", None, "no longer wished; its site goes")]
-    changes = _program_changes(found)
+    changes = _program_changes(state)
     item, wished = "front door " + options["gpu_front_door_name"], settings(options)
-    noted = found["noted"]
+    noted = state["noted"]
     if noted is None or not noted.get("files"):
         changes.append(change(NAME, item, None, "as wished", "wished for, and not here"))
         return changes
     if noted.get("settings") != wished:
         changes.append(change(NAME, item, *_changed_words(noted.get("settings") or {}, wished)))
-    for path in sorted(found["files"]):
-        if found["files"][path] != noted["files"][path]:
-            old = "absent" if found["files"][path] is None else "other content"
+    for path in sorted(state["files"]):
+        if state["files"][path] != noted["files"][path]:
+            old = "absent" if state["files"][path] is None else "other content"
             changes.append(change(NAME, path, old, "as written", "the door is made of it"))
-    if wished["tls"] == "local_ca" and ends_soon(noted.get("until"), found["now"]):
-        left = int(((noted.get("until") or 0) - found["now"]) // 86400)
-        changes.append(
-            change(NAME, "certificate", "{0} days left".format(left), "renewed", "it ends soon")
-        )
-    if "acme" in found:
-        changes += _of_acme(found, wished)
-    if not found["runs"]:
+    if wished["tls"] == "local_ca" and ends_soon(noted.get("until"), state["now"]):
+        left = int(((noted.get("until") or 0) - state["now"]) // 86400)
+        changes.append(change(NAME, "certificate", f"{left} days left", "renewed", "it ends soon"))
+    if "acme" in state:
+        changes += _of_acme(state, wished)
+    if not state["runs"]:
         changes.append(change(NAME, "nginx.service", "not running", "running", "nobody gets in"))
-    for path in found["disabled"]:
+    for path in state["disabled"]:
         unit = path.rpartition("/")[2]
         changes.append(change(NAME, unit, "not enabled", "enabled", "it would end with a reboot"))
     return changes
 
 
-def _of_acme(found, wished):
+def _of_acme(state: dict[str, Any], wished: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of a certificate that certbot keeps; its timer renews one that ends in 30 days."""
-    seen, noted = found["acme"], found["noted"]
+    seen, noted = state["acme"], state["noted"]
     item, known = "certificate", noted.get("settings") or {}
     if [known.get("name"), known.get("tls")] != [wished["name"], "acme"]:
         return []  # all of the door is new
@@ -168,34 +175,37 @@ def _of_acme(found, wished):
         return [change(NAME, item, seen["server"], wished["acme"]["directory"], "asked for there")]
     if seen["chain"] != noted.get("loaded"):
         return [change(NAME, item, "renewed", "read by nginx", "certbot's hook did not do it")]
-    if (noted.get("late") or 0) < found["now"]:
-        left = int(((noted.get("until") or 0) - found["now"]) // 86400)
+    if (noted.get("late") or 0) < state["now"]:
+        left = int(((noted.get("until") or 0) - state["now"]) // 86400)
         why = "certbot's timer should have renewed it"
-        return [change(NAME, item, "{0} days left".format(left), "renewed", why)]
+        return [change(NAME, item, f"{left} days left", "renewed", why)]
     return []
 
 
-def _changed_words(old, new):
+def _changed_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str, str]:
     """(what was, what is wished, why): which words differ, and who comes and goes."""
     names = [key for key in sorted(new) if old.get(key) != new[key] and key != "people"]
-    before = {one.get("name"): one for one in old.get("people") or []}
-    after = {one["name"]: one for one in new["people"]}
-    names += ["people ({0})".format(one) for one in sorted(set(before) | set(after))
-              if before.get(one) != after.get(one)]  # fmt: skip
+    before = {person.get("name"): person for person in old.get("people") or []}
+    after = {person["name"]: person for person in new["people"]}
+    names += [
+        f"people ({name})"
+        for name in sorted(set(before) | set(after))
+        if before.get(name) != after.get(name)
+    ]
     return "other settings", "as wished", "changed: " + ", ".join(names or ["the file"])
 
 
 # what could forbid it
 
 
-def stands_in_the_way(context):
+def stands_in_the_way(context: Context) -> dict[str, Any]:
     """{ports: {port: [programs]}, sites: [why]} of the host, for the door that is wished for."""
     wished = settings(context.options)
     others = obstacles.others_at(context, wished)
     sites = []
     for folder in paths.SITES:
         for name in sorted(context.listdir(folder)):
-            path = "{0}/{1}".format(folder, name)
+            path = f"{folder}/{name}"
             if path != paths.SITE:
                 sites += obstacles.clashes(path, context.read(path) or "", wished)
     return {"ports": {str(port): others[port] for port in others}, "sites": sites}

@@ -3,6 +3,8 @@
 certbot stays as well, with the account and the certificates: they are the user's.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -11,8 +13,12 @@ from . import shipped
 from .renewal import files, nginx, paths, programs
 from .renewal.files import forget, inside
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def remove():
+
+def remove() -> dict[str, Any]:
     """Returns {packages, alone}: those of nginx that are to go, and whether nginx was stopped.
 
     RefusedError where a running nginx would go on to serve it: the next run tries again. What the
@@ -35,12 +41,12 @@ def remove():
     return {"packages": sorted(packages), "alone": alone}
 
 
-def _sites_of_others():
+def _sites_of_others() -> list[str]:
     folders = [inside(path) for path in paths.SITES]
     return [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
 
 
-def _going():
+def _going() -> list[str]:
     """nginx's packages; none where something else would go with them, or apt does not tell."""
     shape = "${Package} ${db:Status-Abbrev}\n"
     listed = programs.call(["dpkg-query", "-W", "-f", shape, "nginx*", "libnginx-mod-*"])[1]
@@ -48,11 +54,11 @@ def _going():
     if not ours:
         return []
     code, out, _error = programs.call(["apt-get", "--simulate", "remove", *sorted(ours)])
-    gone = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
-    return sorted(ours) if code == 0 and gone <= ours else []
+    removed = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
+    return sorted(ours) if code == 0 and removed <= ours else []
 
 
-def _remove_program():
+def _remove_program() -> None:
     """The program, its library and its units, whatever is in their place."""
     for path in [*shipped.FILES, paths.LIBRARY]:
         real = inside(path)

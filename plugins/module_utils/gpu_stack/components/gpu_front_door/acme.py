@@ -4,6 +4,8 @@ The certificate is a lineage of the door's own. A server that says no is not ask
 next run.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import time
@@ -12,6 +14,10 @@ from .renewal import files, nginx, noted, paths, programs
 from .renewal.certificates import certified, late_from, server_of
 from .renewal.files import inside, put
 from .renewal.programs import RefusedError
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 # A CA asks from several places, and may let wait.
 TIMEOUT = 300
@@ -49,7 +55,7 @@ HINTS = (
 )
 
 
-def check_certbot():
+def check_certbot() -> None:
     """RefusedError for a certbot that is not the distribution's."""
     if os.path.realpath(inside(paths.CERTBOT)).startswith(inside("/snap") + "/"):
         raise RefusedError(
@@ -58,7 +64,7 @@ def check_certbot():
         )
 
 
-def lacking(wish):
+def lacking(wish: dict[str, Any]) -> str | None:
     """Why a certificate has to be asked for; None where the one that is there will do."""
     chain, key = paths.acme_files(wish["name"])
     if not all(os.path.isfile(inside(path)) for path in (chain, key)):
@@ -72,7 +78,7 @@ def lacking(wish):
     return "it ends soon" if late_from(chain) < time.time() else None
 
 
-def obtain(wish, door, open_port_80):
+def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[], None]) -> None:
     """Has certbot ask for the certificate that is lacking, once.
 
     `open_port_80()` puts the site that answers a server's questions. Who fails puts back the other.
@@ -94,15 +100,15 @@ def obtain(wish, door, open_port_80):
         certbot(wish, "update_account")
 
 
-def _set_aside(name):
+def _set_aside(name: str) -> None:
     """What is left of a lineage that has lost its files; certbot would begin another beside it."""
     for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
-        old = inside("{0}/{1}".format(paths.LETSENCRYPT, path.format(name)))
+        old = inside(f"{paths.LETSENCRYPT}/{path.format(name)}")
         if os.path.lexists(old):
-            os.rename(old, "{0}.save-{1}".format(old, int(time.time())))
+            os.rename(old, f"{old}.save-{int(time.time())}")
 
 
-def certbot(wish, word, *words):
+def certbot(wish: dict[str, Any], word: str, *words: str) -> None:
     """One command of certbot's; RefusedError with what the server says, and what can be done."""
     command = [paths.CERTBOT, word, "--non-interactive", "--server", wish["acme"]["directory"]]
     if wish["acme"]["email"]:
@@ -110,14 +116,14 @@ def certbot(wish, word, *words):
     else:
         command.append("--register-unsafely-without-email")
     # requests, which certbot asks with, takes whom to trust from there.
-    given = noted.acme_ca_is_given(wish)
-    trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if given else {}
+    ca_given = noted.acme_ca_is_given(wish)
+    trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if ca_given else {}
     code, out, error = programs.call(command + list(words), TIMEOUT, LC_ALL="C", **trusted)
     if code:
         raise RefusedError(refusal(wish, out + "\n" + error))
 
 
-def refusal(wish, output):
+def refusal(wish: dict[str, Any], output: str) -> str:
     """certbot's reason in one line, and a hint."""
     shape = r"^\s*Type:\s+(\S+)\s+Detail:\s+(.+?)\s*(?:\n\s*\n|\Z)"
     problems = re.findall(shape, output, re.M | re.S)
@@ -137,7 +143,7 @@ def refusal(wish, output):
     )
 
 
-def trust_server(wish):
+def trust_server(wish: dict[str, Any]) -> None:
     """Makes certbot trust the CA that was brought, and those whom the host trusts."""
     if files.exists(paths.GIVEN_ACME_CA):
         os.replace(inside(paths.GIVEN_ACME_CA), inside(paths.ACME_CA))
@@ -149,7 +155,7 @@ def trust_server(wish):
     put(paths.CERTBOT_ENVIRONMENT, ENVIRONMENT.format(paths.ACME_TRUST))
 
 
-def write_hook(name):
+def write_hook(name: str) -> None:
     """certbot calls it after each renewal."""
     chain, _key = paths.acme_files(name)
     put(paths.HOOK, DEPLOY.format(os.path.dirname(chain)), 0o755)

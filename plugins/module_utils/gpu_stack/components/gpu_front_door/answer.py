@@ -1,5 +1,7 @@
 """What the module `front_door` does and returns, by its state."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 
@@ -11,6 +13,10 @@ from .renewal.noted import noted
 from .renewal.programs import RefusedError
 from .wishes import check
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 TEXTS = (("page", paths.PAGE), ("site", paths.SITE))
 # How the sentence of a failure ends.
 ENDS = {
@@ -20,7 +26,7 @@ ENDS = {
 }
 
 
-def answer(params, dry):
+def answer(params: dict[str, Any], dry: bool) -> tuple[bool, dict[str, Any]]:
     """(whether it failed, what the module returns); `dry`: nothing is changed."""
     state = params["state"]
     os.umask(0o022)
@@ -30,11 +36,11 @@ def answer(params, dry):
         return True, {"msg": " ".join([str(error).strip() + ".", ENDS.get(state, "")]).strip()}
 
 
-def _looked(params, _dry):
+def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
     return dict(differences.looked(params["door"]), changed=False)
 
 
-def _present(params, dry):
+def _present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     wish = params["door"]
     check(wish)
     changes = differences.differences(wish, noted())
@@ -57,7 +63,7 @@ def _present(params, dry):
     return result
 
 
-def _absent(_params, dry):
+def _absent(_params: dict[str, Any], dry: bool) -> dict[str, Any]:
     if noted() is None and not files.isdir(paths.PLACE):
         return {"changed": False, "packages": []}
     would = "Would take the front door away"
@@ -65,7 +71,7 @@ def _absent(_params, dry):
     return {"changed": True, "packages": packages, "would": would}
 
 
-def _proven(params, _dry):
+def _proven(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
     return {"changed": False, "proven": proof.prove(params["patience"])}
 
 

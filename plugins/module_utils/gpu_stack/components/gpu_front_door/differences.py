@@ -1,5 +1,7 @@
 """What keeps a host's door from being as wished, and what this host can't do: changes nothing."""
 
+from __future__ import annotations
+
 import os
 
 from ...host.context import Context
@@ -12,10 +14,14 @@ from .renewal.noted import noted
 from .renewal.programs import RefusedError
 from .wishes import check, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 MODULES = ("http_ssl_module", "http_auth_request_module")
 
 
-def looked(wish):
+def looked(wish: dict[str, Any]) -> dict[str, Any]:
     """{here, gone, nginx, openssl, changes, ...}, and the words that the templates are filled with.
 
     RefusedError for what this host can't do.
@@ -25,7 +31,11 @@ def looked(wish):
         here = door is not None or files.isdir(paths.PLACE)
         return {"here": here, "nginx": True, "changes": [], "gone": here}
     check(wish)
-    seen = {"here": door is not None, "gone": False, "nginx": files.exists(paths.NGINX)}
+    seen: dict[str, Any] = {
+        "here": door is not None,
+        "gone": False,
+        "nginx": files.exists(paths.NGINX),
+    }
     seen["openssl"] = programs.has_openssl()
     for port, names in others_at(Context(files.ROOT), wish).items():
         raise RefusedError(
@@ -42,18 +52,18 @@ def looked(wish):
     return dict(seen, **site.words(wish, door or {}))
 
 
-def _check_nginx(wish):
+def _check_nginx(wish: dict[str, Any]) -> None:
     built = programs.call([paths.NGINX, "-V"])[2]
     for module in MODULES:
         if module not in built:
-            raise RefusedError("nginx here was built without {0}".format(module))
+            raise RefusedError(f"nginx here was built without {module}")
     # Damage of our own site is ours to repair; of the others nginx tells nothing then.
     reason = None if _ours_is_broken() else in_the_way(wish, configuration())
     if reason is not None:
         raise RefusedError(reason)
 
 
-def _ours_is_broken():
+def _ours_is_broken() -> bool:
     """Is it a file of ours, damaged or gone, that nginx does not take? Then it is ours to repair.
 
     A site that we wrote may also name a certificate of the host's that is there no longer.
@@ -67,7 +77,7 @@ def _ours_is_broken():
     return broken and not nginx.takes()[0]
 
 
-def differences(wish, door):
+def differences(wish: dict[str, Any], door: dict[str, Any] | None) -> list[str]:
     """Why the door, as it was noted, is not as wished, in a few words each."""
     if door is None:
         return ["absent"]
@@ -89,5 +99,5 @@ def differences(wish, door):
         changes.append("nginx does not run")
     for path in paths.ENABLED + ((paths.RENEWS,) if wish["tls"] == "acme" else ()):
         if not os.path.lexists(files.inside(path)):
-            changes.append("{0} is not enabled".format(os.path.basename(path)))
+            changes.append(f"{os.path.basename(path)} is not enabled")
     return changes

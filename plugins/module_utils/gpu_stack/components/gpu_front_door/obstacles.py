@@ -1,5 +1,7 @@
 """What stands in a front door's way: programs that have its ports, and other sites of nginx's."""
 
+from __future__ import annotations
+
 import re
 
 from .renewal import programs
@@ -7,27 +9,33 @@ from .renewal.paths import GROUP, NGINX, SITE
 from .renewal.programs import RefusedError
 from .wishes import ports_of
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def holders(host, port):
+    from ...host.context import Context
+
+
+def holders(host: Context, port: int) -> list[str]:
     """Names of the programs that listen on this TCP port of the host, as the kernel tells."""
     sockets = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (host.read(path) or "").splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                sockets.add("socket:[{0}]".format(words[9]))
+                sockets.add(f"socket:[{words[9]}]")
     names = set()
     for number in host.listdir("/proc") if sockets else ():
-        handles = "/proc/{0}/fd".format(number)
+        handles = f"/proc/{number}/fd"
         if not number.isdigit():
             continue
-        links = {host.readlink("{0}/{1}".format(handles, name)) for name in host.listdir(handles)}
+        links = {host.readlink(f"{handles}/{name}") for name in host.listdir(handles)}
         if links & sockets:
-            names.add((host.read("/proc/{0}/comm".format(number)) or "?").strip())
+            names.add((host.read(f"/proc/{number}/comm") or "?").strip())
     return sorted(names) or (["a program that is not to be seen"] if sockets else [])
 
 
-def others_at(host, wish):
+def others_at(host: Context, wish: dict[str, Any]) -> dict[int, list[str]]:
     """{port of the door: names of the programs other than nginx that listen there}."""
     others = {}
     for port in ports_of(wish):
@@ -37,7 +45,7 @@ def others_at(host, wish):
     return others
 
 
-def clashes(path, content, wish):
+def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
     """Why another site of nginx's leaves no place for the door."""
     plain, reasons = re.sub(r"#.*", "", content), []
     for words in re.findall(r"\bserver_name\s+([^;]+);", plain):
@@ -50,30 +58,28 @@ def clashes(path, content, wish):
             reasons.append("{0} speaks plain HTTP at port {1}".format(path, wish["port"]))
         # nginx can't open the port for IPv4 beside that, and says so only after a reload.
         if port in map(str, ports_of(wish)) and "ipv6only=off" in rest.split():
-            reasons.append("{0} has port {1} of IPv4 and IPv6 in one".format(path, port))
+            reasons.append(f"{path} has port {port} of IPv4 and IPv6 in one")
     return reasons
 
 
-def configuration():
+def configuration() -> list[tuple[str, str]]:
     """nginx's whole configuration as [(file, text)]; RefusedError where it is not one."""
     code, out, error = programs.call([NGINX, "-T"])
     if code:
-        raise RefusedError(
-            "nginx does not take its own configuration: {0}".format(error.strip()[-400:])
-        )
+        raise RefusedError(f"nginx does not take its own configuration: {error.strip()[-400:]}")
     parts = re.split(r"^# configuration file (\S+):\n", out, flags=re.M)
     return [(parts[at], parts[at + 1]) for at in range(1, len(parts) - 1, 2)]
 
 
-def in_the_way(wish, configured):
+def in_the_way(wish: dict[str, Any], configured: list[tuple[str, str]]) -> str | None:
     """Why the other sites of this nginx leave no place for the door; None where they do."""
     known = "".join(content for _path, content in configured)
     if not re.search(r"^\s*include\s+\S*sites-enabled/", known, re.M):
         return "nginx reads no /etc/nginx/sites-enabled here; the distribution's nginx does"
     user = re.search(r"^\s*user\s+(\S+?)(?:\s+(\S+?))?\s*;", known, re.M)
     if user and (user.group(2) or user.group(1)) not in (GROUP, "root"):
-        return "nginx works as {0} here; the ways to the workspaces are opened to {1}".format(
-            user.group(1), GROUP
+        return (
+            f"nginx works as {user.group(1)} here; the ways to the workspaces are opened to {GROUP}"
         )
     for path, content in configured:
         if path != SITE:

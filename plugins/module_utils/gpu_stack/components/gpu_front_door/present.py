@@ -1,5 +1,7 @@
 """Brings the door to what is wished. nginx takes all of it, or has what it had before."""
 
+from __future__ import annotations
+
 import os
 import shutil
 
@@ -11,6 +13,10 @@ from .renewal.files import digest, forget, inside, put, read
 from .renewal.programs import RefusedError, must
 from .wishes import check, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 OWN_AUTHORITY = (
     *(paths.CA, paths.CA_KEY, paths.CA_NAME),
     *(paths.CA + ".save", paths.CA_KEY + ".save"),
@@ -19,7 +25,7 @@ OWN_AUTHORITY = (
 MODES = {paths.KEY: 0o600, paths.CA_KEY: 0o600, paths.HOOK: 0o755}
 
 
-def apply(wish, texts):
+def apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
     """`texts`: {site, waiting, page}, the files as rendered. Returns {name, fingerprint}."""
     check(wish)
     door = noted.noted() or {}
@@ -47,7 +53,7 @@ def apply(wish, texts):
     }
 
 
-def _make(wish, door, texts):
+def _make(wish: dict[str, Any], door: dict[str, Any], texts: dict[str, str]) -> None:
     """The certificate, the page and the site, which nginx takes."""
     chain, key = paths.files_of(wish)
     if wish["tls"] == "local_ca" and _certificate_is_due(wish, door):
@@ -58,7 +64,7 @@ def _make(wish, door, texts):
         acme.obtain(wish, door, lambda: take(texts["waiting"]))
         acme.write_hook(wish["name"])
         if noted.is_shown(wish):
-            put(paths.CHAIN, read(chain))
+            put(paths.CHAIN, read(chain) or "")
     if wish["tls"] == "given":
         certified(wish["name"], paths.GIVEN, paths.GIVEN_KEY)
         os.replace(inside(paths.GIVEN_KEY), inside(paths.KEY))
@@ -68,7 +74,7 @@ def _make(wish, door, texts):
     take(texts["site"])
 
 
-def _certificate_is_due(wish, door):
+def _certificate_is_due(wish: dict[str, Any], door: dict[str, Any]) -> bool:
     """Is one of the host's own authority to be made: another name, damage, or a near end?"""
     former, hashes = door.get("settings") or {}, door.get("files") or {}
     if [former.get(word) for word in ("tls", "name")] != [wish["tls"], wish["name"]]:
@@ -78,7 +84,7 @@ def _certificate_is_due(wish, door):
     return damaged or ends_soon(door.get("until"))
 
 
-def take(content):
+def take(content: str) -> None:
     """Puts a site; one that nginx does not take is put back."""
     former = read(paths.SITE)
     # The default site came with our nginx, and would open port 80.
@@ -90,20 +96,19 @@ def take(content):
     if not taken:
         _put_back(paths.SITE, former)
         raise RefusedError(
-            "nginx does not take the door's site, and has what it had before: {0}".format(
-                error.strip()[-600:]
-            )
+            "nginx does not take the door's site, and has what it had before: "
+            f"{error.strip()[-600:]}"
         )
 
 
-def _put_back(path, former):
+def _put_back(path: str, former: str | None) -> None:
     if former is None:
         forget(path)
     else:
         put(path, former, MODES.get(path, 0o644))
 
 
-def _as_before(ran):
+def _as_before(ran: bool) -> None:
     """nginx has read what was put back; one that did not run does not run."""
     if ran:
         if nginx.takes()[0]:
@@ -114,7 +119,7 @@ def _as_before(ran):
         programs.call(["systemctl", "stop", "nginx"], timeout=120)
 
 
-def _forget_other_ways(wish):
+def _forget_other_ways(wish: dict[str, Any]) -> None:
     """Files of another way to a certificate, before, that nobody reads any more."""
     if wish["tls"] != "acme":
         for path in paths.OF_ACME:
@@ -130,14 +135,14 @@ def _forget_other_ways(wish):
             forget(path)
 
 
-def _note(wanted):
+def _note(settings_of: dict[str, Any]) -> None:
     """What is there now: what is read of it must not be changed by others unseen."""
     kept = [paths.SITE, paths.PAGE]
-    if wanted["tls"] in ("local_ca", "given"):
+    if settings_of["tls"] in ("local_ca", "given"):
         kept += [paths.CHAIN, paths.KEY]
-    if wanted["tls"] == "local_ca":
+    if settings_of["tls"] == "local_ca":
         kept.append(paths.CA)
-    if wanted["tls"] == "acme":
-        kept += paths.OF_ACME if noted.acme_ca_is_given(wanted) else [paths.HOOK]
-        kept += [paths.CHAIN] if noted.is_shown(wanted) else []
-    noted.keep(wanted, {path: digest(read(path)) for path in kept})
+    if settings_of["tls"] == "acme":
+        kept += paths.OF_ACME if noted.acme_ca_is_given(settings_of) else [paths.HOOK]
+        kept += [paths.CHAIN] if noted.is_shown(settings_of) else []
+    noted.keep(settings_of, {path: digest(read(path)) for path in kept})

@@ -1,5 +1,7 @@
 """Asks the door, as somebody at another machine would, for its page and for everybody's path."""
 
+from __future__ import annotations
+
 import http.client
 import socket
 import ssl
@@ -12,10 +14,14 @@ from .renewal.noted import is_shown, noted
 from .renewal.paths import CA, CHAIN
 from .renewal.programs import RefusedError
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 PATIENCE = 15
 
 
-def prove(seconds):
+def prove(seconds: float) -> str:
     """The door's name; RefusedError with what is wrong. Waits for a Jupyter that is slow."""
     door = noted()
     if door is None:
@@ -29,15 +35,16 @@ def prove(seconds):
         time.sleep(0.5)
     if wrong:
         raise RefusedError("; ".join(wrong))
-    return door["settings"]["name"]
+    name: str = door["settings"]["name"]
+    return name
 
 
-def near(address):
+def near(address: str) -> str:
     """Where this host itself asks what listens at an address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 compared
 
 
-def get(settings, path, tls=True):
+def get(settings: dict[str, Any], path: str, tls: bool = True) -> tuple[int, str]:
     """(status, text) through the door."""
     connection = socket.create_connection(
         (near(settings["address"]), settings["port"]), timeout=PATIENCE
@@ -59,7 +66,7 @@ def get(settings, path, tls=True):
         connection.close()
 
 
-def trust(settings):
+def trust(settings: dict[str, Any]) -> ssl.SSLContext:
     """Whom the door's certificate is compared with: the host's list, and what was brought."""
     context = ssl.create_default_context()
     own = settings["tls"] == "local_ca"
@@ -72,14 +79,14 @@ def trust(settings):
     return context
 
 
-def faults(settings):
+def faults(settings: dict[str, Any]) -> list[str]:
     """All that is wrong with what the door answers."""
     try:
         status, body = get(settings, "/")
     except (OSError, http.client.HTTPException) as error:
-        return ["the door does not answer: {0}".format(error)]
+        return [f"the door does not answer: {error}"]
     wrong, names = [], [person["name"] for person in settings["people"]]
-    missing = [name for name in names if ">{0}<".format(name) not in body]
+    missing = [name for name in names if f">{name}<" not in body]
     if status != 200 or missing:
         wrong.append("its page has status {0} and lacks {1}".format(status, missing or "nobody"))
     for person in settings["people"]:
@@ -92,7 +99,8 @@ def faults(settings):
     return wrong
 
 
-def _wrong_paths(settings, person):
+def _wrong_paths(settings: dict[str, Any], person: dict[str, Any]) -> list[str]:
+    expected: dict[str, tuple[int, ...]]
     expected = {"api/status": (401, 403)} if "port" in person else {"": (404,)}
     if "port" in person and person.get("tensorboard_port"):
         expected["tensorboard/"] = (302,)
@@ -104,5 +112,5 @@ def _wrong_paths(settings, person):
         except (OSError, http.client.HTTPException):
             status = None
         if status not in expected[path]:
-            wrong.append("{0} has status {1} for somebody without a token".format(whole, status))
+            wrong.append(f"{whole} has status {status} for somebody without a token")
     return wrong

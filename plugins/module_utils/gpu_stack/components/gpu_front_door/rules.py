@@ -1,11 +1,22 @@
 """What stands in the way of the front door."""
 
+from __future__ import annotations
+
 from ...rules import Rule
 from .. import gpu_front_door
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def front_door_port(found, _changes, _options, _row):
-    ports = (found["preflight"].get("front_door") or {}).get("ports") or {}
+
+def front_door_port(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    ports = (facts["preflight"].get("front_door") or {}).get("ports") or {}
     return [
         (
             "port {0} of the front door is in use by {1}".format(port, ", ".join(ports[port])),
@@ -16,18 +27,28 @@ def front_door_port(found, _changes, _options, _row):
     ]
 
 
-def front_door_site(found, _changes, _options, _row):
-    sites = (found["preflight"].get("front_door") or {}).get("sites") or []
+def front_door_site(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    _options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    sites = (facts["preflight"].get("front_door") or {}).get("sites") or []
     return [
         (
-            "a site of nginx's is in the front door's way: {0}".format(one),
+            f"a site of nginx's is in the front door's way: {site}",
             "give the door another name or port; nobody's site is changed",
         )
-        for one in sites
+        for site in sites
     ]
 
 
-def front_door_nobody(_found, _changes, options, _row):
+def front_door_nobody(
+    _facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     # Else everybody's workspace is stopped before the door's role says it.
     if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
         return []
@@ -40,7 +61,12 @@ def front_door_nobody(_found, _changes, options, _row):
     ]
 
 
-def front_door_terms(_found, _changes, options, _row):
+def front_door_terms(
+    _facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
     # An inventory is refused when it is rendered; this is for what comes by -e or a template.
     acme = options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "acme"
     if not acme or options.get("gpu_front_door_acme_agree"):

@@ -12,35 +12,35 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/authority.py": (
         0o644,
-        "aa244f65539f1c73bed3528f0be4d4279f625fab1aad31ea28b91c8339877d2a",
+        "301d7e9904b4e7340a8d89a744c11e757d04c4cfc586c0ca36d5da4333b17fc8",
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "02094b9c40602d22487d3b292ce3a6a9182bc522216a9090a14682d7629e250b",
+        "f0d7671328f5042f981435efbb5d7c766dd2e3051e42a6c6a6202eefa422e771",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
-        "ef33903e3bdb875e72511006561effea427ed25b95090486837e3dde5021aeab",
+        "aa856a80e6158582e193240d593a8126a0bd1ed469b2bbc06113978785d54d2c",
     ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
-        "704e5b9b43c558baadfbaac7e7042b15caeac7097b40ef611cd2ab519e4d8a4e",
+        "d732d5b9e4b983b5223150e7b399f40ea5bd066939c4014ebde2de6ad4975691",
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
-        "2ba61a57bc5a8df6ebe84466d1fc905508de6df9b65d18eef7d7dac01c1cd406",
+        "155343b137564861b20df9d623fb7a939f888e453555a151e5d9e681f7565ae4",
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "f40be3b27b85466611930786eb5aafd529291e68b8682d5ce2eb4e433b84972f",
+        "a38541624c65e4c3da51234d5f1ca31328582997d9ff7a49c988e88508be0b32",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "89184689ff566511f6df40c4728a5c6b9d5f062b13c586307c1b5387d3c57410",
+        "cba13eb4621280c0aa3cf9a31ca40eb4c1c6d388417d9c04d6e399678f98c066",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "89f06800d6b966f67d13ba3081ad16899f040c33e56129d143fcdcf6ab69d38b",
+        "19c52890e067fa273359a8bf0622392da6ad9c958f6e07a3e443181c79c23e31",
     ),
     "/usr/local/sbin/gpu-front-door": (
         0o755,

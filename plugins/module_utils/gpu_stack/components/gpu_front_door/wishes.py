@@ -1,8 +1,14 @@
 """What is wished of a front door: its settings as door.json has them, and what no host could do."""
 
+from __future__ import annotations
+
 from .patterns import DIRECTORY, DOOR_ADDRESS, EMAIL, NAME, PATH, PERSON_NAME
 from .renewal.paths import PORTS
 from .renewal.programs import RefusedError
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 WAYS = ("local_ca", "given", "host", "acme")
 # What the page and the paths need to know of a person.
@@ -10,30 +16,30 @@ SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorbo
 PERSONS_PORTS = ("port", "ssh_port", "tensorboard_port")
 
 
-def settings(wish):
+def settings(wish: dict[str, Any]) -> dict[str, Any]:
     """What stands in door.json: the wish, of each person no more than the door needs."""
     words = ("name", "port", "address", "tls", "certificate", "key", "redirect", "hsts")
-    wanted = {word: wish[word] for word in words}
+    content = {word: wish[word] for word in words}
     if wish["tls"] != "host":
         # Of files on the controller what is in them counts, and not where they lie.
-        wanted["certificate"] = wanted["key"] = ""
-    wanted["given"] = wish.get("given") or {}
+        content["certificate"] = content["key"] = ""
+    content["given"] = wish.get("given") or {}
     if wish["tls"] == "acme":
-        wanted["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
-    wanted["upstream"] = PORTS
-    wanted["people"] = [
+        content["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
+    content["upstream"] = PORTS
+    content["people"] = [
         {word: person[word] for word in SHOWN if word in person} for person in wish["people"]
     ]
-    return wanted
+    return content
 
 
-def ports_of(wish):
+def ports_of(wish: dict[str, Any]) -> list[int]:
     """Those that the door is opened on; an ACME server asks at port 80 and nowhere else."""
     plain = wish["redirect"] or wish["tls"] == "acme"
     return [wish["port"]] + ([80] if plain else [])
 
 
-def check(wish):
+def check(wish: dict[str, Any]) -> None:
     """RefusedError for a wish that no host could fulfil."""
     name = str(wish["name"])
     if NAME.fullmatch(name) is None or name.replace(".", "").isdigit():
@@ -67,7 +73,7 @@ def check(wish):
                 )
 
 
-def _check_words(wish):
+def _check_words(wish: dict[str, Any]) -> None:
     """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
     words = [("gpu_front_door_address", DOOR_ADDRESS, wish["address"])]
     if wish["tls"] == "host":
@@ -80,14 +86,14 @@ def _check_words(wish):
     words += [("a person's name", PERSON_NAME, person["name"]) for person in wish["people"]]
     for what, shape, value in words:
         if not isinstance(value, str) or shape.fullmatch(value) is None:
-            raise RefusedError("{0} is {1!r}, and not {2}".format(what, value, shape.pattern))
+            raise RefusedError(f"{what} is {value!r}, and not {shape.pattern}")
 
 
-def _check_ports(wish):
+def _check_ports(wish: dict[str, Any]) -> None:
     ports = [("gpu_front_door_port", wish["port"])]
     for person in wish["people"]:
         words = [word for word in PERSONS_PORTS if word in person]
         ports += [("{0}'s {1}".format(person["name"], word), person[word]) for word in words]
     for what, value in ports:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
-            raise RefusedError("{0} is {1!r}, and no number from 1 to 65535".format(what, value))
+            raise RefusedError(f"{what} is {value!r}, and no number from 1 to 65535")

@@ -5,6 +5,8 @@ wished lies in workspace.json as data, and a container carries the revision that
 with. No token is read into an answer: the wish has its SHA-256, and the file is compared with it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 
@@ -13,11 +15,17 @@ from ...host import file_state
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
-def wanted(options):
+def wanted(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """{name: the person as the inventory has it}."""
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
@@ -25,7 +33,7 @@ def wanted(options):
 # the look
 
 
-def there(context):
+def there(context: Context) -> list[str]:
     """Names of the people who have something here."""
     return [
         name
@@ -34,7 +42,7 @@ def there(context):
     ]
 
 
-def running(context):
+def running(context: Context) -> dict[str, str] | None:
     """{name: revision} of the containers that run; None where docker does not answer."""
     answer = context.run(
         ["timeout", PATIENCE, "docker", "--host", docker_words.SOCKET, *docker_words.LISTING]
@@ -42,7 +50,7 @@ def running(context):
     return docker_words.revisions(answer.out) if answer.rc == 0 else None
 
 
-def person(context, name):
+def person(context: Context, name: str) -> dict[str, Any]:
     """What is there of somebody; of secrets their hashes."""
     place = places.folder(name) + "/"
     try:
@@ -60,37 +68,40 @@ def person(context, name):
     }
 
 
-def _listening_units(context, name):
+def _listening_units(context: Context, name: str) -> dict[str, str | None]:
     """{"ada.jupyter": text} of the ports that systemd holds for somebody, from a boot on too."""
     before, after = places.PORT.split("{0}")
-    units = {}
+    units: dict[str, str | None] = {}
     for entry in context.listdir(places.UNITS_PLACE):
         if entry.startswith(before + name + ".") and entry.endswith(after + ".d"):
             port = entry[len(before) : -len(after + ".d")]
             enabled = context.lstat(places.PORT_WANTS + places.PORT.format(port)) is not None
-            open_now = context.lstat("{0}/{1}".format(places.PORTS, port)) is not None
-            text = context.read("{0}/{1}/address.conf".format(places.UNITS_PLACE, entry))
+            open_now = context.lstat(f"{places.PORTS}/{port}") is not None
+            text = context.read(f"{places.UNITS_PLACE}/{entry}/address.conf")
             units[port] = text if enabled and open_now else None
     return units
 
 
-def look(context):
+def look(context: Context) -> dict[str, Any]:
     """{version, people, running, files, uids}; the last three only where somebody is wished for.
 
     The version is how many there are, for receipts and reports.
     """
     names = there(context)
-    found = {"version": str(len(names)) if names else None, "people": {}, "running": {}}
-    found["people"] = {name: person(context, name) for name in names}
+    state: dict[str, Any] = {
+        "version": str(len(names)) if names else None,
+        "people": {name: person(context, name) for name in names},
+        "running": {},
+    }
     if not wanted(context.options):
-        return found
-    found["running"] = running(context) if names else {}
-    found["uids"] = workspace_users.look(context, wanted(context.options))
-    found["files"] = files(context)
-    return found
+        return state
+    state["running"] = running(context) if names else {}
+    state["uids"] = workspace_users.look(context, wanted(context.options))
+    state["files"] = files(context)
+    return state
 
 
-def files(context):
+def files(context: Context) -> dict[str, dict[str, Any]]:
     """{path: {sha256, fault}} of what the role ships: the program, its folders and its units."""
     seen = {
         folder: {"sha256": None, "fault": file_state.folder_fault(context, folder)}
@@ -108,11 +119,16 @@ def files(context):
 # the plan
 
 
-def fault(person, seen, found, options):
+def fault(
+    person: dict[str, Any],
+    seen: dict[str, Any] | None,
+    state: dict[str, Any],
+    options: dict[str, Any],
+) -> tuple[str | None, str] | None:
     """(what is there, why that is not as wished) of one person; None where it is."""
-    runs, users = found["running"], found["uids"]["users"]
-    if person["name"] in found["uids"]["taken"]:
-        return "user " + users[person["name"]], found["uids"]["taken"][person["name"]]
+    runs, users = state["running"], state["uids"]["users"]
+    if person["name"] in state["uids"]["taken"]:
+        return "user " + users[person["name"]], state["uids"]["taken"][person["name"]]
     if seen is None or seen["settings"] is None:
         return None, "wished for, and not here"
     if seen["settings"] != wished.settings(person, options, users):
@@ -136,7 +152,9 @@ def fault(person, seen, found, options):
     return None
 
 
-def _secret_fault(name, seen, options):
+def _secret_fault(
+    name: str, seen: dict[str, Any], options: dict[str, Any]
+) -> tuple[str, str] | None:
     """As `fault`, of what somebody logs in with."""
     if seen["token"] is None:
         return "no token", "nobody could log in"
@@ -148,7 +166,7 @@ def _secret_fault(name, seen, options):
     return None
 
 
-def _other_settings(old, new):
+def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]:
     """Which words differ; of a value that may be long, none."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
@@ -157,21 +175,21 @@ def _other_settings(old, new):
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
-def differ(found, options):
+def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of the workspaces: who is concerned, and nobody else."""
     changes = []
     people = wanted(options)
-    for name in sorted(found["people"]):
+    for name in sorted(state["people"]):
         if name not in people:
             changes.append(
                 change(NAME, "workspace " + name, "here", None, "no longer wished; the home stays")
             )
-    changes += _root(found, options)
-    changes += _files(found.get("files") or {})
+    changes += _root(state, options)
+    changes += _files(state.get("files") or {})
     for name in sorted(people):
-        seen = found["people"].get(name)
-        wrong = fault(people[name], seen, found, options)
-        home = _home(people[name], found["uids"], options)
+        seen = state["people"].get(name)
+        wrong = fault(people[name], seen, state, options)
+        home = _home(people[name], state["uids"], options)
         if wrong is None and home is not None:
             wrong = ("home of another", "its container is stopped while the home changes its owner")
         if wrong is not None:
@@ -181,7 +199,7 @@ def differ(found, options):
     return changes
 
 
-def _files(seen):
+def _files(seen: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Changes of what the role ships; a program of which nothing is there is one of them."""
     faults = {path: _file_fault(path, seen[path]) for path in seen}
     modules = [path for path in seen if path.startswith(shipped.LIBRARY) and path in shipped.FILES]
@@ -195,24 +213,27 @@ def _files(seen):
     ]
 
 
-def _file_fault(path, seen):
-    if seen["fault"] is not None or path not in shipped.FILES:
-        return seen["fault"]
+def _file_fault(path: str, seen: dict[str, Any]) -> str | None:
+    problem: str | None = seen["fault"]
+    if problem is not None or path not in shipped.FILES:
+        return problem
     if seen["sha256"] == shipped.FILES[path][1]:
         return None
     return "absent" if seen["sha256"] is None else "other content"
 
 
-def _root(found, options):
+def _root(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
     """The change of a homes' root that the host's accounts can enter, in a list."""
-    seen = found.get("uids") and found["uids"]["root"]
+    seen = state.get("uids") and state["uids"]["root"]
     if not seen:
         return []
     why = "an account of the host with a person's uid could read homes and run what they hold"
     return [change(NAME, wished.root_of(options), seen, "mode 0700 of root", why)]
 
 
-def _home(person, uids, options):
+def _home(
+    person: dict[str, Any], uids: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any] | None:
     """The change of a home that is there and is to have another owner; None where it is not."""
     name = person["name"]
     seen, owner = uids["homes"].get(name), uids["users"].get(name)
@@ -224,5 +245,5 @@ def _home(person, uids, options):
     volumes = workspace_users.scratch(person)
     if volumes:
         why += "; writable volumes keep their owner: " + ", ".join(volumes)
-    path = "{0}/{1}".format(wished.root_of(options), name)
+    path = f"{wished.root_of(options)}/{name}"
     return change(NAME, "home " + path, seen["owner"], owner or "a uid of its own", why)

@@ -1,18 +1,27 @@
 """Which of the host's GPUs each person gets."""
 
+from __future__ import annotations
+
 from .program import files, handed_gpus, people_list, places, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def allocated(people, uuids, kept):
+
+def allocated(
+    people: list[dict[str, Any]], uuids: list[str], kept: dict[str, Any]
+) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
 
     `uuids` are the host's GPUs by index, `kept` what each had before: who asks for a number keeps
     his GPUs while they fit, so that one who comes or goes moves nobody else.
     """
-    given, taken = {}, {}
+    allocation: dict[str, Any] = {}
+    taken: dict[int, dict[str, Any]] = {}
     for person in people:
         if isinstance(person["gpus"], list):
-            given[person["name"]] = indices = [
+            allocation[person["name"]] = indices = [
                 _index(person["name"], gpu, uuids) for gpu in person["gpus"]
             ]
             for index in indices:
@@ -28,7 +37,7 @@ def allocated(people, uuids, kept):
                 raise ValueError(
                     "{0} gets all GPUs, and nvidia-smi lists none".format(person["name"])
                 )
-            given[person["name"]] = "all" if person["gpus"] == "all" else []
+            allocation[person["name"]] = "all" if person["gpus"] == "all" else []
     counting = [person for person in people if people_list.is_whole(person["gpus"])]
     # Those who have theirs already come first.
     counting.sort(key=lambda person: len(kept.get(person["name"]) or []) != person["gpus"])
@@ -48,32 +57,32 @@ def allocated(people, uuids, kept):
                     person["name"], person["gpus"], len(free), len(uuids)
                 )
             )
-        given[person["name"]] = indices
+        allocation[person["name"]] = indices
         for index in indices:
             taken.setdefault(index, person)
-    return given
+    return allocation
 
 
-def _index(name, gpu, uuids):
+def _index(name: str, gpu: int | str, uuids: list[str]) -> int:
     if isinstance(gpu, int) and gpu < len(uuids):
         return gpu
-    if gpu in uuids:
+    if isinstance(gpu, str) and gpu in uuids:
         return uuids.index(gpu)
     raise ValueError(
         "{0} asks for GPU {1}, and nvidia-smi lists {2}".format(
             name,
             gpu,
-            "0 to {0}".format(len(uuids) - 1) if len(uuids) > 1 else "{0}".format(len(uuids)),
+            f"0 to {len(uuids) - 1}" if len(uuids) > 1 else f"{len(uuids)}",
         )
     )
 
 
-def kept():
+def kept() -> dict[str, Any]:
     """{name: [indices]} that people have."""
     return {name: files.data(places.folder(name) + "/gpus.json") for name in settings.there()}
 
 
-def asked_for(people):
+def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:
     """As `allocated`, of this host's GPUs; nvidia-smi is asked only where somebody wants some."""
-    wanted = any(person["gpus"] != "none" for person in people)
-    return allocated(people, handed_gpus.gpus() if wanted else [], kept())
+    some_asked = any(person["gpus"] != "none" for person in people)
+    return allocated(people, handed_gpus.gpus() if some_asked else [], kept())

@@ -1,9 +1,15 @@
 """What the modules are asked for, and what is refused of it before the host is asked."""
 
+from __future__ import annotations
+
 import re
 
 from . import wished
 from .program import people_list, places
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 PULLED = re.compile(r".+@sha256:[0-9a-f]{64}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -26,7 +32,7 @@ IMAGE = {
 }
 
 
-def wish_of(params):
+def wish_of(params: dict[str, Any]) -> dict[str, Any]:
     """The wish that the functions of this package take, of the module's parameters."""
     names = ("workspaces", "root", "address", "ssh_address", "in_use", "host_memory")
     wish = {name: params[name] for name in names}
@@ -38,7 +44,7 @@ def wish_of(params):
     )
 
 
-def reference(image):
+def reference(image: dict[str, Any]) -> str:
     """The name under which docker has the image."""
     base = wished.base_of(image["base"], image["base_sha256"])
     if base:
@@ -46,13 +52,14 @@ def reference(image):
     return wished.image_name(image["image"], image["image_sha256"])
 
 
-def base_name(image):
+def base_name(image: dict[str, Any]) -> str:
     """The name under which docker has the base of an image that is built; empty without one."""
     sha256 = image["base_sha256"]
-    return "gpu-workspace-base:" + sha256[:16] if sha256 else image["base"]
+    name: str = image["base"]
+    return "gpu-workspace-base:" + sha256[:16] if sha256 else name
 
 
-def refuse(params):
+def refuse(params: dict[str, Any]) -> None:
     """RefusedError for values that can't be served."""
     people = params["workspaces"]
     if not people:
@@ -83,7 +90,7 @@ def refuse(params):
     _refuse_passwords(params["passwords"], named)
 
 
-def _refuse_passwords(passwords, people):
+def _refuse_passwords(passwords: dict[str, Any], people: list[dict[str, Any]]) -> None:
     by_ssh = [person.get("name") for person in people if "ssh_port" in person]
     unfit = [
         name
@@ -100,7 +107,7 @@ def _refuse_passwords(passwords, people):
         )
 
 
-def _one_image(image):
+def _one_image(image: dict[str, Any]) -> bool:
     """Is there exactly one way to an image, by a digest or a hash?"""
     ways = [image[way] for way in ("image", "image_file", "base", "base_file") if image[way]]
     return len(ways) == 1 and all(

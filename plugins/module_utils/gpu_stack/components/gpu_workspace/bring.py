@@ -1,5 +1,7 @@
 """Brings people's workspaces to what is wished."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -10,10 +12,16 @@ from .. import gpu_workspace
 from . import allocation, current, held_ports, here, homes, uids, wished, workspace_users
 from .program import containers, docker, files, people_list, places, programs, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 SHORTEST_TOKEN = 16
 
 
-def needless(passwords, people):
+def needless(passwords: dict[str, Any], people: list[dict[str, Any]]) -> str | None:
     """Why a password is not to be used, without a word of it; None where each is.
 
     `people` are those of the wish, with all keys.
@@ -22,40 +30,40 @@ def needless(passwords, people):
     for name in sorted(passwords):
         hashed = passwords[name]
         if name not in kinds or "ssh" not in traits.parts(kinds[name]["kind"]):
-            return "gpu_workspace_passwords names {0}, who has no SSH".format(name)
+            return f"gpu_workspace_passwords names {name}, who has no SSH"
         if kinds[name]["user"] and traits.numbers(kinds[name]["user"])[0] == 0:
-            return "{0} is root in the container, whom sshd lets in by keys alone".format(name)
+            return f"{name} is root in the container, whom sshd lets in by keys alone"
         if not isinstance(hashed, str) or people_list.HASH.fullmatch(hashed) is None:
             return (
-                "the password of {0} in gpu_workspace_passwords is no hash of crypt(3) by SHA-512 "
-                "or yescrypt ($6$, $y$): `openssl passwd -6` makes one".format(name)
+                f"the password of {name} in gpu_workspace_passwords is no hash of crypt(3) by "
+                "SHA-512 or yescrypt ($6$, $y$): `openssl passwd -6` makes one"
             )
     return None
 
 
-def prepared(wish):
+def prepared(wish: dict[str, Any]) -> dict[str, Any]:
     """`current.look` of a wish that can be fulfilled; RefusedError, before anything is touched."""
     refuse_secrets(wish, people_list.checked(wish["workspaces"]))
     return current.look(wish)
 
 
-def apply(wish):
+def apply(wish: dict[str, Any]) -> dict[str, Any]:
     """As `fulfil`, of a host that is looked at first."""
     return fulfil(wish, prepared(wish))
 
 
-def fulfil(wish, seen):
+def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Brings people to what is wished, and only those who differ from it as `prepared` saw it.
 
     {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
     """
-    done = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
+    result: dict[str, Any] = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
     if not seen["image"]:
         raise places.RefusedError("docker has no image {0}".format(wish["image"]))
     if not (seen["changes"] or seen["gone"] or seen["open"]):
-        return done
+        return result
     people, context = people_list.checked(wish["workspaces"]), here.context(wish)
-    given = allocation.asked_for(people)
+    allocated = allocation.asked_for(people)
     # Who is gone leaves a home, and what it holds must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
     if people or (root_there and workspace_users.unfit(context) is None):
@@ -69,13 +77,15 @@ def fulfil(wish, seen):
     settled = wanted(context, seen, users)
     for person in people:
         if person["name"] in settled:
-            _write(settled[person["name"]], person, given[person["name"]], wish)
+            _write(settled[person["name"]], person, allocated[person["name"]], wish)
     if settled:
         _start_anew(settled)
-    return dict(done, changed=sorted(settled), removed=seen["gone"])
+    return dict(result, changed=sorted(settled), removed=seen["gone"])
 
 
-def wanted(context, seen, users):
+def wanted(
+    context: Context, seen: dict[str, Any], users: dict[str, str]
+) -> dict[str, dict[str, Any]]:
     """{name: settings} that those who differ are to have."""
     people = gpu_workspace.wanted(context.options)
     return {
@@ -84,14 +94,14 @@ def wanted(context, seen, users):
     }
 
 
-def refuse_secrets(wish, people):
+def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
     tokens, passwords = wish.get("tokens") or {}, wish.get("passwords") or {}
     for name in sorted(tokens):
         token = tokens[name]
         if not isinstance(token, str) or len(token) < SHORTEST_TOKEN or re.search(r"\s", token):
             raise places.RefusedError(
-                "the token of {0} in gpu_workspace_tokens is no text of at least {1} characters "
-                "without blanks".format(name, SHORTEST_TOKEN)
+                f"the token of {name} in gpu_workspace_tokens is no text of at least "
+                f"{SHORTEST_TOKEN} characters without blanks"
             )
     wrong = needless(passwords, people)
     # Where nobody is wished for they are nobody's, as tokens are.
@@ -99,7 +109,7 @@ def refuse_secrets(wish, people):
         raise places.RefusedError(wrong)
 
 
-def _start_anew(settled):
+def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
     """The containers of these people, {name: settings}, with what was written of them.
 
     All are stopped before one is started: they may have changed ports or GPUs among them.
@@ -115,7 +125,7 @@ def _start_anew(settled):
     programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")
 
 
-def _remove(name):
+def _remove(name: str) -> None:
     """Stopped and forgotten; the home stays."""
     programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
     containers.stop(name)
@@ -123,27 +133,29 @@ def _remove(name):
     shutil.rmtree(files.inside(places.folder(name)))
 
 
-def _write(wanted, person, indices, wish):
+def _write(
+    settings_of: dict[str, Any], person: dict[str, Any], indices: Any, wish: dict[str, Any]
+) -> None:
     """A person's files, in an order in which one that is cut off is seen to be unfinished."""
     name, place = person["name"], places.folder(person["name"])
     token, password = ((wish.get(what) or {}).get(name) for what in ("tokens", "passwords"))
     os.makedirs(files.inside(places.PLACE), mode=0o700, exist_ok=True)
     os.makedirs(files.inside(place), mode=0o700, exist_ok=True)
     unchanged = (
-        files.data(place + "/workspace.json") == wanted
+        files.data(place + "/workspace.json") == settings_of
         and files.data(place + "/gpus.json") == indices
         and files.text(place + "/token")
         in ((token,) if token else (files.text(place + "/token") or 0,))
         and files.text(place + "/password") == password
         and files.text(place + "/revision")
-        and homes.owner_of(places.home_of(wanted["root"], name)) == wanted["user"]
+        and homes.owner_of(places.home_of(settings_of["root"], name)) == settings_of["user"]
     )
     if unchanged:
         return
     # Without it nothing of what is there is taken for what was wished.
     if os.path.lexists(files.inside(place + "/revision")):
         os.unlink(files.inside(place + "/revision"))
-    owner = traits.numbers(wanted["user"])
+    owner = traits.numbers(settings_of["user"])
     files.put(
         place + "/token",
         token or files.text(place + "/token") or secrets.token_hex(24),
@@ -159,10 +171,10 @@ def _write(wanted, person, indices, wish):
         files.put(place + "/password", password, 0o400)
     elif os.path.lexists(files.inside(place + "/password")):
         os.unlink(files.inside(place + "/password"))
-    files.put(place + "/workspace.json", json.dumps(wanted, indent=2, sort_keys=True) + "\n")
+    files.put(place + "/workspace.json", json.dumps(settings_of, indent=2, sort_keys=True) + "\n")
 
 
-def _host_key(place):
+def _host_key(place: str) -> None:
     """sshd's own key, made once: another one would look like somebody in between."""
     path = files.inside(place + "/host_key")
     if not os.path.exists(path):

@@ -1,11 +1,19 @@
 """What of a host's workspaces is not as wished, and what forbids to change it."""
 
+from __future__ import annotations
+
 from .. import gpu_workspace
 from . import allocation, here, homes, obstacles, uids, workspace_users
 from .program import docker, people_list, places, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def look(wish):
+    from ...host.context import Context
+
+
+def look(wish: dict[str, Any]) -> dict[str, Any]:
     """What differs from the wish. RefusedError for what this host can't give; stops nothing.
 
     {changes: {name: why}, gone: names, image, tried, parts, open}: whether docker has the image,
@@ -14,9 +22,10 @@ def look(wish):
     """
     people = people_list.checked(wish["workspaces"])
     names = {person["name"] for person in people}
-    gone = [name for name in settings.there() if name not in names]
-    seen = {"changes": {}, "gone": gone, "image": True, "tried": True, "parts": [], "open": False}
-    if not people and not gone:
+    left = [name for name in settings.there() if name not in names]
+    seen: dict[str, Any] = {"changes": {}, "gone": left, "parts": [], "open": False}
+    seen.update(image=True, tried=True)
+    if not people and not left:
         return seen
     # Without docker nobody's container runs, and who is gone can be forgotten all the same.
     runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
@@ -35,37 +44,38 @@ def look(wish):
     return seen
 
 
-def _changes(context, people, runs):
+def _changes(
+    context: Context, people: list[dict[str, Any]], runs: dict[str, str]
+) -> dict[str, str]:
     """{name: why} of those whose workspace is not as wished."""
-    wanted = gpu_workspace.wanted(context.options)
-    found = {"running": runs, "uids": workspace_users.look(context, wanted)}
-    changes = {}
-    for name in wanted:
-        there = gpu_workspace.person(context, name) if name in settings.there() else None
-        wrong = gpu_workspace.fault(wanted[name], there, found, context.options)
-        home = found["uids"]["homes"].get(name, {"owner": None})
+    wishes = gpu_workspace.wanted(context.options)
+    state = {"running": runs, "uids": workspace_users.look(context, wishes)}
+    changes: dict[str, str] = {}
+    for name in wishes:
+        present = gpu_workspace.person(context, name) if name in settings.there() else None
+        wrong = gpu_workspace.fault(wishes[name], present, state, context.options)
+        home = state["uids"]["homes"].get(name, {"owner": None})
         if wrong is not None:
             changes[name] = wrong[0] or "absent"
-        elif home["owner"] != found["uids"]["users"].get(name):
+        elif home["owner"] != state["uids"]["users"].get(name):
             changes[name] = "the home is another user's"
-    had, given = allocation.kept(), allocation.asked_for(people)
-    for name in sorted(given):
-        if had.get(name) is not None and had[name] != given[name]:
+    kept, allocated = allocation.kept(), allocation.asked_for(people)
+    for name in sorted(allocated):
+        if kept.get(name) is not None and kept[name] != allocated[name]:
             changes.setdefault(name, "other GPUs")
     return changes
 
 
-def _refuse_memory(context, wish, people):
+def _refuse_memory(context: Context, wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
     room = traits.size(wish.get("host_memory")) or obstacles.memory(context)
     if room is not None and traits.memory(people) > room:
         raise places.RefusedError(
-            "the people of gpu_workspaces may use {0} MiB together; the host has {1} MiB".format(
-                traits.memory(people) >> 20, room >> 20
-            )
+            f"the people of gpu_workspaces may use {traits.memory(people) >> 20} MiB together; the "
+            f"host has {room >> 20} MiB"
         )
 
 
-def _refuse_ports(context, people, runs):
+def _refuse_ports(context: Context, people: list[dict[str, Any]], runs: dict[str, str]) -> None:
     held = obstacles.held_ports(context, {name: settings.of_person(name) for name in runs})
     for person in people:
         for port in traits.ports(person):
@@ -77,7 +87,9 @@ def _refuse_ports(context, people, runs):
                 )
 
 
-def _refuse_users(context, wish, seen, runs):
+def _refuse_users(
+    context: Context, wish: dict[str, Any], seen: dict[str, Any], runs: dict[str, str]
+) -> None:
     """RefusedError where the container of somebody who works in it would be stopped."""
     if wish.get("in_use") == "stop":
         return
@@ -88,18 +100,18 @@ def _refuse_users(context, wish, seen, runs):
         raise places.RefusedError(
             "these people have kernels, terminals or SSH open, and their containers would be "
             "stopped: {0}; let them save and end those, or set gpu_workspace_in_use to "
-            "stop".format(", ".join("{0} ({1})".format(name, counts[name]) for name in names
+            "stop".format(", ".join(f"{name} ({counts[name]})" for name in names
                                     if name in counts))
         )  # fmt: skip
 
 
-def _image(wish, people):
+def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
     """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
-    tried = set()
+    tried: set[str] = set()
     for name in settings.there():
         recorded = settings.of_person(name)
         if recorded.get("image") == wish["image"]:
             tried |= traits.needs(recorded.get("workspace") or {})
-    needed = set().union(*(traits.needs(person) for person in people))
-    there = docker.answer("image", "inspect", wish["image"])[0] == 0
-    return {"image": there, "tried": there and needed <= tried, "parts": sorted(needed)}
+    needed: set[str] = set().union(*(traits.needs(person) for person in people))
+    has_image = docker.answer("image", "inspect", wish["image"])[0] == 0
+    return {"image": has_image, "tried": has_image and needed <= tried, "parts": sorted(needed)}

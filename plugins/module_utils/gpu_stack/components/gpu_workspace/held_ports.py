@@ -1,17 +1,23 @@
 """The ports of the host that lead to Jupyter and TensorBoard: systemd holds them."""
 
+from __future__ import annotations
+
 import os
 import shutil
 
 from . import wished
 from .program import files, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def listen_file(port):
-    return "{0}/{1}.d/address.conf".format(places.UNITS_PLACE, places.PORT.format(port))
+
+def listen_file(port: str) -> str:
+    return f"{places.UNITS_PLACE}/{places.PORT.format(port)}.d/address.conf"
 
 
-def opened_for(name):
+def opened_for(name: str) -> list[str]:
     """The ports that systemd was told to hold for somebody, wished for or not."""
     before, after = places.PORT.split("{0}")
     try:
@@ -23,7 +29,7 @@ def opened_for(name):
     return sorted(ports)
 
 
-def close_ports(names):
+def close_ports(names: list[str]) -> None:
     """systemd lets go of ports; who is led through them by now is cut off with the container."""
     if names:
         units = [places.PORT.format(port) for port in names]
@@ -34,19 +40,19 @@ def close_ports(names):
         shutil.rmtree(os.path.dirname(files.inside(listen_file(port))), ignore_errors=True)
 
 
-def hold_ports(settled):
+def hold_ports(settled: dict[str, dict[str, Any]]) -> None:
     """systemd holds the ports of these people, {name: settings}; their containers are stopped."""
-    wanted = {}
+    contents: dict[str, str] = {}
     for name in settled:
         listens = wished.listens(settled[name])
         ours = opened_for(name)
         close_ports([port for port in ours if files.text(listen_file(port)) != listens.get(port)])
-        wanted.update(listens)
-    for port in wanted:
+        contents.update(listens)
+    for port in contents:
         os.makedirs(os.path.dirname(files.inside(listen_file(port))), mode=0o755, exist_ok=True)
-        files.put(listen_file(port), wanted[port], 0o644)
+        files.put(listen_file(port), contents[port], 0o644)
     programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")
-    if wanted:
-        units = [places.PORT.format(port) for port in sorted(wanted)]
+    if contents:
+        units = [places.PORT.format(port) for port in sorted(contents)]
         programs.must(programs.call(["systemctl", "enable", *units]), "systemctl enable")
         programs.must(programs.call(["systemctl", "start", *units], timeout=300), "systemctl start")

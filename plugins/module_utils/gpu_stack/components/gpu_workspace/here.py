@@ -1,13 +1,19 @@
 """The host that a module runs on, read in the same way as the look reads it."""
 
+from __future__ import annotations
+
 from ...host.context import Context, Result
 from . import wished
 from .program import files, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def context(wish):
+
+def context(wish: dict[str, Any]) -> Context:
     return Context(root=files.ROOT, options=wished.options(wish), runner=_run)
 
 
-def _run(argv):
+def _run(argv: list[str]) -> Result:
     return Result(*programs.call(list(argv)))

@@ -1,5 +1,7 @@
 """The homes: made, closed to the host's accounts, and handed over to their people."""
 
+from __future__ import annotations
+
 import os
 import re
 import resource
@@ -8,17 +10,23 @@ import stat
 from . import wished, workspace_users
 from .program import files, places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def owner_of(path):
+    from ...host.context import Context
+
+
+def owner_of(path: str) -> str | None:
     """ "uid:gid" of a directory; None where there is none, or it is a link or something else."""
     try:
         info = os.lstat(files.inside(path))
     except OSError:
         return None
-    return "{0.st_uid}:{0.st_gid}".format(info) if stat.S_ISDIR(info.st_mode) else None
+    return f"{info.st_uid}:{info.st_gid}" if stat.S_ISDIR(info.st_mode) else None
 
 
-def open_to_others(root):
+def open_to_others(root: str) -> bool:
     """Is the homes' root there, and not of root alone?"""
     try:
         info = os.stat(files.inside(root))
@@ -27,7 +35,7 @@ def open_to_others(root):
     return info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) != 0o700
 
 
-def close_root(root):
+def close_root(root: str) -> None:
     """The homes' root is root's alone. What a container puts into a home can run programs outside
     it as whoever that uid is on the host: nobody of the host gets there."""
     real = files.inside(root)
@@ -43,7 +51,7 @@ def close_root(root):
         os.close(handle)
 
 
-def mounted_in(home):
+def mounted_in(home: str) -> list[str]:
     """What is mounted below a home: its files may be somebody else's."""
     mounts = []
     for line in (files.text("/proc/self/mountinfo") or "").splitlines():
@@ -55,18 +63,18 @@ def mounted_in(home):
     return mounts
 
 
-def refuse_homes(context, people, users):
+def refuse_homes(context: Context, people: list[dict[str, Any]], users: dict[str, str]) -> None:
     """RefusedError for a root or a home that can't be made safe."""
     root = wished.root_of(context.options)
     why = workspace_users.unfit(context) if people else None
     if why:
-        raise places.RefusedError("gpu_workspace_root can't be {0}: {1}".format(root, why))
+        raise places.RefusedError(f"gpu_workspace_root can't be {root}: {why}")
     for person in people:
         home = places.home_of(root, person["name"])
         if os.path.lexists(files.inside(home)) and owner_of(home) is None:
             raise places.RefusedError(
-                "{0} is no directory; where homes are on another disk, mount it there or name it "
-                "in gpu_workspace_root".format(home)
+                f"{home} is no directory; where homes are on another disk, mount it there or name "
+                "it in gpu_workspace_root"
             )
         mounted = mounted_in(home)
         if mounted and owner_of(home) != users.get(person["name"]):
@@ -76,7 +84,7 @@ def refuse_homes(context, people, users):
             )
 
 
-def hand_over(home, new):
+def hand_over(home: str, new: tuple[int, int]) -> None:
     """Gives a home to the uid and gid `new`, with all in it that was its former owner's.
 
     No link is followed: each name is changed in the directory that was opened for it. The home
@@ -86,7 +94,7 @@ def hand_over(home, new):
     top = os.open(files.inside(home), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     former = os.fstat(top)
 
-    def changed(info):
+    def changed(info: os.stat_result) -> tuple[int, int]:
         uid = new[0] if info.st_uid == former.st_uid else -1
         return uid, new[1] if info.st_gid == former.st_gid else -1
 
@@ -113,7 +121,7 @@ def hand_over(home, new):
             os.close(handle)
 
 
-def give_home(home, user):
+def give_home(home: str, user: str) -> None:
     """The home is there, and its person's."""
     if owner_of(home) is None:
         os.mkdir(files.inside(home), 0o700)

@@ -1,5 +1,7 @@
 """The workspaces' image, built by docker from the Containerfile and the host's own stack."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -8,31 +10,35 @@ import tempfile
 from . import image_context
 from .program import docker_words, files, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import IO, Any, Callable
+
 SPARE = 1 << 30
 LINES = 15
 # A package archive may be slow; one that hangs is not waited for until tomorrow.
 BUILDS = 7200
 
 
-def release(content):
+def release(content: str) -> tuple[str, str]:
     """(distribution, release) of an os-release."""
     pairs = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', content, re.M))
     return pairs.get("ID", "?"), pairs.get("VERSION_ID", "?")
 
 
-def fitting(wish):
+def fitting(wish: dict[str, Any]) -> None:
     """Refuses a base of another release than the host's: the environment needs its Python."""
     arguments = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/cat", wish["base"]]
-    there = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
-    here = release((files.text("/etc/os-release") or ""))
-    if there != here:
+    of_base = release(programs.must(_docker(*arguments, "/etc/os-release"), "docker run"))
+    of_host = release(files.text("/etc/os-release") or "")
+    if of_base != of_host:
         raise places.RefusedError(
             "the base {0} is {1} {2}, and this host {3} {4}; the image is made of the host's "
-            "environment, which needs the same release".format(wish["base"], *there, *here)
+            "environment, which needs the same release".format(wish["base"], *of_base, *of_host)
         )
 
 
-def room(named):
+def room(named: dict[str, str]) -> int:
     """Refuses to begin what can not be finished: docker keeps the context beside the image."""
     size = sum(os.lstat(files.inside(path)).st_size for path in named.values())
     place = programs.must(
@@ -42,14 +48,13 @@ def room(named):
     free = disk.f_bavail * disk.f_frsize
     if free < 2 * size + SPARE:
         raise places.RefusedError(
-            "{0} has {1:.1f} GiB free, and the build needs {2:.1f}".format(
-                place.strip(), free / (1 << 30), (2 * size + SPARE) / (1 << 30)
-            )
+            f"{place.strip()} has {free / (1 << 30):.1f} GiB free, and the build needs "
+            f"{(2 * size + SPARE) / (1 << 30):.1f}"
         )
     return size
 
 
-def build(wish):
+def build(wish: dict[str, Any]) -> dict[str, Any]:
     """The image under its reference. RefusedError with docker's last lines where it can't be."""
     if _docker("image", "inspect", wish["reference"])[0] == 0:
         return {"built": False}
@@ -61,7 +66,7 @@ def build(wish):
     python = "python" + stack["tensorflow"]["python"]
     sonames = (stack.get("cuda") or {}).get("sonames") or []
     sonames = [*sonames, stack["cudnn"]["soname"]] if stack.get("cudnn") else sonames
-    given = {
+    build_arguments = {
         "BASE": wish["base"],
         "PACKAGES": " ".join([python, python + "-venv", *wish["packages"]]),
         "SONAMES": " ".join(sonames),
@@ -72,8 +77,8 @@ def build(wish):
     arguments = ["build", "--tag", wish["reference"], "--file", "Containerfile"]
     # As the host reaches its archives; the containers themselves have a network of their own.
     arguments += ["--network", "host", "--force-rm"]
-    for name in sorted(given):
-        arguments += ["--build-arg", "{0}={1}".format(name, given[name])]
+    for name in sorted(build_arguments):
+        arguments += ["--build-arg", f"{name}={build_arguments[name]}"]
     for name in ("http_proxy", "https_proxy"):
         # By name alone: an address may carry a password, and a command line is read by all. docker
         # keeps these two out of the image and its history by itself:
@@ -87,13 +92,14 @@ def build(wish):
     return {"built": True, "bytes": size}
 
 
-def streamed(command, write):
+def streamed(command: list[str], write: Callable[[IO[bytes]], None]) -> None:
     """docker's build of what is written to it. RefusedError with its last lines."""
     # Into a file: a pipe that nobody reads while the context is written would stop both.
     with tempfile.TemporaryFile() as log:
         running = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
         )
+        assert running.stdin is not None  # noqa: S101 it is a pipe
         try:
             write(running.stdin)
             running.stdin.close()
@@ -105,9 +111,7 @@ def streamed(command, write):
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
-            raise places.RefusedError(
-                "docker build took longer than {0} s".format(BUILDS)
-            ) from None
+            raise places.RefusedError(f"docker build took longer than {BUILDS} s") from None
         log.seek(0)
         output = log.read().decode("utf-8", "replace")
     if code or broken:
@@ -115,6 +119,6 @@ def streamed(command, write):
         raise places.RefusedError("docker build said: " + " | ".join(lines[-LINES:]))
 
 
-def _docker(*arguments):
+def _docker(*arguments: str) -> tuple[int, str, str]:
     command = ["docker", "--host", docker_words.SOCKET, *arguments]
     return programs.call(command, timeout=image_context.TIMEOUT)

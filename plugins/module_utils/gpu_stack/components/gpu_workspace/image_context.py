@@ -6,6 +6,8 @@ context, so the image has the lock of the host, whichever way CUDA came, and no 
 or key of NVIDIA's is asked a second time. A stack that is not on the host as locked is refused.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -15,6 +17,10 @@ import tarfile
 
 from .program import files, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import IO, Any
+
 TIMEOUT = 120
 LOADER = "/etc/ld.so.conf.d/00-gpu-workspace.conf"
 # Where the loader of Debian and Ubuntu looks without being told.
@@ -22,7 +28,7 @@ STANDARD = ("/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/lintian/", "/usr/share/bug/")
 
 
-def environment(wish):
+def environment(wish: dict[str, Any]) -> str:
     """TensorFlow's environment on the host, finished from the lock's requirements."""
     locked = wish["stack"]["tensorflow"]
     name = "{0}-{1}".format(locked["version"], locked["requirements_sha256"][:8])
@@ -33,13 +39,13 @@ def environment(wish):
         mark = {}
     if mark.get("requirements_sha256") != locked["requirements_sha256"]:
         raise places.RefusedError(
-            "{0} is not the environment of the lock, or was never finished; the image is made of "
-            "it: run without tags that leave TensorFlow out".format(place)
+            f"{place} is not the environment of the lock, or was never finished; the image is made "
+            "of it: run without tags that leave TensorFlow out"
         )
     return place
 
 
-def libraries(wish):
+def libraries(wish: dict[str, Any]) -> list[str]:
     """CUDA's files on the host, by the packages of the lock and nothing beside them."""
     cuda = wish["stack"].get("cuda")
     if not cuda:
@@ -49,8 +55,10 @@ def libraries(wish):
     listed = programs.call(
         ["dpkg-query", "--show", "--showformat", form, *sorted(packages)], timeout=TIMEOUT
     )[1]
-    there = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if " " in line}
-    wrong = [name for name in sorted(packages) if there.get(name) != [packages[name], "installed"]]
+    installed = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if " " in line}
+    wrong = [
+        name for name in sorted(packages) if installed.get(name) != [packages[name], "installed"]
+    ]
     if wrong:
         raise places.RefusedError(
             "this host has not the lock's {0}, and the image is made of it: run without tags that "
@@ -69,13 +77,13 @@ def libraries(wish):
     return sorted(path for path in paths | named if is_file(path))
 
 
-def is_file(path):
+def is_file(path: str) -> bool:
     real = files.inside(path)
     mode = os.lstat(real).st_mode if os.path.lexists(real) else 0
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def cudnn(wish):
+def cudnn(wish: dict[str, Any]) -> str | None:
     """cuDNN's directory on the host; None where TensorFlow brings its own."""
     locked = wish["stack"].get("cudnn")
     if not locked:
@@ -83,13 +91,13 @@ def cudnn(wish):
     place = "{0}/{1}-cuda{2}".format(wish["places"][1], locked["version"], locked["cuda"])
     if not os.path.isdir(files.inside(place)):
         raise places.RefusedError(
-            "this host has no {0}, and the image is made of it: run without tags that leave cuDNN "
-            "out".format(place)
+            f"this host has no {place}, and the image is made of it: run without tags that leave "
+            "cuDNN out"
         )
     return place
 
 
-def below(place):
+def below(place: str) -> list[str]:
     """Files and links below a directory, without what only linkers read."""
     paths = []
     for folder, folders, names in os.walk(files.inside(place)):
@@ -100,7 +108,7 @@ def below(place):
     return sorted(paths)
 
 
-def contents(wish):
+def contents(wish: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """({path in the image: path on the host}, {path in the image: text})."""
     paths = libraries(wish)
     place = cudnn(wish)
@@ -119,23 +127,23 @@ def contents(wish):
     return named, {LOADER: "".join(folder + "\n" for folder in own)}
 
 
-def pack(stream, named, texts, recipe):
+def pack(stream: IO[bytes], named: dict[str, str], texts: dict[str, str], recipe: str) -> None:
     """The build's context: everything root's, folders open to all, times as on the host."""
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as out:
 
-        def write(name, content):
+        def write(name: str, content: bytes) -> None:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o644
             out.addfile(entry, io.BytesIO(content))
 
         write("Containerfile", recipe.encode("utf-8"))
-        made = set()
+        folders = set()
         for path in sorted({*named, *texts}):
             parts = path.strip("/").split("/")[:-1]
             for number in range(len(parts) + 1):
                 folder = "/".join(["root", *parts[:number]])
-                if folder not in made:
-                    made.add(folder)
+                if folder not in folders:
+                    folders.add(folder)
                     entry = tarfile.TarInfo(folder)
                     entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                     out.addfile(entry)

@@ -1,11 +1,17 @@
 """The workspaces' image: pulled, loaded from a file or built, and looked at before it is used."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
 
 from . import asked, image_build
 from .program import docker, places, programs
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 HAS = {
     "jupyter": ("command -v jupyter-lab || command -v jupyter-notebook", "Jupyter"),
@@ -14,7 +20,7 @@ HAS = {
 }
 
 
-def bring(params, dry):
+def bring(params: dict[str, Any], dry: bool) -> bool:
     """Whether docker was without the image; then it has it now, unless `dry`.
 
     RefusedError with the sentence that a person sees; nobody's container is touched.
@@ -33,25 +39,22 @@ def bring(params, dry):
         try:
             try_parts(reference, *params["parts"])
         except places.RefusedError as error:
-            raise places.RefusedError(
-                "{0}. Nobody's workspace was touched.".format(error)
-            ) from None
+            raise places.RefusedError(f"{error}. Nobody's workspace was touched.") from None
     return missing
 
 
-def _pull(name, what):
+def _pull(name: str, what: str) -> None:
     # As long as it takes: a slow line may need hours for gigabytes.
     code, _out, error = docker.answer("pull", "--quiet", name, timeout=None)
     if code:
         raise places.RefusedError(
-            "{0} could not be pulled: {1}. Nobody's workspace was touched. Where this host reaches "
-            "no registry, bring the {2} as a file (gpu_workspace_{2}_file).".format(
-                name, error.strip(), what
-            )
+            f"{name} could not be pulled: {error.strip()}. Nobody's workspace was touched. Where "
+            "this host reaches "
+            f"no registry, bring the {what} as a file (gpu_workspace_{what}_file)."
         )
 
 
-def _build(params, reference):
+def _build(params: dict[str, Any], reference: str) -> None:
     image, base = params["image"], asked.base_name(params["image"])
     if docker.answer("image", "inspect", base)[0] != 0:
         if image["base"]:
@@ -72,20 +75,16 @@ def _build(params, reference):
         ) from None
 
 
-def try_parts(reference, *parts):
+def try_parts(reference: str, *parts: str) -> dict[str, Any]:
     """Refuses an image without what the people need of it, before any container is stopped."""
-    script = "; ".join(
-        "({0}) >/dev/null || echo lacks {1}".format(HAS[part][0], part) for part in parts
-    )
+    script = "; ".join(f"({HAS[part][0]}) >/dev/null || echo lacks {part}" for part in parts)
     code, out, error = docker.answer(
         *("run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", reference),
         *("-c", script),
     )
     lacking = [HAS[line.split()[1]][1] for line in out.splitlines() if line.startswith("lacks ")]
     if code:
-        raise places.RefusedError(
-            "docker could not try the image: {0}".format(error.strip()[-400:])
-        )
+        raise places.RefusedError(f"docker could not try the image: {error.strip()[-400:]}")
     if lacking:
         raise places.RefusedError(
             "the image {0} has no {1} in its PATH".format(reference, " and no ".join(lacking))
@@ -93,7 +92,7 @@ def try_parts(reference, *parts):
     return {"has": list(parts)}
 
 
-def load(path, sha256, reference):
+def load(path: str, sha256: str, reference: str) -> dict[str, Any]:
     """docker's image of a tar file under our own name, once its SHA-256 is the right one."""
     state = hashlib.sha256()
     with open(path, "rb") as file:
@@ -101,15 +100,14 @@ def load(path, sha256, reference):
             state.update(block)
     if state.hexdigest() != sha256:
         raise places.RefusedError(
-            "{0} has the SHA-256 {1}; gpu_workspace_image_sha256 is {2}. It was not loaded".format(
-                path, state.hexdigest(), sha256
-            )
+            f"{path} has the SHA-256 {state.hexdigest()}; gpu_workspace_image_sha256 is {sha256}. "
+            "It was not loaded"
         )
     out = programs.must(docker.answer("load", "--input", path, timeout=3600), "docker load")
     names = re.findall(r"^Loaded image(?: ID)?: (\S+)$", out, re.M)
     if len(set(names)) != 1:
         raise places.RefusedError(
-            "{0} holds {1} images; expected one: docker save NAME".format(path, len(set(names)))
+            f"{path} holds {len(set(names))} images; expected one: docker save NAME"
         )
     programs.must(docker.answer("tag", names[0], reference), "docker tag")
     return {"loaded": names[0], "image": reference}

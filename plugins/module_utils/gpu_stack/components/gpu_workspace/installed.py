@@ -1,5 +1,7 @@
 """The program and its units on a host: written as they are shipped, or taken away."""
 
+from __future__ import annotations
+
 import os
 import pkgutil
 import shutil
@@ -15,26 +17,28 @@ PROGRAM = command_line.__package__
 FOLDER_MODE = 0o755
 
 
-def texts(given):
-    """{path: text} of all that is shipped; `given` are the role's files by their names."""
-    return {path: _text(path, given) for path in shipped.FILES}
+def texts(role_files: dict[str, str]) -> dict[str, str]:
+    """{path: text} of all that is shipped; `role_files`: {name: text} of the role's files."""
+    return {path: _text(path, role_files) for path in shipped.FILES}
 
 
-def _text(path, given):
+def _text(path: str, role_files: dict[str, str]) -> str:
     name = os.path.basename(path)
     if os.path.dirname(path) == FOLDER:
-        return pkgutil.get_data(PROGRAM, name).decode("utf-8")
-    return given[name]
+        content = pkgutil.get_data(PROGRAM, name)
+        assert content is not None  # noqa: S101 Ansible's loader has it
+        return content.decode("utf-8")
+    return role_files[name]
 
 
-def install(wanted, dry=False):
-    """Paths that were not as in `wanted`, {path: text}; now they are, unless `dry`.
+def install(texts_of: dict[str, str], dry: bool = False) -> list[str]:
+    """Paths that were not as in `texts_of`, {path: text}; now they are, unless `dry`.
 
     A link in the place of a file is replaced, and so is an empty directory.
     """
     context = Context(root=files.ROOT)
     changed = [folder for folder in (shipped.LIBRARY, FOLDER) if _folder(folder, dry)]
-    for path, text in wanted.items():
+    for path, text in texts_of.items():
         mode = shipped.FILES[path][0]
         if file_state.fault(context, path, mode) is None and context.read(path) == text:
             continue
@@ -43,22 +47,22 @@ def install(wanted, dry=False):
             os.makedirs(os.path.dirname(files.inside(path)), mode=0o755, exist_ok=True)
             _make_way(path)
             files.put(path, text, mode)
-    changed += _strangers(wanted, dry)
+    changed += _strangers(texts_of, dry)
     _let_systemd_read(changed, dry)
     return changed
 
 
-def remove(dry=False):
+def remove(dry: bool = False) -> list[str]:
     """Paths of the program and its units that were there; now they are not, unless `dry`."""
     paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
-    there = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
-    for path in [] if dry else there:
+    existing = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
+    for path in [] if dry else existing:
         _remove(files.inside(path))
-    _let_systemd_read(there, dry)
-    return there
+    _let_systemd_read(existing, dry)
+    return existing
 
 
-def _folder(path, dry):
+def _folder(path: str, dry: bool) -> bool:
     """Whether a directory was not root's alone; now it is, unless `dry`."""
     real, context = files.inside(path), Context(root=files.ROOT)
     fault = file_state.folder_fault(context, path)
@@ -75,36 +79,34 @@ def _folder(path, dry):
     return True
 
 
-def _make_way(path):
+def _make_way(path: str) -> None:
     """An empty directory in a file's place goes; RefusedError where it is not empty."""
     real = files.inside(path)
     if os.path.isdir(real) and not os.path.islink(real):
         try:
             os.rmdir(real)
         except OSError as error:
-            raise places.RefusedError(
-                "cannot remove '{0}': {1}".format(path, error.strerror)
-            ) from None
+            raise places.RefusedError(f"cannot remove '{path}': {error.strerror}") from None
 
 
-def _strangers(wanted, dry):
+def _strangers(texts_of: dict[str, str], dry: bool) -> list[str]:
     """What lies beside the program's modules and is none of them, as one of an earlier version."""
     real = files.inside(FOLDER)
     names = sorted(os.listdir(real)) if os.path.isdir(real) else []
-    strange = ["{0}/{1}".format(FOLDER, name) for name in names]
-    strange = [path for path in strange if path not in wanted]
+    strange = [f"{FOLDER}/{name}" for name in names]
+    strange = [path for path in strange if path not in texts_of]
     for path in [] if dry else strange:
         _remove(files.inside(path))
     return strange
 
 
-def _remove(real):
+def _remove(real: str) -> None:
     if os.path.isdir(real) and not os.path.islink(real):
         shutil.rmtree(real)
     else:
         os.unlink(real)
 
 
-def _let_systemd_read(changed, dry):
+def _let_systemd_read(changed: list[str], dry: bool) -> None:
     if not dry and any(path.startswith(places.UNITS_PLACE) for path in changed):
         programs.must(programs.call(["systemctl", "daemon-reload"]), "systemctl daemon-reload")

@@ -1,5 +1,7 @@
 """Asks somebody's Jupyter or TensorBoard."""
 
+from __future__ import annotations
+
 import http.client
 import socket
 import threading
@@ -11,14 +13,16 @@ ANSWER = 10
 SAID = 1 << 16
 
 
-def ask(place, path, token=None, patience=ANSWER):
+def ask(
+    place: str | tuple[str, int], path: str, token: str | None = None, patience: float = ANSWER
+) -> tuple[int | None, str]:
     """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
 
     `place` is (address, port), or the path of the socket that systemd opened for root. What answers
     is the person's: `patience` seconds are waited for the whole of it, SAID bytes are read.
     """
     # The header Host must be a name: Tornado since 6.5 answers 400 to a path.
-    host, port = ("localhost", None) if isinstance(place, str) else place
+    host, port = ("localhost", 80) if isinstance(place, str) else place
     if host == "0.0.0.0":  # noqa: S104 compared, not bound
         host = "127.0.0.1"
     connection = http.client.HTTPConnection(host, port)

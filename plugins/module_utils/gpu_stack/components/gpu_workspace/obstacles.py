@@ -1,5 +1,7 @@
 """What on a host is in the way of workspaces that change: ports, memory, people at work."""
 
+from __future__ import annotations
+
 import json
 import re
 
@@ -7,18 +9,24 @@ from .. import gpu_workspace
 from . import wished, workspace_users
 from .program import places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+    from ...host.context import Context
+
 # Seconds for the whole of an answer of somebody's Jupyter.
 ANSWER = 5
 
 
-def touched(changes):
+def touched(changes: list[dict[str, Any]]) -> list[str]:
     """Names of the people whose containers these changes stop or start."""
     prefix = "workspace "
     items = [row["item"] for row in changes if row["component"] == gpu_workspace.NAME]
     return [item[len(prefix) :] for item in items if item.startswith(prefix)]
 
 
-def stands_in_the_way(context, changes):
+def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[str, Any]:
     """{docker, ports, memory, in_use, users, root} of the host, for those who are concerned.
 
     `ports` are wished for and used by something else, `in_use` is who has how many kernels,
@@ -33,10 +41,10 @@ def stands_in_the_way(context, changes):
             # Whoever lost the file has the container as it was wished, most likely.
             settings[name] = dict(wished.settings(people[name], options, {}), ports=None)
     held = held_ports(context, settings)
-    wanted = sorted(port for name in names if name in people for port in traits.ports(people[name]))
+    ports = sorted(port for name in names if name in people for port in traits.ports(people[name]))
     return {
         "docker": runs is not None,
-        "ports": [port for port in wanted if port not in held and listening(context, port)],
+        "ports": [port for port in ports if port not in held and listening(context, port)],
         "memory": memory(context),
         "in_use": in_use(context, [name for name in names if name in settings], settings),
         "users": workspace_users.look(context, people)["taken"],
@@ -45,7 +53,7 @@ def stands_in_the_way(context, changes):
     }
 
 
-def held_ports(context, settings):
+def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) -> set[int]:
     """The ports of the host that containers have, or systemd holds for somebody.
 
     `settings` are those of the people whose containers run, {name: workspace.json or None}.
@@ -58,13 +66,15 @@ def held_ports(context, settings):
         recorded = gpu_workspace.person(context, name)["settings"] or {}
         person = recorded.get("workspace") or {}
         for what, word in words.items():
-            path = "{0}/{1}.{2}".format(places.PORTS, name, what)
+            path = f"{places.PORTS}/{name}.{what}"
             if word in person and context.lstat(path) is not None:
                 held.add(person[word])
     return held
 
 
-def in_use(context, names, settings):
+def in_use(
+    context: Context, names: list[str], settings: Mapping[str, dict[str, Any] | None]
+) -> dict[str, int]:
     """{name: how many kernels, terminals and SSH connections} of those who have some open."""
     counts = {}
     for name in names:
@@ -72,7 +82,7 @@ def in_use(context, names, settings):
         count = sessions(context, name)
         address, port = recorded.get("address"), (recorded.get("workspace") or {}).get("port")
         if address and port:
-            path = "{0}/{1}.jupyter".format(places.PORTS, name)
+            path = f"{places.PORTS}/{name}.jupyter"
             # One that was made before systemd held the ports is asked at its own.
             held = recorded.get("ports") or context.lstat(path) is not None
             token = context.read(places.folder(name) + "/token")
@@ -83,10 +93,10 @@ def in_use(context, names, settings):
     return counts
 
 
-def sessions(context, name):
+def sessions(context: Context, name: str) -> int:
     """How many connections to sshd somebody has open, as the container's network tells."""
     try:
-        state = json.loads(context.read("{0}/{1}.json".format(places.STATE, name)) or "{}")
+        state = json.loads(context.read(f"{places.STATE}/{name}.json") or "{}")
     except ValueError:
         return 0
     count = 0
@@ -98,7 +108,7 @@ def sessions(context, name):
     return count
 
 
-def listening(context, port):
+def listening(context: Context, port: int) -> bool:
     """Does anything listen on this TCP port of the host?"""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (context.read(path) or "").splitlines()[1:]:
@@ -108,13 +118,13 @@ def listening(context, port):
     return False
 
 
-def memory(context):
+def memory(context: Context) -> int | None:
     """Bytes of memory of the host; None where unknown."""
     total = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)
     return int(total.group(1)) * 1024 if total else None
 
 
-def opened(place, token, base="/"):
+def opened(place: str | tuple[str, int], token: str | None, base: str = "/") -> int:
     """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
 
     `place` is (address, port), or the socket that systemd opened for root: there is nobody else

@@ -1,83 +1,89 @@
 """Whether each workspace does what it should."""
 
+from __future__ import annotations
+
 import re
 import time
 
 from . import jupyter
 from .program import files, handed_gpus, places, programs, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 # systemd tries again after 5 seconds: what is still wrong then does not cure itself.
 PERSISTS = 12
 
 
-def limits(state):
+def limits(state: dict[str, Any]) -> str | None:
     """What is wrong with a container's limits; None where they are in force."""
-    wanted = state["memory"]
-    if wanted is not None:
+    memory = state["memory"]
+    if memory is not None:
         limit = (files.text(state["groups"]["memory"]) or "").strip()
-        if limit != str(wanted):
-            return "its memory is limited to {0}, not {1}".format(limit or "nothing", wanted)
+        if limit != str(memory):
+            return "its memory is limited to {0}, not {1}".format(limit or "nothing", memory)
     if state["cpus"] is not None:
-        limit = (files.text(state["groups"]["cpu"]) or "").split()
-        if not limit or limit[0] != str(int(state["cpus"] * 100000)):
+        quota = (files.text(state["groups"]["cpu"]) or "").split()
+        if not quota or quota[0] != str(int(state["cpus"] * 100000)):
             return "its processors are limited to {0}, not {1}".format(
-                limit[0] if limit else "nothing", int(state["cpus"] * 100000)
+                quota[0] if quota else "nothing", int(state["cpus"] * 100000)
             )
     return None
 
 
-def proven(name, until):
+def proven(name: str, until: float) -> str | None:
     """None where a workspace does what it should; else why not. Waits for a slow start."""
     failing = None
     while True:
-        state = files.data("{0}/{1}.json".format(places.STATE, name)) or {}
+        state = files.data(f"{places.STATE}/{name}.json") or {}
         failing = (failing or time.time()) if state.get("error") else None
         if failing is not None and time.time() - failing > PERSISTS:
             return "docker could not start it: {0}".format(state["error"])
-        wrong = "nothing of it runs"
+        wrong: str | None = "nothing of it runs"
         if "container" in state:
             wrong = _jupyter(name, state) or _ssh(name, state) or _board(name, state)
         if wrong is None:
             break
         if time.time() > until:
-            return "{0} (docker logs {1})".format(wrong, places.container(name))
+            return f"{wrong} (docker logs {places.container(name)})"
         time.sleep(0.5)
     if state.get("port"):
         refused, _body = jupyter.ask(
             (state["address"], state["port"]), state["base"] + "api/status"
         )
         if refused not in (401, 403):
-            return "Jupyter answers without the token: status {0}".format(refused)
+            return f"Jupyter answers without the token: status {refused}"
     if programs.call(["systemctl", "is-active", places.UNIT.format(name)])[1].strip() != "active":
-        return "the unit {0} is not active".format(places.UNIT.format(name))
+        return f"the unit {places.UNIT.format(name)} is not active"
     return limits(state)
 
 
-def _jupyter(name, state):
+def _jupyter(name: str, state: dict[str, Any]) -> str | None:
     """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
     if not state.get("port"):
         return None
     token = files.text(places.folder(name) + "/token")
     status, _body = jupyter.ask(
-        "{0}/{1}.jupyter".format(places.PORTS, name), state["base"] + "api/status", token
+        f"{places.PORTS}/{name}.jupyter", state["base"] + "api/status", token
     )
     if status == 200:
         return None
-    answer = "status {0}".format(status) if status else "no answer"
-    return "Jupyter does not take the token: {0}".format(answer)
+    answer = f"status {status}" if status else "no answer"
+    return f"Jupyter does not take the token: {answer}"
 
 
-def _board(name, state):
+def _board(name: str, state: dict[str, Any]) -> str | None:
     """Why TensorBoard does not answer; None where it does, or is not wished."""
     port = state.get("tensorboard_port")
     if not port:
         return None
-    if jupyter.ask(("127.0.0.1", port), "/{0}/tensorboard/".format(name))[0] == 200:
+    if jupyter.ask(("127.0.0.1", port), f"/{name}/tensorboard/")[0] == 200:
         return None
-    return "TensorBoard does not answer at port {0}".format(port)
+    return f"TensorBoard does not answer at port {port}"
 
 
-def _ssh(name, state):
+def _ssh(name: str, state: dict[str, Any]) -> str | None:
     """Why sshd is not as it should be: it offers keys, and a password to who has one."""
     if not state.get("ssh_port"):
         return None
@@ -88,7 +94,7 @@ def _ssh(name, state):
     return "sshd offers {0}, and should offer {1} alone".format(ways or "nothing", should)
 
 
-def offered(name, address, port):
+def offered(name: str, address: str, port: int) -> str | None:
     """What sshd lets somebody in by, as it says itself; "" where it does not answer.
 
     None where this host has no ssh to ask with.
@@ -99,7 +105,7 @@ def offered(name, address, port):
             *("ssh", "-F", "/dev/null", "-p", str(port), "-o", "BatchMode=yes"),
             *("-o", "PreferredAuthentications=none", "-o", "StrictHostKeyChecking=no"),
             *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10"),
-            *("{0}@{1}".format(name, host), "true"),
+            *(f"{name}@{host}", "true"),
         ]
     )
     if code == 127:
@@ -108,15 +114,15 @@ def offered(name, address, port):
     return refusal.group(1) if refusal else ""
 
 
-def prove(seconds):
+def prove(seconds: float) -> dict[str, Any]:
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
     faults = {name: proven(name, until) for name in settings.there()}
-    given = handed_gpus.handed()
+    handed = handed_gpus.handed()
     for name in faults:
-        faults[name] = faults[name] or given["people"].get(name, {}).get("wrong")
-    wrong = ["{0}: {1}".format(name, faults[name]) for name in sorted(faults) if faults[name]]
-    wrong += [given["tensorflow"]["wrong"]] if given["tensorflow"]["wrong"] else []
+        faults[name] = faults[name] or handed["people"].get(name, {}).get("wrong")
+    wrong = [f"{name}: {faults[name]}" for name in sorted(faults) if faults[name]]
+    wrong += [handed["tensorflow"]["wrong"]] if handed["tensorflow"]["wrong"] else []
     if wrong:
         raise places.RefusedError("; ".join(wrong))
-    return {"proven": sorted(faults), "gpus": given}
+    return {"proven": sorted(faults), "gpus": handed}

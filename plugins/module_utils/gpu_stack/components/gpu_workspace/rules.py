@@ -1,62 +1,86 @@
 """What stands in the way of people's workspaces."""
 
+from __future__ import annotations
+
 from ...rules import Rule, some
 from .. import gpu_workspace
 from ..nvidia_container_toolkit import docker
 from . import obstacles
 from .program import traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def _workspaces(found, options):
+
+def _workspaces(
+    facts: dict[str, Any], options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(what stands in the way of workspaces, the people wished for)."""
-    return found["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
+    return facts["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
 
 
-def workspace_docker(found, changes, options, _row):
-    seen, people = _workspaces(found, options)
+def workspace_docker(
+    facts: dict[str, Any],
+    changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, people = _workspaces(facts, options)
     names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
         return []
-    if any(one["item"] in docker.ENGINES.values() for one in changes):
+    if any(row["item"] in docker.ENGINES.values() for row in changes):
         return []  # the same run brings it, before the workspaces
     return [
         (
-            "docker does not answer, and workspaces are its containers ({0})".format(some(names)),
+            f"docker does not answer, and workspaces are its containers ({some(names)})",
             "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
         )
     ]
 
 
-def workspace_port(found, _changes, options, _row):
-    seen, people = _workspaces(found, options)
+def workspace_port(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, people = _workspaces(facts, options)
     names = {port: name for name in people for port in traits.ports(people[name])}
     return [
         (
-            "port {0} of {1} is in use by something else on this host".format(port, names[port]),
-            "give {0} another port in gpu_workspaces; `ss -tlnp` says who listens".format(
-                names[port]
-            ),
+            f"port {port} of {names[port]} is in use by something else on this host",
+            f"give {names[port]} another port in gpu_workspaces; `ss -tlnp` says who listens",
         )
         for port in seen.get("ports") or []
     ]
 
 
-def workspace_user(found, _changes, options, _row):
-    seen, people = _workspaces(found, options)
+def workspace_user(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, people = _workspaces(facts, options)
     users = seen.get("users") or {}
     return [
         (
             "user {0} of {1} {2}".format(people[name]["user"], name, users[name]),
-            "leave `user` of {0} out: the host gives each person a number of their own".format(
-                name
-            ),
+            f"leave `user` of {name} out: the host gives each person a number of their own",
         )
         for name in sorted(users)
     ]
 
 
-def workspace_root(found, _changes, options, _row):
-    seen, _people = _workspaces(found, options)
+def workspace_root(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, _people = _workspaces(facts, options)
     if not seen.get("root"):
         return []
     return [
@@ -68,31 +92,41 @@ def workspace_root(found, _changes, options, _row):
     ]
 
 
-def workspace_volume(found, _changes, options, _row):
-    seen, people = _workspaces(found, options)
+def workspace_volume(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, people = _workspaces(facts, options)
     return [
         (
-            "a volume of {0} can be swapped for a link, which docker would follow as root: "
-            "{1}".format(name, why),
+            f"a volume of {name} can be swapped for a link, which docker would follow as root: "
+            f"{why}",
             "name a directory below directories that only root can write to, as "
-            "/srv/data/{0}; itself it may be anybody's".format(name),
+            f"/srv/data/{name}; itself it may be anybody's",
         )
         for name, why in sorted((seen.get("volumes") or {}).items())
         if name in people
     ]
 
 
-def workspace_gpu(found, _changes, options, _row):
-    _seen, people = _workspaces(found, options)
-    there = len(found["gpus"])
+def workspace_gpu(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    _seen, people = _workspaces(facts, options)
+    count = len(facts["gpus"])
     reasons = []
     for name in sorted(people):
         gpus = people[name]["gpus"]
-        numbers = [one for one in gpus if isinstance(one, int)] if isinstance(gpus, list) else []
-        lacking = [one for one in numbers if one >= there]
-        if gpus == "all" and not there:
+        numbers = [gpu for gpu in gpus if isinstance(gpu, int)] if isinstance(gpus, list) else []
+        lacking: list[int | str] = [index for index in numbers if index >= count]
+        if gpus == "all" and not count:
             lacking = ["all"]
-        if isinstance(gpus, int) and gpus > there:
+        if isinstance(gpus, int) and gpus > count:
             lacking = [gpus]
         if lacking:
             message = (
@@ -100,7 +134,7 @@ def workspace_gpu(found, _changes, options, _row):
             )
             reasons.append(
                 (
-                    (message + ", and this host has {2}").format(name, lacking[0], there),
+                    (message + ", and this host has {2}").format(name, lacking[0], count),
                     "indices count from 0; `nvidia-smi -L` lists them. gpus: none is a workspace "
                     "without",
                 )
@@ -108,32 +142,41 @@ def workspace_gpu(found, _changes, options, _row):
     return reasons
 
 
-def workspace_memory(found, _changes, options, _row):
-    seen, people = _workspaces(found, options)
-    there = seen.get("memory")
+def workspace_memory(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, people = _workspaces(facts, options)
+    memory = seen.get("memory")
     together = sum(traits.size(people[name].get("memory")) or 0 for name in people)
-    if there is None or together <= there:
+    if memory is None or together <= memory:
         return []
     return [
         (
-            "the workspaces may use {0} MiB together, and this host has {1} MiB".format(
-                together >> 20, there >> 20
-            ),
+            f"the workspaces may use {together >> 20} MiB together, and this host has "
+            f"{memory >> 20} MiB",
             "give less memory in gpu_workspaces; who is over the limit is ended by the kernel",
         )
     ]
 
 
-def workspace_in_use(found, _changes, options, _row):
-    seen, _people = _workspaces(found, options)
+def workspace_in_use(
+    facts: dict[str, Any],
+    _changes: list[dict[str, Any]],
+    options: dict[str, Any],
+    _row: dict[str, Any],
+) -> list[tuple[str, str]]:
+    seen, _people = _workspaces(facts, options)
     users = seen.get("in_use")
     if not users or options.get("gpu_workspace_in_use") == "stop":
         return []
-    told = ["{0} ({1})".format(name, users[name]) for name in sorted(users)]
+    counts = [f"{name} ({users[name]})" for name in sorted(users)]
     return [
         (
             "their containers would be stopped, and these people have kernels, terminals or SSH "
-            "open: " + ", ".join(told),
+            "open: " + ", ".join(counts),
             "let them save and end those, or -e gpu_workspace_in_use=stop",
         )
     ]

@@ -1,32 +1,38 @@
 """What the module `workspaces` answers: looks, brings people to what is wished, proves."""
 
+from __future__ import annotations
+
 import json
 
 from . import asked, bring, current, here, installed, proof, uids
 from .program import docker, files, people_list, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def answer(params, dry):
+
+def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """The module's result. RefusedError or ValueError with the sentence that a person sees."""
     if params["state"] == "proven":
         try:
             return {"changed": False, "proven": proof.prove(params["patience"])["proven"]}
         except (places.RefusedError, ValueError) as error:
             raise places.RefusedError(
-                "{0}. journalctl -u 'gpu-workspace@*' and docker logs say more.".format(error)
+                f"{error}. journalctl -u 'gpu-workspace@*' and docker logs say more."
             ) from None
     if params["state"] == "looked":
         try:
             return looked(params)
         except (places.RefusedError, ValueError) as error:
-            raise places.RefusedError("{0}. Nothing was changed.".format(error)) from None
+            raise places.RefusedError(f"{error}. Nothing was changed.") from None
     try:
         return present(params, dry)
     except (places.RefusedError, ValueError) as error:
-        raise places.RefusedError("{0}.".format(error)) from None
+        raise places.RefusedError(f"{error}.") from None
 
 
-def looked(params):
+def looked(params: dict[str, Any]) -> dict[str, Any]:
     """What differs from the wish, and what of the image is missing."""
     asked.refuse(params)
     wish = asked.wish_of(params)
@@ -39,7 +45,7 @@ def looked(params):
     return dict(seen, changed=False, reference=wish["image"], file=missing and by_file)
 
 
-def present(params, dry):
+def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Brings all of it, or says what would be done where `dry`."""
     wish = asked.wish_of(params)
     seen = bring.prepared(wish)
@@ -48,38 +54,36 @@ def present(params, dry):
     else:
         written = installed.remove(dry)
     diff = _diff(wish, seen)
-    names, gone = sorted(seen["changes"]), seen["gone"]
+    names, left = sorted(seen["changes"]), seen["gone"]
     if dry:
-        done = {"changed": names, "removed": gone, "tokens": places.folder("NAME/token")}
-        summary = "Would bring to what is wished: {0}; would stop: {1}".format(
-            _listed(names), _listed(gone)
-        )
+        result = {"changed": names, "removed": left, "tokens": places.folder("NAME/token")}
+        summary = f"Would bring to what is wished: {_listed(names)}; would stop: {_listed(left)}"
     else:
-        done = bring.fulfil(wish, seen)
+        result = bring.fulfil(wish, seen)
         summary = (
             "Changed: {0}. Stopped, home kept: {1}. Jupyter's tokens lie, for root alone, in "
-            "{2}".format(_listed(done["changed"]), _listed(done["removed"]), done["tokens"])
+            "{2}".format(_listed(result["changed"]), _listed(result["removed"]), result["tokens"])
         )
-    if gone and not wish["workspaces"]:
+    if left and not wish["workspaces"]:
         # Only now nobody's unit needs it any more.
         written += installed.remove(dry)
-    acted = bool(names or gone or seen["open"])
+    acted = bool(names or left or seen["open"])
     return {
         "changed": bool(acted or written),
-        "people": done["changed"],
-        "removed": done["removed"],
-        "tokens": done["tokens"],
+        "people": result["changed"],
+        "removed": result["removed"],
+        "tokens": result["tokens"],
         "written": sorted(set(written)),
         "summary": summary if acted else "",
         "diff": diff,
     }
 
 
-def _listed(names):
+def _listed(names: list[str]) -> str:
     return ", ".join(names) or "nobody"
 
 
-def _diff(wish, seen):
+def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings of those who differ, before and after; no secret is among them."""
     context = here.context(wish)
     users = uids.own_users(context, people_list.checked(wish["workspaces"]))

@@ -12,63 +12,63 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/command.py": (
         0o644,
-        "b54bd50221c872909fa4b35daee935c929b2cd8b2afe038ca383178bbdda86f6",
+        "505d63d22a30373284c1117b296949ab040384f1e1f9738bf215dd912d1c83a9",
     ),
     "/usr/local/lib/gpu-workspace/program/command_line.py": (
         0o644,
-        "a601f03db36db93deb4fa3fd1eeb0938cab891bb60bb91caac0ea494e8f6cc16",
+        "787eebfc528b361fd9517cd39bae339195ef91955f5b20aad530b57af708ea1e",
     ),
     "/usr/local/lib/gpu-workspace/program/compose.py": (
         0o644,
-        "ebf53c624deeab34af62ed612c001fccfb5e960f2d35679dfaeaa284f35d858f",
+        "ad01b2fc1780abf02a7500178eb2d35ba8e7556478062089765321aeb5aec68a",
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
-        "ca76250c7dd0a5deadf2f80b2da007c82131e139b2085f6063bea1a1d7c7d174",
+        "95e3e25b03966ac6e17191ddb45b89ed770ba7af0fa9ec98929011518d818b0e",
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
-        "e08d7fd0f0199b41a82a27adcaaec7ef9bd0b833f7deedfcfdd6e678a47dd18f",
+        "9e59f21847248e058d9d8fccc3226c9c1b80b0b6990d885c301323a8eda8a54e",
     ),
     "/usr/local/lib/gpu-workspace/program/docker_words.py": (
         0o644,
-        "06e795db016549794c2f0604a610fd6fa27b021edcaf5dc7f55fd8e01d996bd7",
+        "2b5b38a0073dabdd9b9218c36dfe40dcbc5160e0d49d663524fbd8e25f57cb4c",
     ),
     "/usr/local/lib/gpu-workspace/program/files.py": (
         0o644,
-        "5daba48421941880507709bdc0b8f7568d36329e5291e3fc8fb39601110a5053",
+        "f3bd489ecd2d5e5de123b71c38c31f82477c4a7c343043b05bed4a58573b1aa9",
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "20c27cfd14434677f2758c247a8336422cce359e317af5e6bad8d59a2d95f775",
+        "d62288a4d49c380a4686feba8ab2a74fafd420c031427803d80acb64ab58f937",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
-        "67331cc8583be9e5de81d1892d3db3f179c08c9abc21bcbca61a268b4b719e5b",
+        "57d7edaa489f02bbf1bb80927e65c487ac727bbad097b78963c32ab094e4bba1",
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "e157269b722a578f44d895a5297fce06361d04809bf4e0541af1cc02068ff50a",
+        "1f36d75e18b71d485722d93ddf0ff8f5c5f134e5ff83448894cb761224a27ccd",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,
-        "5c475a47c644cd8522a992ac6d19b26bc8cfb586dd166dba7fd206092198d1e7",
+        "12ed06170e1f611de02a654e17845b1e8e794636e587a7be71054f660286b823",
     ),
     "/usr/local/lib/gpu-workspace/program/programs.py": (
         0o644,
-        "ed52bb3b5b5b6b731bff82bf3ef89321b5a18806838336438c3844b0f8f0f239",
+        "bb0d3f5d4cf6226f77abfba409feb0382df9f3c8b7b855b1edef20ed36c21760",
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "41a3e84dfbb30ff5b42deedaccd1d0609667b99d132fdbc6fe6e6506030d6eb4",
+        "c16975c10c3703da281ebafcb27412b78a545652495637c9925a3129296f364d",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
-        "7a25094336dfc310150fd6339dfb8676336022620e6e777b5b88d65f22903c96",
+        "0ebd752e6aa7888b9394a138fa3aa0c6f7e1dde40c6a8cf0ff14553122100150",
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,
-        "b109a76182f47085573edf1ac4a3185e56c31f8eb4c598782adeb0a521222fc2",
+        "1f76aca06d59ad1344175e1f983099851d4f93e5680a037eb4378699f27481ef",
     ),
     "/usr/local/sbin/gpu-workspace": (
         0o755,

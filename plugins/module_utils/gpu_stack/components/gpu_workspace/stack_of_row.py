@@ -3,11 +3,17 @@
 The generator names it for the role, and the look for itself.
 """
 
+from __future__ import annotations
 
-def locked(row):
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def locked(row: dict[str, Any] | None) -> dict[str, Any]:
     """What an image that is built on the host takes from its stack: all that it is made of."""
     row = row or {}
-    stack = {}
+    stack: dict[str, Any] = {}
     if "tensorflow" in row:
         names = ("version", "python", "requirements_sha256")
         stack["tensorflow"] = {name: row["tensorflow"][name] for name in names}
@@ -18,8 +24,9 @@ def locked(row):
             "sonames": sorted(row["cuda"].get("sonames", {})),
         }
     if "cudnn" in row:
-        names = ("version", "cuda", "sha256", "soname")
-        stack["cudnn"] = {name: row["cudnn"][name] for name in names}
+        stack["cudnn"] = {
+            name: row["cudnn"][name] for name in ("version", "cuda", "sha256", "soname")
+        }
     env = row.get("gpu_env", {})
     stack["env"] = {"path": env.get("path", []), "xla": env.get("xla_cuda_data_dir", "")}
     return stack

@@ -1,17 +1,25 @@
 """Gives each person a uid of their own."""
 
+from __future__ import annotations
+
 import json
 import os
 
 from . import homes, wished, workspace_users
 from .program import files, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
 # Above the uids of accounts and of systemd's own, below those that useradd hands out for user
 # namespaces: https://systemd.io/UIDS-GIDS/
 FIRST_USER, LAST_USER = 70000, 99999
 
 
-def own_users(context, people):
+def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     """{name: "uid:gid"} of those who have one by now; a recorded uid that an account got is none.
 
     RefusedError where somebody is wished for as an account of the host: who is that account could
@@ -26,10 +34,11 @@ def own_users(context, people):
                 "user {0} of {1} {2}; leave `user` out, then the host gives {1} a number of their "
                 "own".format(person["user"], person["name"], why)
             )
-    return seen["users"]
+    users: dict[str, str] = seen["users"]
+    return users
 
 
-def assign(context, people):
+def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     """{name: "uid:gid"} of all; who has none yet gets one, which is recorded before it is used."""
     root = wished.root_of(context.options)
     users, known = own_users(context, people), workspace_users.recorded(context)
@@ -48,14 +57,14 @@ def assign(context, people):
             uid = _next(context, others | {uid})
         known[name] = uid
         used.add(uid)
-        users[name] = "{0}:{0}".format(uid)
+        users[name] = f"{uid}:{uid}"
     if lacking:
         os.makedirs(os.path.dirname(files.inside(places.USERS)), mode=0o700, exist_ok=True)
         files.put(places.USERS, json.dumps(known, sort_keys=True) + "\n")
     return users
 
 
-def _free(context, numbers):
+def _free(context: Context, numbers: list[int]) -> list[int]:
     """Those that no account and no group has, and nobody's user namespaces."""
     known = set(workspace_users.accounts(context, numbers))
     known |= set(workspace_users.accounts(context, numbers, "group"))
@@ -66,7 +75,7 @@ def _free(context, numbers):
     ]
 
 
-def _next(context, used):
+def _next(context: Context, used: set[int]) -> int:
     """The first number of the range that is nobody's."""
     for start in range(FIRST_USER, LAST_USER + 1, 64):
         block = [
@@ -76,7 +85,5 @@ def _next(context, used):
         if free:
             return free[0]
     raise places.RefusedError(
-        "no uid from {0} to {1} is left on this host; say `user` of who is new".format(
-            FIRST_USER, LAST_USER
-        )
+        f"no uid from {FIRST_USER} to {LAST_USER} is left on this host; say `user` of who is new"
     )

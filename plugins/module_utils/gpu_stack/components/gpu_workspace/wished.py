@@ -3,12 +3,18 @@
 The look compares with it, and the module writes it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 
 from . import shipped
 from .program import places
 from .stack_of_row import locked
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 ROOT = "/srv/gpu-workspaces"
 LISTEN = """\
@@ -18,16 +24,16 @@ ListenStream={0}:{1}
 """
 
 
-def root_of(options):
+def root_of(options: dict[str, Any]) -> str:
     return options.get("gpu_workspace_root") or ROOT
 
 
-def base_of(base, sha256):
+def base_of(base: str | None, sha256: str | None) -> str:
     """What an image is built from, as its name is made of it; empty where none is built."""
     return "sha256:" + sha256 if sha256 else base or ""
 
 
-def built_name(base, packages, roots, stack):
+def built_name(base: str, packages: list[str], roots: list[str], stack: dict[str, Any]) -> str:
     """The name of an image that is built on the host, by all that goes into it."""
     made_of = {
         "base": base,
@@ -39,7 +45,7 @@ def built_name(base, packages, roots, stack):
     return "gpu-workspace-built:" + digest(json.dumps(made_of, sort_keys=True))[:16]
 
 
-def built(options, row):
+def built(options: dict[str, Any], row: dict[str, Any] | None) -> str | None:
     """The name of the image that is built here; None where none is."""
     base = base_of(options.get("gpu_workspace_base"), options.get("gpu_workspace_base_sha256"))
     if not base:
@@ -51,23 +57,25 @@ def built(options, row):
     return built_name(base, options.get("gpu_workspace_packages") or [], roots, locked(row))
 
 
-def with_image(options, row):
+def with_image(options: dict[str, Any], row: dict[str, Any] | None) -> dict[str, Any]:
     """The options with the name of the image that the row of the lock gives, where one is built."""
     name = built(options, row)
     return dict(options, gpu_workspace_image=name) if name else options
 
 
-def image_name(image, sha256):
+def image_name(image: str | None, sha256: str | None) -> str:
     """The name that docker has an image by on the host; one of a file has its own by us."""
     return "gpu-workspace:" + sha256[:16] if sha256 else image or ""
 
 
-def image(options):
+def image(options: dict[str, Any]) -> str:
     """The image under the name that docker has it by on the host."""
     return image_name(options.get("gpu_workspace_image"), options.get("gpu_workspace_image_sha256"))
 
 
-def settings(person, options, users):
+def settings(
+    person: dict[str, Any], options: dict[str, Any], users: dict[str, str]
+) -> dict[str, Any]:
     """What should stand in a person's workspace.json; `users` are those who have a uid by now."""
     return {
         "image": image(options),
@@ -82,7 +90,7 @@ def settings(person, options, users):
     }
 
 
-def listens(settings_of):
+def listens(settings_of: dict[str, Any]) -> dict[str, str]:
     """{"ada.jupyter": text} of what a workspace.json has systemd listen at for somebody."""
     person = settings_of["workspace"]
     addresses = {}
@@ -97,12 +105,12 @@ def listens(settings_of):
     }
 
 
-def digest(text):
+def digest(text: str) -> str:
     """SHA-256: to see that a secret has changed it will do."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def options(wish):
+def options(wish: dict[str, Any]) -> dict[str, Any]:
     """The host's options as the look has them, of what the module was asked for."""
     return {
         "gpu_workspaces": wish["workspaces"],
@@ -115,5 +123,5 @@ def options(wish):
     }
 
 
-def _digests(secrets):
+def _digests(secrets: dict[str, Any] | None) -> dict[str, str]:
     return {name: digest(str(secret)) for name, secret in (secrets or {}).items()}

@@ -5,6 +5,8 @@ the host. So each person has a uid that no account has, and the homes' root is r
 no more than what differs is seen; `uids` gives the uids and records them.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -13,65 +15,72 @@ import stat
 from . import wished
 from .program import places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Collection
+
+    from ...host.context import Context
+
 PATIENCE = "20"
 
 
-def accounts(context, wanted, kind="passwd"):
+def accounts(context: Context, numbers: Collection[int], kind: str = "passwd") -> dict[int, str]:
     """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
 
     getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
     time it is the host's own file.
     """
     lines = (context.read("/etc/" + kind) or "").splitlines()
-    if wanted:
+    if numbers:
         command = ["timeout", PATIENCE, "getent", kind]
-        lines += context.run([*command, *sorted(map(str, wanted))]).out.splitlines()
+        lines += context.run([*command, *sorted(map(str, numbers))]).out.splitlines()
     rows = [line.split(":") for line in lines]
     known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
-    return {number: known[number] for number in wanted if number in known}
+    return {number: known[number] for number in numbers if number in known}
 
 
-def delegated(context, number):
+def delegated(context: Context, number: int) -> str | None:
     """Whose user namespaces a uid or gid is for (/etc/subuid, /etc/subgid); None: nobody's."""
     for path in ("/etc/subuid", "/etc/subgid"):
         for line in (context.read(path) or "").splitlines():
             match = re.match(r"([^:]+):(\d+):(\d+)$", line)
             if match and 0 <= number - int(match.group(2)) < int(match.group(3)):
-                return "{0} ({1})".format(match.group(1), path)
+                return f"{match.group(1)} ({path})"
     return None
 
 
-def look(context, people):
+def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """{users: {name: "uid:gid"}, taken: {name: why}, homes: {name: "uid:gid"}, root: mode}.
 
     `users` has who has a uid of their own by now, `taken` whose wished one is not theirs to have;
     `root` is None where the homes' root is root's alone, or not there.
     """
-    found = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
-    given = recorded(context)
+    state: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
+    uids = recorded(context)
     wished_users = {name: people[name].get("user") or "" for name in people}
-    asked = set(given.values()) | {
+    asked = set(uids.values()) | {
         traits.numbers(wished_users[name])[0] for name in people if wished_users[name]
     }
-    homes = {name: _owner(context, name) for name in people}
-    asked |= {int(homes[name].split(":")[0]) for name in homes if homes[name]}
+    owners = {name: _owner(context, name) for name in people}
+    homes = {name: owner for name, owner in owners.items() if owner}
+    asked |= {int(owner.split(":")[0]) for owner in homes.values()}
     known = accounts(context, asked)
     for name in people:
-        if homes[name]:
-            uid = int(homes[name].split(":")[0])
-            found["homes"][name] = {"owner": homes[name], "account": known.get(uid)}
-        uid = given.get(name)
+        if name in homes:
+            account = known.get(int(homes[name].split(":")[0]))
+            state["homes"][name] = {"owner": homes[name], "account": account}
+        uid = uids.get(name)
         if wished_users[name]:
-            found["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
+            state["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
             why = taken(context, wished_users[name], known)
             if why:
-                found["taken"][name] = why
+                state["taken"][name] = why
         elif uid is not None and uid not in known and not delegated(context, uid):
-            found["users"][name] = "{0}:{0}".format(uid)
-    return found
+            state["users"][name] = f"{uid}:{uid}"
+    return state
 
 
-def recorded(context):
+def recorded(context: Context) -> dict[str, int]:
     """{name: uid} that people were given here, whoever is gone among them."""
     try:
         record = json.loads(context.read(places.USERS) or "{}")
@@ -81,47 +90,49 @@ def recorded(context):
     return {name: uid for name, uid in pairs if type(uid) is int}
 
 
-def _owner(context, name):
+def _owner(context: Context, name: str) -> str | None:
     """ "uid:gid" of a home; None where there is none, or it is something else."""
-    seen = context.lstat("{0}/{1}".format(wished.root_of(context.options), name))
+    seen = context.lstat(f"{wished.root_of(context.options)}/{name}")
     if seen is None or not stat.S_ISDIR(seen.st_mode):
         return None
-    return "{0.st_uid}:{0.st_gid}".format(seen)
+    return f"{seen.st_uid}:{seen.st_gid}"
 
 
-def _root(context):
+def _root(context: Context) -> str | None:
     """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
     seen = context.stat(wished.root_of(context.options))
-    mode = seen and stat.S_IMODE(seen.st_mode)
-    if seen is None or (mode == 0o700 and seen.st_uid == os.geteuid()):
+    if seen is None:
         return None
-    return "mode {0:04o} of uid {1}".format(mode, seen.st_uid)
+    mode = stat.S_IMODE(seen.st_mode)
+    if mode == 0o700 and seen.st_uid == os.geteuid():
+        return None
+    return f"mode {mode:04o} of uid {seen.st_uid}"
 
 
-def taken(context, user, known):
+def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
     """Why nobody may work as `user`, or None. Root says of itself what it is: "0:0"."""
     uid, gid = traits.numbers(user)
     if uid == 0:
         return None
     if uid in known:
-        return "is {0}, an account of this host".format(known[uid])
+        return f"is {known[uid]}, an account of this host"
     holder = delegated(context, uid) or delegated(context, gid)
     if holder:
-        return "is among the numbers that {0} has for containers".format(holder)
+        return f"is among the numbers that {holder} has for containers"
     for line in (context.read("/etc/passwd") or "").splitlines():
         row = line.split(":")
         if len(row) > 3 and row[3] == str(gid):
-            return "has the group of {0}, an account of this host".format(row[0])
+            return f"has the group of {row[0]}, an account of this host"
     # 100 is `users`, which gives no rights; the others of the system (docker, sudo, disk) do.
     return "has a group of the system" if gid < 1000 and gid != 100 else None
 
 
-def unfit(context):
+def unfit(context: Context) -> str | None:
     """Why a directory can't be the homes' root, which root alone enters; None where it can."""
     root = wished.root_of(context.options)
     for path in (root, _real(context, root)):
         if path.rstrip("/") in places.SHARED_PLACES or path == "/":
-            return "{0} holds more than homes, and nobody else could use it".format(path)
+            return f"{path} holds more than homes, and nobody else could use it"
         for line in (context.read("/etc/passwd") or "").splitlines():
             home = line.split(":")[5] if line.count(":") == 6 else ""
             if (home.rstrip("/") + "/").startswith(path.rstrip("/") + "/"):
@@ -132,7 +143,7 @@ def unfit(context):
     return None
 
 
-def _real(context, path):
+def _real(context: Context, path: str) -> str:
     """`path` without links, as far as it is there."""
     missing = []
     while path != "/" and context.resolve(path) is None:
@@ -141,22 +152,22 @@ def _real(context, path):
     return os.path.join(context.resolve(path) or path, *reversed(missing))
 
 
-def swapped(context, people):
+def swapped(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, str]:
     """{name: why} of those with a volume in whose place others than root could put a link.
 
     docker follows it whenever the container starts, as root: into another person's home, or into /.
     """
-    found = {}
+    reasons: dict[str, str] = {}
     for name in sorted(people):
         for path in [volume["path"] for volume in people[name].get("volumes") or []]:
             candidates = (path, context.resolve(path) or path)
             why = next(filter(None, (_movable(context, place) for place in candidates)), None)
             if why is not None:
-                found.setdefault(name, "{0}: {1}".format(path, why))
-    return found
+                reasons.setdefault(name, f"{path}: {why}")
+    return reasons
 
 
-def _movable(context, path):
+def _movable(context: Context, path: str) -> str | None:
     """Who else than root can replace a directory itself; None: nobody."""
     why = _way(context, path)
     seen, around = context.lstat(path), context.lstat(os.path.dirname(path.rstrip("/")) or "/")
@@ -168,7 +179,7 @@ def _movable(context, path):
     return "others can make or replace it in {0}".format(os.path.dirname(path.rstrip("/")))
 
 
-def _way(context, path):
+def _way(context: Context, path: str) -> str | None:
     """Who else than root can replace a directory above `path`; None: nobody."""
     parent = path.rstrip("/")
     while parent not in ("", "/"):
@@ -179,21 +190,21 @@ def _way(context, path):
     return None
 
 
-def _writable(context, path):
+def _writable(context: Context, path: str) -> str | None:
     """Who else than root can rename what is in a directory; None: nobody, or it is not there."""
     seen = context.lstat(path)
     if seen is None:
         return None
     if seen.st_uid not in (0, os.geteuid()):
-        return "{0} belongs to uid {1}, who could replace what is in it".format(path, seen.st_uid)
+        return f"{path} belongs to uid {seen.st_uid}, who could replace what is in it"
     if stat.S_ISLNK(seen.st_mode) or seen.st_mode & stat.S_ISVTX:
         return None
     if seen.st_mode & stat.S_IWOTH or (seen.st_mode & stat.S_IWGRP and seen.st_gid):
         mode = stat.S_IMODE(seen.st_mode)
-        return "{0} has mode {1:04o}: others can replace what is in it".format(path, mode)
+        return f"{path} has mode {mode:04o}: others can replace what is in it"
     return None
 
 
-def scratch(person):
+def scratch(person: dict[str, Any]) -> list[str]:
     """The volumes that somebody can write to: their owners stay who they are."""
     return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]

@@ -1,5 +1,7 @@
 """The host's own authority, for one name, and the certificates that it signs."""
 
+from __future__ import annotations
+
 import json
 import os
 import tempfile
@@ -44,7 +46,7 @@ authorityKeyIdentifier=keyid
 """
 
 
-def authority(name):
+def authority(name: str) -> None:
     """This host's own authority for one name, and for no other."""
     if files.data(CA_NAME) == {"name": name} and _whole():
         return
@@ -63,14 +65,14 @@ def authority(name):
     put(CA_NAME, json.dumps({"name": name}) + "\n")
 
 
-def _whole():
+def _whole() -> bool:
     """Can what is here as the authority sign? Its key has to be that of its certificate."""
     public = programs.call(["openssl", "x509", "-in", inside(CA), "-noout", "-pubkey"])
     key = programs.call(["openssl", "pkey", "-in", inside(CA_KEY), "-pubout", "-passin", "pass:"])
     return public[0] == key[0] == 0 and public[1].strip() == key[1].strip()
 
 
-def certificate(name):
+def certificate(name: str) -> None:
     """A certificate of this host's own authority, with a new key."""
     authority(name)
     with tempfile.TemporaryDirectory() as folder:
@@ -90,20 +92,20 @@ def certificate(name):
         put(CHAIN, _read(folder + "/crt"))
 
 
-def fingerprint():
+def fingerprint() -> str:
     """SHA-256 of the authority's certificate, to compare before somebody trusts it."""
     return openssl("x509", "-in", inside(CA), "-noout", "-fingerprint", "-sha256").strip()
 
 
-def _new_key(path):
+def _new_key(path: str) -> None:
     openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", path)
 
 
-def _read(path):
+def _read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read()
 
 
-def _write(path, content):
+def _write(path: str, content: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(content)

@@ -1,5 +1,7 @@
 """What a certificate is good for, whose it is, and until when."""
 
+from __future__ import annotations
+
 import os
 import re
 import ssl
@@ -8,6 +10,10 @@ import time
 from . import files, paths, programs
 from .programs import RefusedError, openssl
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from .files import Host
+
 # Days before its end in which a certificate of the host's own authority is made anew.
 EARLY = 30
 # certbot renews when 30 days, or a third of a shorter life, are left; when no more than this is
@@ -15,50 +21,50 @@ EARLY = 30
 LATE_DAYS, LATE_PART = 20, 2 / 9
 
 
-def ends_soon(until, now=None):
+def ends_soon(until: float | None, now: float | None = None) -> bool:
     """Is one that ends then, in seconds of Unix time, to be made anew?"""
     return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
 
 
-def server_of(host, name):
+def server_of(host: Host, name: str) -> str | None:
     """The directory of the ACME server that certbot's certificate is of; None where it has none.
 
     `host` has `read`.
     """
-    path = "{0}/renewal/{1}.conf".format(paths.LETSENCRYPT, paths.lineage(name))
+    path = f"{paths.LETSENCRYPT}/renewal/{paths.lineage(name)}.conf"
     server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
     return server.group(1) if server else None
 
 
-def certified(name, chain, key):
+def certified(name: str, chain: str, key: str) -> None:
     """Refuses a certificate that is not for this name, has ended, or has another key."""
     for path in (chain, key):
         if not os.path.isfile(files.inside(path)):
-            raise RefusedError("there is no {0} on this host".format(path))
+            raise RefusedError(f"there is no {path} on this host")
     if not programs.has_openssl():
         return  # the role brings it, and looks again
     chain, key = files.inside(chain), files.inside(key)
     names = programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkhost", name])[1]
     if "does match" not in names:
-        raise RefusedError("the certificate {0} is not for {1}".format(chain, name))
+        raise RefusedError(f"the certificate {chain} is not for {name}")
     if programs.call(["openssl", "x509", "-in", chain, "-noout", "-checkend", "0"])[0]:
-        raise RefusedError("the certificate {0} has ended".format(chain))
+        raise RefusedError(f"the certificate {chain} has ended")
     public = openssl("x509", "-in", chain, "-noout", "-pubkey")
     if openssl("pkey", "-in", key, "-pubout", "-passin", "pass:").strip() != public.strip():
-        raise RefusedError("the key {0} is not that of the certificate".format(key))
+        raise RefusedError(f"the key {key} is not that of the certificate")
 
 
-def ends(chain):
+def ends(chain: str) -> int:
     """When a certificate ends, in seconds of Unix time."""
     return _date(chain, "-enddate")
 
 
-def late_from(chain):
+def late_from(chain: str) -> int:
     """From when on a certificate should long have been renewed, in seconds of Unix time."""
     begin, end = _date(chain, "-startdate"), ends(chain)
     return end - int(min(LATE_DAYS * 86400, (end - begin) * LATE_PART))
 
 
-def _date(chain, which):
+def _date(chain: str, which: str) -> int:
     date = openssl("x509", "-in", files.inside(chain), "-noout", which).strip()
     return ssl.cert_time_to_seconds(date.partition("=")[2])

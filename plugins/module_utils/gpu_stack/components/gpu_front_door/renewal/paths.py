@@ -1,5 +1,11 @@
 """Where the files of a front door, of nginx and of certbot are on a host."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
 PLACE = "/etc/gpu-front-door"
 DOOR = PLACE + "/door.json"
 # Written before nginx is installed: what is here because of us can go with us.
@@ -45,18 +51,18 @@ ENABLED = (
 RENEWS = "/etc/systemd/system/timers.target.wants/certbot.timer"
 
 
-def lineage(name):
+def lineage(name: str) -> str:
     """What certbot calls the door's certificate; one that somebody has for the name is another."""
     return "gpu-front-door-" + name
 
 
-def acme_files(name):
+def acme_files(name: str) -> tuple[str, str]:
     """(chain, key) as certbot keeps them, through its links to the newest."""
-    folder = "{0}/live/{1}/".format(LETSENCRYPT, lineage(name))
+    folder = f"{LETSENCRYPT}/live/{lineage(name)}/"
     return folder + "fullchain.pem", folder + "privkey.pem"
 
 
-def files_of(settings):
+def files_of(settings: dict[str, Any]) -> tuple[str, str]:
     """(chain, key) that nginx reads."""
     if settings["tls"] == "acme":
         return acme_files(settings["name"])

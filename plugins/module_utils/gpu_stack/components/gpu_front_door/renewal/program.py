@@ -1,5 +1,7 @@
 """The program gpu-front-door: what systemd's timer and certbot's hook call, and a person."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -17,7 +19,7 @@ gpu-front-door fingerprint  of the certificate of this host's own authority
 gpu-front-door renew        what its timer does each day"""
 
 
-def renew():
+def renew() -> dict[str, bool]:
     """Once a day: a certificate that ends soon is made anew, one that others renewed is read.
 
     No more is noted than what was made here: what somebody else changed is to be seen still.
@@ -44,13 +46,13 @@ def renew():
     nginx.check()
     nginx.serve()
     if is_shown(settings):
-        put(CHAIN, read(files_of(settings)[0]))
+        put(CHAIN, read(files_of(settings)[0]) or "")
         hashes[CHAIN] = digest(read(CHAIN))
     keep(settings, hashes)
     return {"renewed": True}
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Exit code 0, 1 with the reason on standard error, or 2 for a word that it does not know."""
     os.umask(0o022)
     try:
@@ -62,6 +64,6 @@ def main(argv):
             sys.stderr.write(USAGE + "\n")
             return 2
     except (RefusedError, OSError) as error:
-        sys.stderr.write("{0}\n".format(error))
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0

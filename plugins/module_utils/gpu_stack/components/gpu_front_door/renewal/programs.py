@@ -1,5 +1,7 @@
 """Programs of the host, each with a time limit."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 
@@ -10,10 +12,10 @@ class RefusedError(Exception):
     """Nothing was lost and nobody's connection was cut; the text says why."""
 
 
-def call(command, timeout=TIMEOUT, **environment):
+def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -23,27 +25,27 @@ def call(command, timeout=TIMEOUT, **environment):
             env=dict(os.environ, **environment),
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
     except subprocess.TimeoutExpired:
-        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+        return 124, "", f"{command[0]} did not answer within {timeout} s"
     return (
-        done.returncode,
-        done.stdout.decode("utf-8", "replace"),
-        done.stderr.decode("utf-8", "replace"),
+        result.returncode,
+        result.stdout.decode("utf-8", "replace"),
+        result.stderr.decode("utf-8", "replace"),
     )
 
 
-def must(answer, what):
+def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+        raise RefusedError(f"{what}: {(error or out).strip()[-800:]}")
     return out
 
 
-def openssl(*arguments):
+def openssl(*arguments: str) -> str:
     return must(call(["openssl", *arguments]), "openssl " + arguments[0])
 
 
-def has_openssl():
+def has_openssl() -> bool:
     return call(["openssl", "version"])[0] == 0

@@ -1,6 +1,12 @@
 """docker's command of a person's container, and what runs in it."""
 
+from __future__ import annotations
+
 from . import files, places, settings, traits
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 # Threads count too: a library of numbers starts one for each processor in each of its programs.
 PIDS = 16384
@@ -64,43 +70,19 @@ done &
 """
 
 
-def command(name):
+def command(name: str) -> list[str]:
     """docker's arguments for a person's container."""
     recorded = files.data(places.folder(name) + "/workspace.json")
     if recorded is None:
-        raise places.RefusedError("{0} has no workspace here".format(name))
+        raise places.RefusedError(f"{name} has no workspace here")
     person = settings.wished(recorded)
     revision = (files.text(places.folder(name) + "/revision") or "").strip()
     home, parts = "/home/" + name, traits.parts(person["kind"])
-    mounts = [(places.home_of(recorded["root"], name), home, True)]
-    if "jupyter" in parts:
-        mounts.append((places.folder(name) + "/token", places.INSIDE, False))
-    if "ssh" in parts:
-        mounts += [
-            (
-                "{0}/{1}".format(places.folder(name), entry),
-                "{0}/{1}".format(places.SHOWN, entry),
-                False,
-            )
-            for entry in ("authorized_keys", "host_key", *settings.password_file(name))
-        ]
-    mounts += [
-        (entry["path"], entry.get("at", entry["path"]), entry.get("writable", False))
-        for entry in person["volumes"]
-    ]
     arguments = [
-        *(
-            "run",
-            "--detach",
-            "--rm",
-            "--init",
-            "--name",
-            places.container(name),
-            "--hostname",
-            name,
-        ),
-        *("--label", "{0}={1}".format(places.LABEL, name)),
-        *("--label", "{0}={1}".format(places.REVISION, revision)),
+        *("run", "--detach", "--rm", "--init"),
+        *("--name", places.container(name), "--hostname", name),
+        *("--label", f"{places.LABEL}={name}"),
+        *("--label", f"{places.REVISION}={revision}"),
         # A program of root's that somebody puts into a home makes nobody root.
         *("--security-opt", "no-new-privileges"),
         # One who starts programs without end, or writes without end, ends nobody else's.
@@ -120,19 +102,7 @@ def command(name):
             # Jupyter notes its token there; a home is kept, copied and shared.
             *("--env", "JUPYTER_RUNTIME_DIR=/tmp/jupyter-runtime"),
         ]
-    if "ports" not in recorded and "jupyter" in parts:
-        # Of before systemd held the ports; the next run changes it.
-        place = (recorded["address"], person["port"], places.JUPYTER)
-        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
-    if "ports" not in recorded and "tensorboard_port" in person:
-        place = ("127.0.0.1", person["tensorboard_port"], places.TENSORBOARD)
-        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
-    if "ssh" in parts:
-        place = (recorded["ssh_address"], person["ssh_port"], places.SSH)
-        arguments += ["--publish", "{0}:{1}:{2}".format(*place)]
-    for source, target, writable in mounts:
-        mount = "type=bind,src={0},dst={1}".format(source, target)
-        arguments += ["--mount", mount if writable else mount + ",readonly"]
+    arguments += _published(recorded, person) + _mounts(recorded["root"], person)
     if person["cpus"]:
         arguments += ["--cpus", str(person["cpus"])]
     if person["memory"]:
@@ -142,7 +112,47 @@ def command(name):
     return [*arguments, "--entrypoint", "/bin/sh", recorded["image"], "-c", start(person)]
 
 
-def gpu_arguments(name):
+def _published(recorded: dict[str, Any], person: dict[str, Any]) -> list[str]:
+    """docker's arguments for the ports of the host that docker itself leads to a container."""
+    parts, ports = traits.parts(person["kind"]), []
+    if "ports" not in recorded:
+        # Made before systemd held these ports; the next run of the playbook changes it.
+        if "jupyter" in parts:
+            ports.append((recorded["address"], person["port"], places.JUPYTER))
+        if "tensorboard_port" in person:
+            ports.append(("127.0.0.1", person["tensorboard_port"], places.TENSORBOARD))
+    if "ssh" in parts:
+        ports.append((recorded["ssh_address"], person["ssh_port"], places.SSH))
+    return [
+        word
+        for address, port, inner in ports
+        for word in ("--publish", f"{address}:{port}:{inner}")
+    ]
+
+
+def _mounts(root: str, person: dict[str, Any]) -> list[str]:
+    """docker's arguments for the home, what a person logs in with, and the volumes."""
+    name, parts = person["name"], traits.parts(person["kind"])
+    mounts = [(places.home_of(root, name), "/home/" + name, True)]
+    if "jupyter" in parts:
+        mounts.append((places.folder(name) + "/token", places.INSIDE, False))
+    if "ssh" in parts:
+        mounts += [
+            (f"{places.folder(name)}/{entry}", f"{places.SHOWN}/{entry}", False)
+            for entry in ("authorized_keys", "host_key", *settings.password_file(name))
+        ]
+    mounts += [
+        (volume["path"], volume.get("at", volume["path"]), volume.get("writable", False))
+        for volume in person["volumes"]
+    ]
+    arguments = []
+    for source, target, writable in mounts:
+        mount = f"type=bind,src={source},dst={target}"
+        arguments += ["--mount", mount if writable else mount + ",readonly"]
+    return arguments
+
+
+def gpu_arguments(name: str) -> list[str]:
     """docker's arguments for somebody's GPUs."""
     indices = files.data(places.folder(name) + "/gpus.json")
     if indices == "all":
@@ -154,12 +164,12 @@ def gpu_arguments(name):
     return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
 
 
-def start(person):
+def start(person: dict[str, Any]) -> str:
     """What runs in the container: Jupyter, sshd, or sshd with Jupyter beside it."""
     parts = traits.parts(person["kind"])
     uid, gid = traits.numbers(person["user"])
     others = "ssh" in parts and uid
-    words = "setpriv --reuid={0} --regid={1} --clear-groups ".format(uid, gid) if others else ""
+    words = f"setpriv --reuid={uid} --regid={gid} --clear-groups " if others else ""
     served = [
         "--{0}.{1}={2}".format(kind, word, value.format(person["name"]))
         for kind in ("ServerApp", "NotebookApp")
@@ -180,7 +190,7 @@ def start(person):
         "shown": places.SHOWN,
     }
     for key in values:
-        script = script.replace("@{0}@".format(key), str(values[key]))
+        script = script.replace(f"@{key}@", str(values[key]))
     script += board
     # Where both run the container ends with Jupyter, and systemd starts it anew.
     return script + ("exec " + SSHD if parts == {"ssh"} else SSHD + " &\n" + jupyter)

@@ -1,11 +1,17 @@
 """A person's workspace as a compose file."""
 
+from __future__ import annotations
+
 import json
 
 from . import command, places
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
-def compose(name, *options):
+
+def compose(name: str, *options: str) -> str:
     """A person's workspace as the text of a compose file; RefusedError for an unknown option.
 
     It is made of docker's arguments, so it has what they have and no list of its own. The token
@@ -14,8 +20,8 @@ def compose(name, *options):
     if options not in ((), ("--runtime",)):
         raise places.RefusedError("{0} is no option; expected --runtime".format(" ".join(options)))
     lines = [
-        "# The workspace of {0}, by: gpu-workspace compose {0}".format(name),
-        "# Its name is that of the unit: systemctl stop {0}".format(places.UNIT.format(name)),
+        f"# The workspace of {name}, by: gpu-workspace compose {name}",
+        f"# Its name is that of the unit: systemctl stop {places.UNIT.format(name)}",
     ]
     if options:
         # Before 1.27 docker-compose wants a version, and 2.4 is the last that knows a runtime.
@@ -29,7 +35,7 @@ def compose(name, *options):
     return "\n".join([*lines, *_yaml(content, "")]) + "\n"
 
 
-def _mount(value):
+def _mount(value: str) -> dict[str, Any]:
     pairs = dict(pair.partition("=")[::2] for pair in value.split(","))
     mount = {"type": pairs["type"], "source": pairs["src"], "target": pairs["dst"]}
     return dict(mount, read_only=True) if "readonly" in pairs else mount
@@ -37,7 +43,7 @@ def _mount(value):
 
 # docker's options and the words of https://docs.docker.com/reference/compose-file/services/ for
 # them: {option: (word, its form)}. Those of a list may be there more than once.
-_ONCE = {
+_ONCE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--name": ("container_name", str),
     "--hostname": ("hostname", str),
     "--user": ("user", str),
@@ -50,7 +56,7 @@ _ONCE = {
     "--runtime": ("runtime", str),
     "--entrypoint": ("entrypoint", lambda value: [value]),
 }
-_OFTEN = {
+_OFTEN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--label": ("labels", str),
     "--security-opt": ("security_opt", str),
     "--env": ("environment", str),
@@ -59,12 +65,13 @@ _OFTEN = {
     "--network": ("networks", str),
 }
 # compose starts in its own way, and removes what it started.
-_BARE = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
+_BARE: dict[str, dict[str, bool]] = {"--init": {"init": True}, "--detach": {}, "--rm": {}}
 
 
-def composed(arguments, by_runtime):
+def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], list[str]]:
     """(service, its networks) of `docker run`'s arguments; RefusedError for one that is unknown."""
-    words, service = iter(arguments[1:]), {}
+    words = iter(arguments[1:])
+    service: dict[str, Any] = {}
     for word in words:
         if word in _BARE:
             service.update(_BARE[word])
@@ -82,17 +89,17 @@ def composed(arguments, by_runtime):
         elif word == "--gpus":
             _hand_over(service, next(words).strip('"'), by_runtime)
         elif word.startswith("-"):
-            raise places.RefusedError("{0} has no word in a compose file".format(word))
+            raise places.RefusedError(f"{word} has no word in a compose file")
         else:
             service.update(image=word, command=list(words))
-    networks = service.get("networks", [])
+    networks: list[str] = service.get("networks", [])
     if not networks:
         # As docker's own; compose would make a network of the project's.
         service["network_mode"] = "bridge"
     return service, networks
 
 
-def _hand_over(service, asked, by_runtime):
+def _hand_over(service: dict[str, Any], asked: str, by_runtime: bool) -> None:
     """The GPUs of docker's "all" or "device=0,1", in either way that compose has."""
     devices = asked[len("device=") :].split(",") if asked != "all" else None
     if by_runtime:
@@ -105,7 +112,7 @@ def _hand_over(service, asked, by_runtime):
     service["deploy"] = {"resources": {"reservations": {"devices": [request]}}}
 
 
-def _yaml(value, indent):
+def _yaml(value: Any, indent: str) -> list[str]:
     """Lines of YAML. compose reads `$` as the beginning of a variable unless there are two."""
     lines = []
     pairs = value.items() if isinstance(value, dict) else [(None, item) for item in value]

@@ -1,19 +1,23 @@
 """Starts and stops a person's container, as systemd asks for it."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
 
 from . import command, docker, docker_words, files, places, programs, settings, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def run(name):
+
+def run(name: str) -> None:
     """Starts the container, or finds it running, and waits until it ends."""
     revision = (files.text(places.folder(name) + "/revision") or "").strip()
     if not revision:
-        raise places.RefusedError(
-            "the workspace of {0} is unfinished; run the playbook again".format(name)
-        )
+        raise places.RefusedError(f"the workspace of {name} is unfinished; run the playbook again")
     os.makedirs(files.inside(places.STATE), mode=0o755, exist_ok=True)
     if docker.running().get(name) != revision:
         stop(name)
@@ -28,12 +32,12 @@ def run(name):
     os.execvp("docker", wait)  # noqa: S606 systemd follows this process
 
 
-def tell(name, state):
+def tell(name: str, state: dict[str, Any]) -> None:
     """What anybody may know of a workspace; no secret is among it."""
-    files.put("{0}/{1}.json".format(places.STATE, name), json.dumps(state) + "\n", 0o644)
+    files.put(f"{places.STATE}/{name}.json", json.dumps(state) + "\n", 0o644)
 
 
-def seen(name):
+def seen(name: str) -> dict[str, Any]:
     """The container's process, and its limits as they were wished."""
     form = docker_words.shape(".State.Pid", ".Id")
     pid, identity = programs.must(
@@ -44,7 +48,7 @@ def seen(name):
     return {
         "container": identity,
         "pid": int(pid),
-        "groups": groups(files.text("/proc/{0}/cgroup".format(pid)) or ""),
+        "groups": groups(files.text(f"/proc/{pid}/cgroup") or ""),
         "memory": traits.size(person["memory"]),
         "cpus": person["cpus"] or None,
         "port": person.get("port"),
@@ -58,7 +62,7 @@ def seen(name):
     }
 
 
-def groups(content):
+def groups(content: str) -> dict[str, str]:
     """{"memory": files, "cpu": files}: where the kernel keeps a container's limits.
 
     Version 2 has one directory, version 1 one for each controller.
@@ -68,7 +72,7 @@ def groups(content):
         _number, names, path = line.split(":", 2)
         for name in names.split(","):
             if name in ("memory", "cpu"):
-                paths[name] = "/sys/fs/cgroup/{0}{1}".format(name, path)
+                paths[name] = f"/sys/fs/cgroup/{name}{path}"
             elif name == "":
                 paths.setdefault("unified", "/sys/fs/cgroup" + path)
     if "memory" in paths:
@@ -80,15 +84,13 @@ def groups(content):
     return {"memory": place + "/memory.max", "cpu": place + "/cpu.max"}
 
 
-def stop(name):
+def stop(name: str) -> None:
     """Stops and removes the container of our label, and no other."""
-    state = "{0}/{1}.json".format(places.STATE, name)
+    state = f"{places.STATE}/{name}.json"
     if "container" in (files.data(state) or {}):
         # A proof would read the limits of one that is gone; why one could not start stays told.
         os.unlink(files.inside(state))
-    form = (
-        docker_words.shape(".Names") + " " + docker_words.shape('.Label "{0}"'.format(places.LABEL))
-    )
+    form = docker_words.shape(".Names") + " " + docker_words.shape(f'.Label "{places.LABEL}"')
     # `inspect` knows no container that is being removed, and its name is not free yet.
     listed = ("ps", "--all", "--filter", "name=" + places.container(name), "--format", form)
     rows = [line.split(" ") for line in docker.answer(*listed)[1].splitlines()]
@@ -97,7 +99,7 @@ def stop(name):
         return
     if own[0][1] != name:
         raise places.RefusedError(
-            "the container {0} is not of gpu_workspaces".format(places.container(name))
+            f"the container {places.container(name)} is not of gpu_workspaces"
         )
     docker.answer("stop", "--time", "20", places.container(name))
     docker.answer("rm", "--force", places.container(name))

@@ -1,5 +1,7 @@
 """docker on this host's own socket, and the network that all workspaces are on."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -12,7 +14,7 @@ APART = "com.docker.network.bridge.enable_icc=false"
 STARTS = 600
 
 
-def answer(*arguments, **options):
+def answer(*arguments: str, **options: float | None) -> tuple[int, str, str]:
     """`call` of docker on this host's own socket. RefusedError where it does not answer."""
     result = programs.call(
         ["docker", "--host", docker_words.SOCKET, *arguments],
@@ -23,14 +25,14 @@ def answer(*arguments, **options):
     return result
 
 
-def running():
+def running() -> dict[str, str]:
     """{name: revision} of the workspaces whose containers run."""
     return docker_words.revisions(
         programs.must(answer(*docker_words.LISTING), "docker does not answer")
     )
 
 
-def network():
+def network() -> bool:
     """Whether our network is there. RefusedError where another one has its name."""
     code, out, _error = answer(
         "network", "inspect", "--format", docker_words.shape("json ."), places.NETWORK
@@ -44,13 +46,13 @@ def network():
         or (inspected["Options"] or {}).get(option) != value
     ):
         raise places.RefusedError(
-            "docker has a network {0} that is not of gpu_workspaces; remove it, or what uses "
-            "it, first".format(places.NETWORK)
+            f"docker has a network {places.NETWORK} that is not of gpu_workspaces; remove it, or "
+            "what uses it, first"
         )
     return True
 
 
-def connect():
+def connect() -> None:
     """Makes the network where it is missing.
 
     docker takes one name for two networks, and then starts nothing on either: units that begin at

@@ -1,11 +1,17 @@
 """Which GPUs the host has, and what the workspaces' containers list of them."""
 
+from __future__ import annotations
+
 import re
 
 from . import command, docker, docker_words, files, places, programs, settings
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def inquire(name, *command):
+
+def inquire(name: str, *command: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program of somebody's container, run as that person.
 
     What it says is the person's: no more than SAID bytes of it are read, within TIMEOUT seconds,
@@ -18,7 +24,7 @@ def inquire(name, *command):
     return programs.limited(["docker", "--host", docker_words.SOCKET, *words])
 
 
-def gpus():
+def gpus() -> list[str]:
     """UUIDs of the host's GPUs, by index."""
     return re.findall(r"^GPU \d+: .*\(UUID: (\S+)\)", programs.call(["nvidia-smi", "-L"])[1], re.M)
 
@@ -35,12 +41,12 @@ SMI = "/usr/bin/nvidia-smi"
 LISTED = r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)"
 # Whatever is there of a GPU.
 NONE = (
-    "[ ! -x {0} ] || timeout -k 5 {1} {0} -L; "
+    f"[ ! -x {SMI} ] || timeout -k 5 {programs.TIMEOUT // 2} {SMI} -L; "
     'for one in /dev/nvidia[0-9]*; do [ ! -e "$one" ] || echo "DEVICE $one"; done'
-).format(SMI, programs.TIMEOUT // 2)
+)
 
 
-def _without(name):
+def _without(name: str) -> dict[str, Any]:
     """{gpus, wrong} of a container that was promised none: an image may ask for all by itself."""
     code, out, error = inquire(name, "/bin/sh", "-c", NONE)
     listed = re.findall(LISTED, out, re.M) + re.findall(r"^DEVICE (/dev/nvidia\d+)$", out, re.M)
@@ -48,42 +54,40 @@ def _without(name):
     if listed:
         wrong = "its container has GPUs ({0}), and none were promised".format(", ".join(listed))
     elif code == 124 or code in (125, 126, 127) or "No such container" in error:
-        lines = error.strip().splitlines() or ["status {0}".format(code)]
-        wrong = "its container could not be asked for GPUs: {0}".format(lines[-1][:200])
+        lines = error.strip().splitlines() or [f"status {code}"]
+        wrong = f"its container could not be asked for GPUs: {lines[-1][:200]}"
     return {"gpus": listed, "wrong": wrong}
 
 
-def handed():
+def handed() -> dict[str, Any]:
     """{people: {name: {gpus, wrong}}, tensorflow: {gpus, wrong}}: what containers list of GPUs.
 
     nvidia-smi is asked in everybody's own container, as the person. TensorFlow is asked once for an
     image, in a container beside them with the GPUs of one of them: it would take memory from
     somebody's limit.
     """
-    result = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
+    result: dict[str, Any] = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
     all_uuids, asked = gpus(), None
     for name in settings.there():
         indices = files.data(places.folder(name) + "/gpus.json")
         if not indices:
             result["people"][name] = _without(name)
             continue
-        wanted = all_uuids
+        promised = all_uuids
         if indices != "all":
-            wanted = [
-                all_uuids[index]
-                if index < len(all_uuids)
-                else "GPU {0}, which is gone".format(index)
+            promised = [
+                all_uuids[index] if index < len(all_uuids) else f"GPU {index}, which is gone"
                 for index in indices
             ]
         code, out, error = inquire(name, SMI, "-L")
         listed = re.findall(LISTED, out, re.M)
         wrong = None
         if code:
-            lines = (error or out).strip().splitlines() or ["status {0}".format(code)]
-            wrong = "nvidia-smi fails in its container: {0}".format(lines[-1][:200])
-        elif sorted(listed) != sorted(wanted):
+            lines = (error or out).strip().splitlines() or [f"status {code}"]
+            wrong = f"nvidia-smi fails in its container: {lines[-1][:200]}"
+        elif sorted(listed) != sorted(promised):
             wrong = "its container lists {0} GPUs ({1}), and {2} were promised ({3})".format(
-                len(listed), ", ".join(listed) or "none", len(wanted), ", ".join(wanted)
+                len(listed), ", ".join(listed) or "none", len(promised), ", ".join(promised)
             )
         result["people"][name] = {"gpus": listed, "wrong": wrong}
         # Parts of a GPU (MIG) are counted in another way.
@@ -94,7 +98,7 @@ def handed():
     return result
 
 
-def _tensorflow(name, count):
+def _tensorflow(name: str, count: int) -> dict[str, Any]:
     """What TensorFlow of the image lists with somebody's GPUs; {gpus: None} where it has none."""
     image = files.data(places.folder(name) + "/workspace.json")["image"]
     words = ["run", "--rm", "--network", "none", "--user", "65534:65534", "--env", "HOME=/tmp"]
@@ -102,8 +106,8 @@ def _tensorflow(name, count):
     code, out, error = docker.answer(*arguments)
     seen = re.search(r"^GPUS (\d+|none)$", out, re.M)
     if seen is None or code:
-        lines = error.strip().splitlines() or ["status {0}".format(code)]
-        return {"gpus": None, "wrong": "TensorFlow fails in the image: {0}".format(lines[-1])}
+        lines = error.strip().splitlines() or [f"status {code}"]
+        return {"gpus": None, "wrong": f"TensorFlow fails in the image: {lines[-1]}"}
     if seen.group(1) == "none":
         return {"gpus": None, "wrong": None}
     number = int(seen.group(1))

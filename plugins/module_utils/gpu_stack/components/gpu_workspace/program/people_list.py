@@ -1,9 +1,15 @@
 """The list `gpu_workspaces`: what may stand in it, and what is refused."""
 
+from __future__ import annotations
+
 import json
 import re
 
 from . import traits
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
 # What crypt(3) makes of a password: SHA-512 or yescrypt; of the weaker ones none.
 # https://manpages.debian.org/bookworm/libcrypt-dev/crypt.5.en.html
@@ -34,7 +40,7 @@ UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,}")
 SYSTEMS_OWN = ("root", "sshd")
 
 
-def checked(value):
+def checked(value: Any) -> list[dict[str, Any]]:
     """The list `gpu_workspaces`, each with all keys. ValueError says what is wrong with it.
 
     No value of an unknown key is ever shown: it may be a secret in the wrong place.
@@ -46,39 +52,39 @@ def checked(value):
     return people
 
 
-def _person(number, given):
-    if not isinstance(given, dict):
-        raise ValueError("entry {0} is no mapping; expected {{name: ada, ...}}".format(number))
-    name = given.get("name")
+def _person(number: int, entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise ValueError(f"entry {number} is no mapping; expected {{name: ada, ...}}")
+    name = entry.get("name")
     if not isinstance(name, str) or traits.NAME.fullmatch(name) is None:
         shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
         raise ValueError(
-            "entry {0}: {1} is no user name; expected small letters, digits, - and _, with a "
-            "letter first, 32 at most".format(number, shown)
+            f"entry {number}: {shown} is no user name; expected small letters, digits, - and _, "
+            "with a letter first, 32 at most"
         )
-    _refuse_keys(name, given)
-    person = dict(DEFAULTS, **given)
-    if name in SYSTEMS_OWN and given.get("kind") in ("ssh", "both"):
+    _refuse_keys(name, entry)
+    person = dict(DEFAULTS, **entry)
+    if name in SYSTEMS_OWN and entry.get("kind") in ("ssh", "both"):
         raise ValueError(
-            "entry {0}: {1} is an account that sshd itself needs in the container; expected "
-            "another name".format(number, name)
+            f"entry {number}: {name} is an account that sshd itself needs in the container; "
+            "expected another name"
         )
-    _refuse_values(name, given, person)
+    _refuse_values(name, entry, person)
     return person
 
 
-def _refuse_keys(name, given):
+def _refuse_keys(name: str, entry: dict[str, Any]) -> None:
     """ValueError for a key that has no meaning here, or would hold a secret."""
-    for key in sorted(given, key=str):
+    for key in sorted(entry, key=str):
         if key in SECRET_KEYS:
             raise ValueError(
-                "{0}: {1} does not stand here; expected it in gpu_workspace_tokens: "
-                "{{{0}: !vault ...}}, or nowhere: then the host makes one".format(name, key)
+                f"{name}: {key} does not stand here; expected it in gpu_workspace_tokens: "
+                f"{{{name}: !vault ...}}, or nowhere: then the host makes one"
             )
         if key in PASSWORD_KEYS:
             raise ValueError(
-                "{0}: {1} does not stand here; expected its hash in gpu_workspace_passwords: "
-                "{{{0}: !vault ...}}, or nowhere: then keys alone let {0} in".format(name, key)
+                f"{name}: {key} does not stand here; expected its hash in gpu_workspace_passwords: "
+                f"{{{name}: !vault ...}}, or nowhere: then keys alone let {name} in"
             )
         if key not in KEYS:
             raise ValueError(
@@ -88,22 +94,22 @@ def _refuse_keys(name, given):
             )
 
 
-def _refuse_values(name, given, person):
+def _refuse_values(name: str, entry: dict[str, Any], person: dict[str, Any]) -> None:
     """ValueError for a kind without what it needs, and for a value that is out of its form."""
     if person["kind"] not in KINDS:
         raise ValueError("{0}: kind is {1}".format(name, _FORMS["kind"]))
     needed = ("gpus", *KINDS[person["kind"]])
     for key in needed:
-        if key not in given:
-            raise ValueError("{0} needs {1}: {2}".format(name, key, _FORMS[key]))
+        if key not in entry:
+            raise ValueError(f"{name} needs {key}: {_FORMS[key]}")
     for key in KEYS[2:]:
         if key in KINDS["both"] and key not in needed:
-            if key in given:
+            if key in entry:
                 raise ValueError(
                     "{0}: {1} has no meaning for kind {2}".format(name, key, person["kind"])
                 )
         elif key in person and not _CHECKS[key](person[key]):
-            raise ValueError("{0}: {1} is {2}".format(name, key, _FORMS[key]))
+            raise ValueError(f"{name}: {key} is {_FORMS[key]}")
 
 
 DEFAULTS = {
@@ -131,11 +137,11 @@ _FORMS = {
 }
 
 
-def is_whole(value):
+def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _gpus(value):
+def _gpus(value: Any) -> bool:
     if isinstance(value, list):
         fit = [
             (is_whole(gpu) and gpu >= 0) or (isinstance(gpu, str) and UUID.fullmatch(gpu))
@@ -145,11 +151,11 @@ def _gpus(value):
     return value in ("all", "none") if isinstance(value, str) else is_whole(value) and value > 0
 
 
-def _port(value):
+def _port(value: Any) -> bool:
     return is_whole(value) and 0 < value < 65536
 
 
-def _volumes(value):
+def _volumes(value: Any) -> bool:
     if not isinstance(value, list):
         return False
     for volume in value:
@@ -186,20 +192,23 @@ _CHECKS = {
 }
 
 
-def _apart(people):
+def _apart(people: list[dict[str, Any]]) -> None:
     """What two people can't have both."""
-    seen = {}
+    owners: dict[tuple[str, Any], str] = {}
     for person in people:
-        claims = [("name", person["name"])] + [("port", port) for port in traits.ports(person)]
+        claims: list[tuple[str, Any]] = [("name", person["name"])]
+        claims += [("port", port) for port in traits.ports(person)]
         if person["user"] and traits.numbers(person["user"])[0]:
             # Two people with one uid could end and read each other's programs and files.
             claims.append(("user", traits.numbers(person["user"])[0]))
-        for what in claims:
-            if what in seen:
+        for claim in claims:
+            if claim in owners:
                 raise ValueError(
-                    "{0} {1} is said twice ({2} and {3})".format(*what, seen[what], person["name"])
+                    "{0} {1} is said twice ({2} and {3})".format(
+                        *claim, owners[claim], person["name"]
+                    )
                 )
-            seen[what] = person["name"]
+            owners[claim] = person["name"]
     takers = [person for person in people if person["gpus"] != "none"]
     everything = [person for person in takers if person["gpus"] == "all"]
     for person in everything:
@@ -209,7 +218,7 @@ def _apart(people):
                     "{0} gets all GPUs, and {1} some of them; where that is meant, say shared: "
                     "true of both".format(person["name"], other["name"])
                 )
-    promised = {}
+    promised: dict[str, dict[str, Any]] = {}
     for person in takers:
         for gpu in person["gpus"] if isinstance(person["gpus"], list) else ():
             other = promised.setdefault(str(gpu), person)

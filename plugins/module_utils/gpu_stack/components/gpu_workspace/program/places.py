@@ -1,5 +1,7 @@
 """Where everything of a workspace lies on its host, and what it is called there."""
 
+from __future__ import annotations
+
 PLACE = "/etc/gpu-workspace"
 STATE = "/run/gpu-workspace"
 # {name: uid} of everybody who ever had a workspace here: a uid is never another person's.
@@ -37,13 +39,13 @@ class RefusedError(Exception):
     """Nothing was stopped and nothing is lost; the text says why."""
 
 
-def folder(name):
-    return "{0}/{1}".format(PLACE, name)
+def folder(name: str) -> str:
+    return f"{PLACE}/{name}"
 
 
-def container(name):
-    return "{0}-{1}".format(LABEL, name)
+def container(name: str) -> str:
+    return f"{LABEL}-{name}"
 
 
-def home_of(root, name):
-    return "{0}/{1}".format(root, name)
+def home_of(root: str, name: str) -> str:
+    return f"{root}/{name}"

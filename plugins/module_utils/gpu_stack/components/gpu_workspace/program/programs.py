@@ -1,5 +1,7 @@
 """Programs of the host, each with a time limit."""
 
+from __future__ import annotations
+
 import os
 import re
 import select
@@ -13,10 +15,10 @@ TIMEOUT = 60
 SAID = 1 << 16
 
 
-def call(command, timeout=TIMEOUT):
+def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -25,24 +27,26 @@ def call(command, timeout=TIMEOUT):
             check=False,
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
     except subprocess.TimeoutExpired:
-        return 124, "", "{0} did not answer within {1} s".format(command[0], timeout)
+        return 124, "", f"{command[0]} did not answer within {timeout} s"
     return (
-        done.returncode,
-        done.stdout.decode("utf-8", "replace"),
-        done.stderr.decode("utf-8", "replace"),
+        result.returncode,
+        result.stdout.decode("utf-8", "replace"),
+        result.stderr.decode("utf-8", "replace"),
     )
 
 
-def limited(command, timeout=TIMEOUT, size=SAID):
+def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> tuple[int, str, str]:
     """`call` of a program that may say anything, for ever, as much as it likes."""
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except FileNotFoundError:
-        return 127, "", "{0} is not here".format(command[0])
+        return 127, "", f"{command[0]} is not here"
+    assert process.stdout is not None  # noqa: S101 a pipe
+    assert process.stderr is not None  # noqa: S101 a pipe
     output, until = {process.stdout: b"", process.stderr: b""}, time.monotonic() + timeout
     reading = set(output)
     while reading:
@@ -66,15 +70,15 @@ def limited(command, timeout=TIMEOUT, size=SAID):
     process.stdout.close()
     process.stderr.close()
     if max(map(len, output.values())) > size:
-        return 124, out, "it says more than {0} bytes".format(size)
-    return (124, out, "no answer within {0} s".format(timeout)) if reading else (
+        return 124, out, f"it says more than {size} bytes"
+    return (124, out, f"no answer within {timeout} s") if reading else (
         process.returncode, out, error,
     )  # fmt: skip
 
 
-def must(answer, what):
+def must(answer: tuple[int, str, str], what: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise places.RefusedError("{0}: {1}".format(what, (error or out).strip()[-800:]))
+        raise places.RefusedError(f"{what}: {(error or out).strip()[-800:]}")
     return out

@@ -1,5 +1,7 @@
 """The way from a port that systemd holds into a person's container."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
@@ -11,7 +13,7 @@ PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socke
 SERVES = {"jupyter": places.JUPYTER, "tensorboard": places.TENSORBOARD}
 
 
-def relay(port):
+def relay(port: str) -> None:
     """Leads those who connect to a port of somebody's into the container, as long as it runs.
 
     The way leads by the container's own network, found by its process: not by an address or a port
@@ -32,8 +34,8 @@ def relay(port):
         program = next((handle for handle in PROXIES if os.path.exists(handle)), PROXIES[0])
         nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
         os.set_inheritable(net, True)
-        words = ["nsenter", "--net=/proc/self/fd/{0}".format(net), "setpriv", *nobody, program]
-        os.execvp("nsenter", [*words, "127.0.0.1:{0}".format(SERVES[what])])  # noqa: S606
+        words = ["nsenter", f"--net=/proc/self/fd/{net}", "setpriv", *nobody, program]
+        os.execvp("nsenter", [*words, f"127.0.0.1:{SERVES[what]}"])  # noqa: S606
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if not _lives(process):
             os.kill(child, signal.SIGTERM)
@@ -42,7 +44,7 @@ def relay(port):
         time.sleep(1)
 
 
-def _entered(name):
+def _entered(name: str) -> tuple[int, int] | None:
     """(directory in /proc, network) of somebody's container, both open; None where none runs.
 
     It is asked for twice: between, the number of a process that ended can be another's.
@@ -51,7 +53,7 @@ def _entered(name):
     if before is None:
         return None
     try:
-        process = os.open("/proc/{0}".format(before[0]), os.O_RDONLY | os.O_DIRECTORY)
+        process = os.open(f"/proc/{before[0]}", os.O_RDONLY | os.O_DIRECTORY)
         net = os.open("ns/net", os.O_RDONLY, dir_fd=process)
     except OSError:
         return None
@@ -61,11 +63,9 @@ def _entered(name):
     return None if ours or _process(name) != before else (process, net)
 
 
-def _process(name):
+def _process(name: str) -> tuple[int, str] | None:
     """(pid, id) of somebody's container that runs; None where none does."""
-    form = docker_words.shape(
-        ".State.Pid", ".Id", 'index .Config.Labels "{0}"'.format(places.LABEL)
-    )
+    form = docker_words.shape(".State.Pid", ".Id", f'index .Config.Labels "{places.LABEL}"')
     code, out, _error = docker.answer(
         "inspect", "--format", form, places.container(name), timeout=programs.TIMEOUT
     )
@@ -75,7 +75,7 @@ def _process(name):
     return int(words[0]), words[1]
 
 
-def _lives(process):
+def _lives(process: int) -> bool:
     """Does the process of an open directory of /proc still run?"""
     try:
         os.close(os.open("stat", os.O_RDONLY, dir_fd=process))
@@ -84,7 +84,7 @@ def _lives(process):
     return True
 
 
-def _turn_away(handle):
+def _turn_away(handle: int) -> None:
     """Ends the connections that wait at a listening socket."""
     listener = socket.socket(fileno=handle)
     listener.setblocking(False)

@@ -1,11 +1,17 @@
 """What stands on the host of the people who have a workspace."""
 
+from __future__ import annotations
+
 import os
 
 from . import files, people_list, places, traits
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
 
-def there():
+
+def there() -> list[str]:
     """Names of the people who have something here."""
     try:
         names = os.listdir(files.inside(places.PLACE))
@@ -18,22 +24,22 @@ def there():
     )
 
 
-def of_person(name):
+def of_person(name: str) -> dict[str, Any]:
     settings = files.data(places.folder(name) + "/workspace.json")
     return settings if isinstance(settings, dict) else {}
 
 
-def wished(settings):
+def wished(settings: dict[str, Any]) -> dict[str, Any]:
     """The person of a workspace.json, with the uid and gid that were given."""
     person = people_list.checked([settings["workspace"]])[0]
     return dict(person, user=settings.get("user") or person["user"] or places.FORMER_USER)
 
 
-def password_file(name):
+def password_file(name: str) -> tuple[str, ...]:
     """The file of somebody's password, where there is one."""
     return ("password",) if files.text(places.folder(name) + "/password") else ()
 
 
-def to_offer(name):
+def to_offer(name: str) -> str:
     """What sshd is to let somebody in by, in its own words."""
     return ",".join(("publickey", *password_file(name)))
