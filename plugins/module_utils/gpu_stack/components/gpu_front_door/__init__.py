@@ -15,8 +15,7 @@ from ...change import change
 from ...host import file_state
 from . import obstacles, wishes
 from .renewal import paths
-from .renewal.certificates import ends_soon, server_of
-from .renewal.nginx import running
+from .renewal.state import ends_soon, nginx_runs, server_of
 from .shipped import FILES
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -92,7 +91,7 @@ def look(context: Context) -> dict[str, Any]:
         for path, (mode, _sha256) in FILES.items()
     }
     seen["nginx"] = context.exists(paths.NGINX)
-    seen["runs"] = running(context)
+    seen["runs"] = nginx_runs(context)
     units: tuple[str, ...] = paths.ENABLED
     if context.options.get("gpu_front_door_tls") == "acme":
         units += (paths.RENEWS,)

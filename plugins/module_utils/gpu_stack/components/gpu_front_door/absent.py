@@ -12,6 +12,7 @@ import shutil
 from . import shipped
 from .renewal import files, nginx, paths, programs
 from .renewal.files import forget, inside
+from .renewal.state import nginx_runs
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def remove() -> dict[str, Any]:
     if files.exists(paths.NGINX):
         if alone:
             programs.call(["systemctl", "disable", "--now", "nginx"], timeout=120)
-        elif nginx.running(files):
+        elif nginx_runs(files):
             nginx.check("nginx still has the door in memory, and reads no more")
             programs.must(nginx.reload(), "systemctl reload nginx")
     programs.call(["systemctl", "disable", "--now", paths.TIMER])

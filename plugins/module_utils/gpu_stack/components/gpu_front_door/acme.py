@@ -11,9 +11,10 @@ import re
 import time
 
 from .renewal import files, nginx, noted, paths, programs
-from .renewal.certificates import certified, late_from, server_of
+from .renewal.certificates import certified, late_from
 from .renewal.files import inside, put
 from .renewal.programs import RefusedError
+from .renewal.state import server_of
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from ...host.context import Context
 from . import acme, site
 from .obstacles import configuration, in_the_way, others_at
 from .renewal import files, nginx, paths, programs
-from .renewal.certificates import certified, ends_soon
+from .renewal.certificates import certified
 from .renewal.files import digest, read
 from .renewal.noted import noted
 from .renewal.programs import RefusedError
+from .renewal.state import ends_soon, nginx_runs
 from .wishes import check, settings
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -95,7 +96,7 @@ def differences(wish: dict[str, Any], door: dict[str, Any] | None) -> list[str]:
         or door.get("loaded") != digest(read(paths.acme_files(wish["name"])[0]))
     ):
         changes.append("certificate")
-    if not nginx.running(files):
+    if not nginx_runs(files):
         changes.append("nginx does not run")
     for path in paths.ENABLED + ((paths.RENEWS,) if wish["tls"] == "acme" else ()):
         if not os.path.lexists(files.inside(path)):

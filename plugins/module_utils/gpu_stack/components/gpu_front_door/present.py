@@ -8,9 +8,10 @@ import shutil
 from . import acme
 from .renewal import files, nginx, noted, paths, programs
 from .renewal.authority import certificate, fingerprint
-from .renewal.certificates import certified, ends_soon
+from .renewal.certificates import certified
 from .renewal.files import digest, forget, inside, put, read
 from .renewal.programs import RefusedError, must
+from .renewal.state import ends_soon, nginx_runs
 from .wishes import check, settings
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -31,7 +32,7 @@ def apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
     door = noted.noted() or {}
     files_of_ours = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME)
     before = {path: read(path) for path in (*files_of_ours, paths.SITE, *paths.OF_ACME)}
-    ran = nginx.running(files)
+    ran = nginx_runs(files)
     try:
         _make(wish, door, texts)
     except (RefusedError, OSError):

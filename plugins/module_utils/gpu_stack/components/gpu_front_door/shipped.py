@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "f0d7671328f5042f981435efbb5d7c766dd2e3051e42a6c6a6202eefa422e771",
+        "9331cd8acda174ab3503bad83a7031d68cdcb411e6bc83124af8e6a3872deb3d",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
-        "d732d5b9e4b983b5223150e7b399f40ea5bd066939c4014ebde2de6ad4975691",
+        "486c2a51cb3bd2ef5892839d77771b5df37bae835bb309e3a938becee246a003",
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
@@ -36,11 +36,15 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "cba13eb4621280c0aa3cf9a31ca40eb4c1c6d388417d9c04d6e399678f98c066",
+        "8f04bb2e9cab1bc3214d8f70a7294023234dac83c985fb149130dd07bf6c41b7",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "19c52890e067fa273359a8bf0622392da6ad9c958f6e07a3e443181c79c23e31",
+        "bf8c028303431fa41fc8e368a1de06154b64fbe4e1e1b3953f8fb978eeed4f35",
+    ),
+    "/usr/local/lib/gpu-front-door/renewal/state.py": (
+        0o644,
+        "9d2405a55f0d754905528d5f4d9c9ed05831df4b6b652ea74d5293d2d4cebe5d",
     ),
     "/usr/local/sbin/gpu-front-door": (
         0o755,

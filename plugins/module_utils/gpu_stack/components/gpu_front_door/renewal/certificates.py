@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
-import time
 
-from . import files, paths, programs
+from . import files, programs
 from .programs import RefusedError, openssl
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from .files import Host
+    pass
 
-# Days before its end in which a certificate of the host's own authority is made anew.
-EARLY = 30
 # certbot renews when 30 days, or a third of a shorter life, are left; when no more than this is
 # left of it, nobody did.
 LATE_DAYS, LATE_PART = 20, 2 / 9
-
-
-def ends_soon(until: float | None, now: float | None = None) -> bool:
-    """Is one that ends then, in seconds of Unix time, to be made anew?"""
-    return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
-
-
-def server_of(host: Host, name: str) -> str | None:
-    """The directory of the ACME server that certbot's certificate is of; None where it has none.
-
-    `host` has `read`.
-    """
-    path = f"{paths.LETSENCRYPT}/renewal/{paths.lineage(name)}.conf"
-    server = re.search(r"^server\s*=\s*(\S+)\s*$", host.read(path) or "", re.M)
-    return server.group(1) if server else None
 
 
 def certified(name: str, chain: str, key: str) -> None:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from . import files, paths, programs
+from .state import nginx_runs
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from .files import Host
-
-
-def running(host: Host) -> bool:
-    """Does nginx run, as its own file tells? `host` has `read` and `isdir`."""
-    pid = (host.read(paths.NGINX_PID) or "").strip()
-    return pid.isdigit() and host.isdir("/proc/" + pid)
+    pass
 
 
 def takes() -> tuple[bool, str]:
@@ -34,7 +29,7 @@ def reload() -> tuple[int, str, str]:
 def serve() -> None:
     """nginx runs, and has read what is on the disk. Who is connected stays so."""
     programs.must(programs.call(["systemctl", "enable", "nginx"]), "systemctl enable nginx")
-    word = "reload" if running(files) else "start"
+    word = "reload" if nginx_runs(files) else "start"
     programs.must(
         programs.call(["systemctl", word, "nginx"], timeout=120), f"systemctl {word} nginx"
     )

@@ -8,11 +8,11 @@ import sys
 
 from . import nginx
 from .authority import certificate, fingerprint
-from .certificates import ends_soon
 from .files import digest, put, read
 from .noted import acme_ca_is_given, is_shown, keep, noted, trusted_by_certbot, write
 from .paths import ACME_TRUST, CA, CHAIN, KEY, files_of
 from .programs import RefusedError
+from .state import ends_soon
 
 USAGE = """\
 gpu-front-door fingerprint  of the certificate of this host's own authority
