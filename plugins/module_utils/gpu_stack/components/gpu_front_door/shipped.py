@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "f0d7671328f5042f981435efbb5d7c766dd2e3051e42a6c6a6202eefa422e771",
+        "0e25170d4b93d94d999717f4bde90a31caf3f14b199c939c3c060f07f1b5c7e3",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
@@ -28,15 +28,15 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
-        "155343b137564861b20df9d623fb7a939f888e453555a151e5d9e681f7565ae4",
+        "665764e254e3bfd79379d58246e23b7e62347099836ef4ade87c7834644144d3",
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "a38541624c65e4c3da51234d5f1ca31328582997d9ff7a49c988e88508be0b32",
+        "04b95c89db1b31fe3b745f0cb08901bda665baec92869b25922b11fbb7bf1928",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "cba13eb4621280c0aa3cf9a31ca40eb4c1c6d388417d9c04d6e399678f98c066",
+        "e81c53cfc499b68272631309d19d17a4fecb1f88b4a76a831c949c20a3c9095f",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,

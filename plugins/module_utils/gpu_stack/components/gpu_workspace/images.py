@@ -21,7 +21,7 @@ HAS = {
 
 
 def bring(params: dict[str, Any], dry: bool) -> bool:
-    """Whether docker was without the image; then it has it now, unless `dry`.
+    """Gets the image for docker, unless `dry`; whether it was missing.
 
     RefusedError with the sentence that a person sees; nobody's container is touched.
     """

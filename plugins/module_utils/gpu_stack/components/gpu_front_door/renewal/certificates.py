@@ -22,7 +22,7 @@ LATE_DAYS, LATE_PART = 20, 2 / 9
 
 
 def ends_soon(until: float | None, now: float | None = None) -> bool:
-    """Is one that ends then, in seconds of Unix time, to be made anew?"""
+    """Has a certificate that ends at `until`, in seconds of Unix time, to be renewed?"""
     return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
 
 
@@ -37,7 +37,7 @@ def server_of(host: Host, name: str) -> str | None:
 
 
 def certified(name: str, chain: str, key: str) -> None:
-    """Refuses a certificate that is not for this name, has ended, or has another key."""
+    """RefusedError for a certificate that is not for this name, has ended, or has another key."""
     for path in (chain, key):
         if not os.path.isfile(files.inside(path)):
             raise RefusedError(f"there is no {path} on this host")
