@@ -28,7 +28,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
-        "665764e254e3bfd79379d58246e23b7e62347099836ef4ade87c7834644144d3",
+        "47040b82f8982875aca1a59788254ad08f356d0716d46611fcf2433a85f8b732",
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
