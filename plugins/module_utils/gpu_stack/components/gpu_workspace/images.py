@@ -49,8 +49,8 @@ def _pull(name: str, what: str) -> None:
     if code:
         raise places.RefusedError(
             f"{name} could not be pulled: {error.strip()}. Nobody's workspace was touched. Where "
-            "this host reaches "
-            f"no registry, bring the {what} as a file (gpu_workspace_{what}_file)."
+            f"this host reaches no registry, bring the {what} as a file "
+            f"(gpu_workspace_{what}_file)."
         )
 
 
