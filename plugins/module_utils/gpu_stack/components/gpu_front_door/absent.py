@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def remove() -> dict[str, Any]:
-    """Returns {packages, alone}: those of nginx that are to go, and whether nginx was stopped.
+    """Returns {packages, alone}: nginx's packages to remove, and whether nginx was stopped.
 
     RefusedError where a running nginx would go on to serve it: the next run tries again. What the
     door knows stays until the packages are gone; the next run finds by it what is to be done.

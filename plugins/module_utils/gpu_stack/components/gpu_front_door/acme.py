@@ -66,7 +66,7 @@ def check_certbot() -> None:
 
 
 def lacking(wish: dict[str, Any]) -> str | None:
-    """Why a certificate has to be asked for; None where the one that is there will do."""
+    """Why a certificate has to be requested; None if the present one is good."""
     chain, key = paths.acme_files(wish["name"])
     if not all(os.path.isfile(inside(path)) for path in (chain, key)):
         return "absent"
@@ -82,7 +82,8 @@ def lacking(wish: dict[str, Any]) -> str | None:
 def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[], None]) -> None:
     """Has certbot ask for the certificate that is lacking, once.
 
-    `open_port_80()` puts the site that answers a server's questions. Who fails puts back the other.
+    `open_port_80()` installs the site that answers the server's challenges. The caller restores
+    the former site when this fails.
     """
     why, lineage = lacking(wish), paths.lineage(wish["name"])
     if why is not None:
@@ -102,7 +103,7 @@ def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[]
 
 
 def _set_aside(name: str) -> None:
-    """What is left of a lineage that has lost its files; certbot would begin another beside it."""
+    """Renames what is left of a damaged lineage; else certbot makes a second one beside it."""
     for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
         old = inside(f"{paths.LETSENCRYPT}/{path.format(name)}")
         if os.path.lexists(old):

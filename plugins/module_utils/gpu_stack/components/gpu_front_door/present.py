@@ -76,7 +76,7 @@ def _make(wish: dict[str, Any], door: dict[str, Any], texts: dict[str, str]) -> 
 
 
 def _certificate_is_due(wish: dict[str, Any], door: dict[str, Any]) -> bool:
-    """Is one of the host's own authority to be made: another name, damage, or a near end?"""
+    """Has a certificate to be made: is the name another, a file damaged, or its end near?"""
     former, hashes = door.get("settings") or {}, door.get("files") or {}
     if [former.get(word) for word in ("tls", "name")] != [wish["tls"], wish["name"]]:
         return True
@@ -110,7 +110,7 @@ def _put_back(path: str, former: str | None) -> None:
 
 
 def _as_before(ran: bool) -> None:
-    """nginx has read what was put back; one that did not run does not run."""
+    """Reloads nginx with the restored files, or stops it if it did not run before."""
     if ran:
         if nginx.takes()[0]:
             nginx.reload()
@@ -137,7 +137,7 @@ def _forget_other_ways(wish: dict[str, Any]) -> None:
 
 
 def _note(settings_of: dict[str, Any]) -> None:
-    """What is there now: what is read of it must not be changed by others unseen."""
+    """Records the hashes of the files that nginx reads: changes by others are seen by them."""
     kept = [paths.SITE, paths.PAGE]
     if settings_of["tls"] in ("local_ca", "given"):
         kept += [paths.CHAIN, paths.KEY]

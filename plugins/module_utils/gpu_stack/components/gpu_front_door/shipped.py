@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/certificates.py": (
         0o644,
-        "9331cd8acda174ab3503bad83a7031d68cdcb411e6bc83124af8e6a3872deb3d",
+        "7f6bc942c28775822b81e89aae2f40e65560ebc13f1d4be98e024661a4e5a4cb",
     ),
     "/usr/local/lib/gpu-front-door/renewal/files.py": (
         0o644,
@@ -28,15 +28,15 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
-        "155343b137564861b20df9d623fb7a939f888e453555a151e5d9e681f7565ae4",
+        "47040b82f8982875aca1a59788254ad08f356d0716d46611fcf2433a85f8b732",
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "a38541624c65e4c3da51234d5f1ca31328582997d9ff7a49c988e88508be0b32",
+        "04b95c89db1b31fe3b745f0cb08901bda665baec92869b25922b11fbb7bf1928",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "8f04bb2e9cab1bc3214d8f70a7294023234dac83c985fb149130dd07bf6c41b7",
+        "0fbcb20de349689091f35c28f4c408b82f92b585649f891f957c0bb1377698d0",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
@@ -44,7 +44,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/state.py": (
         0o644,
-        "9d2405a55f0d754905528d5f4d9c9ed05831df4b6b652ea74d5293d2d4cebe5d",
+        "6e37379c69d9f05e9db9df3a66bd762915b08e989b520bb8eae8fe676fcb7476",
     ),
     "/usr/local/sbin/gpu-front-door": (
         0o755,

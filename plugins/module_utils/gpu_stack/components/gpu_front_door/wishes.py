@@ -1,4 +1,4 @@
-"""What is wished of a front door: its settings as door.json has them, and what no host could do."""
+"""The front door's settings as door.json has them, and which wishes no host can fulfil."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def settings(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def ports_of(wish: dict[str, Any]) -> list[int]:
-    """Those that the door is opened on; an ACME server asks at port 80 and nowhere else."""
+    """The ports of the door; an ACME server connects to port 80 only."""
     plain = wish["redirect"] or wish["tls"] == "acme"
     return [wish["port"]] + ([80] if plain else [])
 

@@ -51,7 +51,7 @@ def running(context: Context) -> dict[str, str] | None:
 
 
 def person(context: Context, name: str) -> dict[str, Any]:
-    """What is there of somebody; of secrets their hashes."""
+    """The files of a person's workspace; of secrets only their hashes."""
     place = places.folder(name) + "/"
     try:
         settings = json.loads(context.read(place + "workspace.json") or "null")
@@ -125,7 +125,7 @@ def fault(
     state: dict[str, Any],
     options: dict[str, Any],
 ) -> tuple[str | None, str] | None:
-    """(what is there, why that is not as wished) of one person; None where it is."""
+    """(the state, why it is not as wished) of one person's workspace; None if it is as wished."""
     runs, users = state["running"], state["uids"]["users"]
     if person["name"] in state["uids"]["taken"]:
         return "user " + users[person["name"]], state["uids"]["taken"][person["name"]]
@@ -155,7 +155,7 @@ def fault(
 def _secret_fault(
     name: str, seen: dict[str, Any], options: dict[str, Any]
 ) -> tuple[str, str] | None:
-    """As `fault`, of what somebody logs in with."""
+    """As `fault`, for a person's token and password."""
     if seen["token"] is None:
         return "no token", "nobody could log in"
     token = (options.get("gpu_workspace_digests") or {}).get(name)
@@ -167,7 +167,7 @@ def _secret_fault(
 
 
 def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]:
-    """Which words differ; of a value that may be long, none."""
+    """(state, which settings differ); the values are left out, for they may be long."""
     before, after = old.get("workspace") or {}, new["workspace"]
     names = [key for key in sorted(set(before) | set(after)) if before.get(key) != after.get(key)]
     shared = ("image", "root", "address", "ssh_address", "base", "network", "ports", "user")
@@ -176,7 +176,7 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
 
 
 def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Changes of the workspaces: who is concerned, and nobody else."""
+    """Changes of the workspaces that differ from the wish, and of no others."""
     changes = []
     people = wanted(options)
     for name in sorted(state["people"]):

@@ -22,7 +22,7 @@ SHORTEST_TOKEN = 16
 
 
 def needless(passwords: dict[str, Any], people: list[dict[str, Any]]) -> str | None:
-    """Why a password is not to be used, without a word of it; None where each is.
+    """Why a password can't be used, without showing it; None if all can.
 
     `people` are those of the wish, with all keys.
     """
@@ -53,7 +53,7 @@ def apply(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
-    """Brings people to what is wished, and only those who differ from it as `prepared` saw it.
+    """Changes the workspaces that differ from the wish, by what `prepared` saw, and no others.
 
     {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
     """
@@ -110,9 +110,9 @@ def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
 
 
 def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
-    """The containers of these people, {name: settings}, with what was written of them.
+    """Restarts the containers of these people, {name: settings}, after their files were written.
 
-    All are stopped before one is started: they may have changed ports or GPUs among them.
+    All are stopped before one is started: two of them may have swapped ports or GPUs.
     """
     units = [places.UNIT.format(name) for name in settled]
     programs.must(programs.call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
@@ -136,7 +136,7 @@ def _remove(name: str) -> None:
 def _write(
     settings_of: dict[str, Any], person: dict[str, Any], indices: Any, wish: dict[str, Any]
 ) -> None:
-    """A person's files, in an order in which one that is cut off is seen to be unfinished."""
+    """Writes a person's files. Without `revision`, removed first, they count as unfinished."""
     name, place = person["name"], places.folder(person["name"])
     token, password = ((wish.get(what) or {}).get(name) for what in ("tokens", "passwords"))
     os.makedirs(files.inside(places.PLACE), mode=0o700, exist_ok=True)
@@ -175,7 +175,7 @@ def _write(
 
 
 def _host_key(place: str) -> None:
-    """sshd's own key, made once: another one would look like somebody in between."""
+    """sshd's host key, made once: a new one would make ssh warn of an attack."""
     path = files.inside(place + "/host_key")
     if not os.path.exists(path):
         making = path + ".new"

@@ -18,7 +18,7 @@ def listen_file(port: str) -> str:
 
 
 def opened_for(name: str) -> list[str]:
-    """The ports that systemd was told to hold for somebody, wished for or not."""
+    """The ports that systemd holds for a person, also those no longer wished for."""
     before, after = places.PORT.split("{0}")
     try:
         units = os.listdir(files.inside(places.UNITS_PLACE))
@@ -30,7 +30,7 @@ def opened_for(name: str) -> list[str]:
 
 
 def close_ports(names: list[str]) -> None:
-    """systemd lets go of ports; who is led through them by now is cut off with the container."""
+    """Closes systemd's sockets of these ports and ends the connections through them."""
     if names:
         units = [places.PORT.format(port) for port in names]
         relays = [port[: -len("socket")] + "service" for port in units]

@@ -39,7 +39,7 @@ def fitting(wish: dict[str, Any]) -> None:
 
 
 def room(named: dict[str, str]) -> int:
-    """Refuses to begin what can not be finished: docker keeps the context beside the image."""
+    """RefusedError if the disk is too small: docker keeps the build's context beside the image."""
     size = sum(os.lstat(files.inside(path)).st_size for path in named.values())
     place = programs.must(
         _docker("info", "--format", docker_words.shape(".DockerRootDir")), "docker"
@@ -93,7 +93,7 @@ def build(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def streamed(command: list[str], write: Callable[[IO[bytes]], None]) -> None:
-    """docker's build of what is written to it. RefusedError with its last lines."""
+    """Runs docker build on what `write` sends it. RefusedError with its last lines if it fails."""
     # Into a file: a pipe that nobody reads while the context is written would stop both.
     with tempfile.TemporaryFile() as log:
         running = subprocess.Popen(

@@ -98,7 +98,7 @@ def cudnn(wish: dict[str, Any]) -> str | None:
 
 
 def below(place: str) -> list[str]:
-    """Files and links below a directory, without what only linkers read."""
+    """Files and links below a directory, without static libraries (.a)."""
     paths = []
     for folder, folders, names in os.walk(files.inside(place)):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]

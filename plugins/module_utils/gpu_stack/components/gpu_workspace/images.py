@@ -21,7 +21,7 @@ HAS = {
 
 
 def bring(params: dict[str, Any], dry: bool) -> bool:
-    """Whether docker was without the image; then it has it now, unless `dry`.
+    """Gets the image for docker, unless `dry`; whether it was missing.
 
     RefusedError with the sentence that a person sees; nobody's container is touched.
     """
@@ -49,8 +49,8 @@ def _pull(name: str, what: str) -> None:
     if code:
         raise places.RefusedError(
             f"{name} could not be pulled: {error.strip()}. Nobody's workspace was touched. Where "
-            "this host reaches "
-            f"no registry, bring the {what} as a file (gpu_workspace_{what}_file)."
+            f"this host reaches no registry, bring the {what} as a file "
+            f"(gpu_workspace_{what}_file)."
         )
 
 

@@ -27,10 +27,10 @@ def touched(changes: list[dict[str, Any]]) -> list[str]:
 
 
 def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[str, Any]:
-    """{docker, ports, memory, in_use, users, root} of the host, for those who are concerned.
+    """{docker, ports, memory, in_use, users, root} of the host, for the people who change.
 
-    `ports` are wished for and used by something else, `in_use` is who has how many kernels,
-    terminals and SSH connections open.
+    `ports` are ports that a workspace needs and another program uses; `in_use` is {name: number
+    of open kernels, terminals and SSH connections}.
     """
     names, people = touched(changes), gpu_workspace.wanted(context.options)
     runs = gpu_workspace.running(context)
@@ -75,7 +75,7 @@ def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) 
 def in_use(
     context: Context, names: list[str], settings: Mapping[str, dict[str, Any] | None]
 ) -> dict[str, int]:
-    """{name: how many kernels, terminals and SSH connections} of those who have some open."""
+    """{name: number of open kernels, terminals and SSH connections}, where it is not 0."""
     counts = {}
     for name in names:
         recorded = settings[name] or {}
@@ -94,7 +94,7 @@ def in_use(
 
 
 def sessions(context: Context, name: str) -> int:
-    """How many connections to sshd somebody has open, as the container's network tells."""
+    """How many connections to sshd a person has open, by the container's /proc/PID/net."""
     try:
         state = json.loads(context.read(f"{places.STATE}/{name}.json") or "{}")
     except ValueError:
@@ -125,7 +125,7 @@ def memory(context: Context) -> int | None:
 
 
 def opened(place: str | tuple[str, int], token: str | None, base: str = "/") -> int:
-    """How many kernels and terminals somebody has open; 0 where Jupyter does not answer.
+    """How many kernels and terminals a person has open; 0 where Jupyter does not answer.
 
     `place` is (address, port), or the socket that systemd opened for root: there is nobody else
     whom a token could be told.

@@ -33,7 +33,7 @@ def limits(state: dict[str, Any]) -> str | None:
 
 
 def proven(name: str, until: float) -> str | None:
-    """None where a workspace does what it should; else why not. Waits for a slow start."""
+    """None where a workspace works; else why not. Waits for a slow start."""
     failing = None
     while True:
         state = files.data(f"{places.STATE}/{name}.json") or {}
@@ -84,7 +84,7 @@ def _board(name: str, state: dict[str, Any]) -> str | None:
 
 
 def _ssh(name: str, state: dict[str, Any]) -> str | None:
-    """Why sshd is not as it should be: it offers keys, and a password to who has one."""
+    """Why sshd offers other login methods than keys, and a password only where one is set."""
     if not state.get("ssh_port"):
         return None
     ways = offered(name, state["ssh_address"], state["ssh_port"])
@@ -95,7 +95,7 @@ def _ssh(name: str, state: dict[str, Any]) -> str | None:
 
 
 def offered(name: str, address: str, port: int) -> str | None:
-    """What sshd lets somebody in by, as it says itself; "" where it does not answer.
+    """The login methods that sshd itself offers ("publickey"); "" where it does not answer.
 
     None where this host has no ssh to ask with.
     """

@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
-        "95e3e25b03966ac6e17191ddb45b89ed770ba7af0fa9ec98929011518d818b0e",
+        "1c5e7c987687c633a5152246f66e046c3712ea2ba0f015bc6be1b1d0a721bc77",
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "d62288a4d49c380a4686feba8ab2a74fafd420c031427803d80acb64ab58f937",
+        "4e3d8ac24642b344e5f10738b4b19a414667098c4bb2c56608b902ad1111996f",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "1f36d75e18b71d485722d93ddf0ff8f5c5f134e5ff83448894cb761224a27ccd",
+        "6f5ae828a39c8114056feda0755818c86ccebe443950dc664a2177973060198d",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,
@@ -60,11 +60,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "c16975c10c3703da281ebafcb27412b78a545652495637c9925a3129296f364d",
+        "5cdab365adad4e1d5268610b45b3ebe4b51f7073f9e19dd6774761ede031af7d",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
-        "0ebd752e6aa7888b9394a138fa3aa0c6f7e1dde40c6a8cf0ff14553122100150",
+        "9aa1beaf0329ff52a7275f458c70d408f814df6ba8bb6ff21e08eea39802ef7d",
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,

@@ -1,6 +1,6 @@
 """What an image that is built on a host is made of, as a row of the lock has it.
 
-The generator names it for the role, and the look for itself.
+The generator passes it to the role as a variable; the look computes it on the host.
 """
 
 from __future__ import annotations

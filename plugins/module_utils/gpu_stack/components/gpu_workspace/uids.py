@@ -20,11 +20,11 @@ FIRST_USER, LAST_USER = 70000, 99999
 
 
 def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
-    """{name: "uid:gid"} of those who have one by now; a recorded uid that an account got is none.
+    """{name: "uid:gid"} of those who have one; a recorded uid that an account has now is left out.
 
-    RefusedError where somebody is wished for as an account of the host: who is that account could
-    run programs of theirs outside the container, and read the home. Root is root inside as well,
-    and who writes "0:0" says so.
+    RefusedError where a person's `user` is an account of the host: that account could run the
+    person's programs outside the container and read the home. "0:0" is accepted: it says openly
+    that the person is root in the container.
     """
     seen = workspace_users.look(context, {person["name"]: person for person in people})
     for person in people:
@@ -65,7 +65,7 @@ def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _free(context: Context, numbers: list[int]) -> list[int]:
-    """Those that no account and no group has, and nobody's user namespaces."""
+    """The numbers that no account, no group and no user namespace (/etc/subuid) uses."""
     known = set(workspace_users.accounts(context, numbers))
     known |= set(workspace_users.accounts(context, numbers, "group"))
     return [

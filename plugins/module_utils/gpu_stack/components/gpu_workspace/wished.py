@@ -106,7 +106,7 @@ def listens(settings_of: dict[str, Any]) -> dict[str, str]:
 
 
 def digest(text: str) -> str:
-    """SHA-256: to see that a secret has changed it will do."""
+    """SHA-256 of a text; comparing it shows that a secret has changed."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 

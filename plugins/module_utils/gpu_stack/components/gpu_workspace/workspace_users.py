@@ -1,4 +1,4 @@
-"""Whose uid is whose among the workspaces, and whether the host's accounts can get at the homes.
+"""Which uid each person has, and whether accounts of the host can get at the homes.
 
 A program that a container leaves in a home can run outside it as the account that has its uid on
 the host. So each person has a uid that no account has, and the homes' root is root's alone. Here
@@ -52,7 +52,7 @@ def delegated(context: Context, number: int) -> str | None:
 def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """{users: {name: "uid:gid"}, taken: {name: why}, homes: {name: "uid:gid"}, root: mode}.
 
-    `users` has who has a uid of their own by now, `taken` whose wished one is not theirs to have;
+    `users` are the people who have a uid, `taken` those whose wished uid is in use by another;
     `root` is None where the homes' root is root's alone, or not there.
     """
     state: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
@@ -81,7 +81,7 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def recorded(context: Context) -> dict[str, int]:
-    """{name: uid} that people were given here, whoever is gone among them."""
+    """{name: uid} of everybody who was ever given one here, also of people who were removed."""
     try:
         record = json.loads(context.read(places.USERS) or "{}")
     except ValueError:
@@ -99,7 +99,7 @@ def _owner(context: Context, name: str) -> str | None:
 
 
 def _root(context: Context) -> str | None:
-    """Mode and owner of a homes' root that others than root can enter; None of one that is good."""
+    """Mode and owner of a homes' root that others than root can enter; None if only root can."""
     seen = context.stat(wished.root_of(context.options))
     if seen is None:
         return None
@@ -153,9 +153,9 @@ def _real(context: Context, path: str) -> str:
 
 
 def swapped(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """{name: why} of those with a volume in whose place others than root could put a link.
+    """{name: why} of the people with a volume that others than root could replace by a link.
 
-    docker follows it whenever the container starts, as root: into another person's home, or into /.
+    docker follows that link as root when the container starts: into another person's home, or /.
     """
     reasons: dict[str, str] = {}
     for name in sorted(people):
@@ -206,5 +206,5 @@ def _writable(context: Context, path: str) -> str | None:
 
 
 def scratch(person: dict[str, Any]) -> list[str]:
-    """The volumes that somebody can write to: their owners stay who they are."""
+    """Paths of the volumes that a person can write to; a run leaves the owners in them."""
     return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]

@@ -18,7 +18,7 @@ LATE_DAYS, LATE_PART = 20, 2 / 9
 
 
 def certified(name: str, chain: str, key: str) -> None:
-    """Refuses a certificate that is not for this name, has ended, or has another key."""
+    """RefusedError for a certificate that is not for this name, has ended, or has another key."""
     for path in (chain, key):
         if not os.path.isfile(files.inside(path)):
             raise RefusedError(f"there is no {path} on this host")

@@ -33,7 +33,7 @@ def keep(settings: dict[str, Any], hashes: dict[str, str | None]) -> None:
 
 
 def is_shown(settings: dict[str, Any]) -> bool:
-    """Is it of a CA that this host may not know? Checks that are not root's compare a copy then."""
+    """Is its CA one that this host may not know? Checks without root then compare a copy."""
     directory: str | None = settings["acme"]["directory"] if settings["tls"] == "acme" else None
     return directory not in (None, paths.LETS_ENCRYPT)
 

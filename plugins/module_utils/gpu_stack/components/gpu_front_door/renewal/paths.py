@@ -52,7 +52,7 @@ RENEWS = "/etc/systemd/system/timers.target.wants/certbot.timer"
 
 
 def lineage(name: str) -> str:
-    """What certbot calls the door's certificate; one that somebody has for the name is another."""
+    """certbot's name for the door's certificate, apart from a person's own for the DNS name."""
     return "gpu-front-door-" + name
 
 

@@ -22,7 +22,7 @@ gpu-front-door renew        what its timer does each day"""
 def renew() -> dict[str, bool]:
     """Once a day: a certificate that ends soon is made anew, one that others renewed is read.
 
-    No more is noted than what was made here: what somebody else changed is to be seen still.
+    Only hashes of files made here are recorded: changes by others must stay visible.
     """
     door = noted()
     if door is None:

@@ -16,7 +16,7 @@ EARLY = 30
 
 
 def ends_soon(until: float | None, now: float | None = None) -> bool:
-    """Is one that ends then, in seconds of Unix time, to be made anew?"""
+    """Has a certificate that ends at `until`, in seconds of Unix time, to be renewed?"""
     return (until or 0) < (time.time() if now is None else now) + EARLY * 86400
 
 

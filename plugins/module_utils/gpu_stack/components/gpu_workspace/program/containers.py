@@ -33,12 +33,12 @@ def run(name: str) -> None:
 
 
 def tell(name: str, state: dict[str, Any]) -> None:
-    """What anybody may know of a workspace; no secret is among it."""
+    """Writes the workspace's state file, which everybody can read: it holds no secret."""
     files.put(f"{places.STATE}/{name}.json", json.dumps(state) + "\n", 0o644)
 
 
 def seen(name: str) -> dict[str, Any]:
-    """The container's process, and its limits as they were wished."""
+    """The state of a running container: its process, limits, ports and GPUs."""
     form = docker_words.shape(".State.Pid", ".Id")
     pid, identity = programs.must(
         docker.answer("inspect", "--format", form, places.container(name)), name

@@ -47,7 +47,7 @@ NONE = (
 
 
 def _without(name: str) -> dict[str, Any]:
-    """{gpus, wrong} of a container that was promised none: an image may ask for all by itself."""
+    """{gpus, wrong} of a container without GPUs: its image may still ask the runtime for all."""
     code, out, error = inquire(name, "/bin/sh", "-c", NONE)
     listed = re.findall(LISTED, out, re.M) + re.findall(r"^DEVICE (/dev/nvidia\d+)$", out, re.M)
     wrong = None

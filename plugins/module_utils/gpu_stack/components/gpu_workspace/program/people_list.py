@@ -193,7 +193,7 @@ _CHECKS = {
 
 
 def _apart(people: list[dict[str, Any]]) -> None:
-    """What two people can't have both."""
+    """ValueError where two people have the same name, port or uid, or the same GPU unshared."""
     owners: dict[tuple[str, Any], str] = {}
     for person in people:
         claims: list[tuple[str, Any]] = [("name", person["name"])]

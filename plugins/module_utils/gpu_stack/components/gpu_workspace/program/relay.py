@@ -14,11 +14,11 @@ SERVES = {"jupyter": places.JUPYTER, "tensorboard": places.TENSORBOARD}
 
 
 def relay(port: str) -> None:
-    """Leads those who connect to a port of somebody's into the container, as long as it runs.
+    """Passes connections to a person's port on to the container, as long as it runs.
 
-    The way leads by the container's own network, found by its process: not by an address or a port
-    of the host that somebody else could have by then. Who connects while there is no container is
-    turned away; systemd holds the port, and calls this again.
+    The proxy runs in the container's own network namespace, found by its process: an address or a
+    port of the host could belong to somebody else by then. While no container runs, connections
+    are closed; systemd keeps the port open, and starts this again.
     """
     name, _, what = port.rpartition(".")
     handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
@@ -45,9 +45,9 @@ def relay(port: str) -> None:
 
 
 def _entered(name: str) -> tuple[int, int] | None:
-    """(directory in /proc, network) of somebody's container, both open; None where none runs.
+    """Open file descriptors of the container's /proc/PID and of its network; None if none runs.
 
-    It is asked for twice: between, the number of a process that ended can be another's.
+    docker is asked before and after: a process id can be reused once its process has ended.
     """
     before = _process(name)
     if before is None:

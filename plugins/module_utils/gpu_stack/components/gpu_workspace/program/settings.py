@@ -1,4 +1,4 @@
-"""What stands on the host of the people who have a workspace."""
+"""The recorded settings of the people who have a workspace on this host."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def wished(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def password_file(name: str) -> tuple[str, ...]:
-    """The file of somebody's password, where there is one."""
+    """("password",) where a person has a password file, else ()."""
     return ("password",) if files.text(places.folder(name) + "/password") else ()
 
 
 def to_offer(name: str) -> str:
-    """What sshd is to let somebody in by, in its own words."""
+    """The login methods that sshd should offer, as it lists them itself."""
     return ",".join(("publickey", *password_file(name)))
