@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 NAME = "gpu_front_door"
 
@@ -30,7 +31,7 @@ NAME = "gpu_front_door"
 GIVEN = {"given": ("certificate", "key"), "acme": ("acme_ca",)}
 
 
-def settings(options: dict[str, Any]) -> dict[str, Any]:
+def settings(options: Options) -> dict[str, Any]:
     """What should stand in door.json."""
 
     def option(word: str, default: Any) -> Any:
@@ -113,7 +114,7 @@ def _acme(context: Context, name: str) -> dict[str, Any]:
 # the plan
 
 
-def _program_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
+def _program_changes(state: State) -> Changes:
     """Changes of the programs that the door is made with: packages, and files of the role's own."""
     changes = []
     if not state["nginx"]:
@@ -130,7 +131,7 @@ def _program_changes(state: dict[str, Any]) -> list[dict[str, Any]]:
     return changes
 
 
-def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(state: State, options: Options) -> Changes:
     """Changes of the door; none where there is none and none is wished for."""
     if not options.get("gpu_front_door_name"):
         if not state["here"]:
@@ -162,7 +163,7 @@ def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any
     return changes
 
 
-def _of_acme(state: dict[str, Any], wished: dict[str, Any]) -> list[dict[str, Any]]:
+def _of_acme(state: State, wished: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of a certificate that certbot keeps; its timer renews one that ends in 30 days."""
     seen, noted = state["acme"], state["noted"]
     item, known = "certificate", noted.get("settings") or {}

@@ -7,15 +7,10 @@ from .. import gpu_front_door
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
 
-def front_door_port(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def front_door_port(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     ports = (facts["preflight"].get("front_door") or {}).get("ports") or {}
     return [
         (
@@ -27,12 +22,7 @@ def front_door_port(
     ]
 
 
-def front_door_site(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    _options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def front_door_site(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     sites = (facts["preflight"].get("front_door") or {}).get("sites") or []
     return [
         (
@@ -43,12 +33,7 @@ def front_door_site(
     ]
 
 
-def front_door_nobody(
-    _facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def front_door_nobody(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     # Else everybody's workspace is stopped before the door's role says it.
     if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
         return []
@@ -61,12 +46,7 @@ def front_door_nobody(
     ]
 
 
-def front_door_terms(
-    _facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def front_door_terms(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     # An inventory is refused when it is rendered; this is for what comes by -e or a template.
     acme = options.get("gpu_front_door_name") and options.get("gpu_front_door_tls") == "acme"
     if not acme or options.get("gpu_front_door_acme_agree"):

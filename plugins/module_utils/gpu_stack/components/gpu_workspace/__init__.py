@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
+    from ...shapes import Changes, Options, State
 
 NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
-def wanted(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def wanted(options: Options) -> dict[str, dict[str, Any]]:
     """{name: the person as the inventory has it}."""
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
@@ -122,8 +123,8 @@ def files(context: Context) -> dict[str, dict[str, Any]]:
 def fault(
     person: dict[str, Any],
     seen: dict[str, Any] | None,
-    state: dict[str, Any],
-    options: dict[str, Any],
+    state: State,
+    options: Options,
 ) -> tuple[str | None, str] | None:
     """(the state, why it is not as wished) of one person's workspace; None if it is as wished."""
     runs, users = state["running"], state["uids"]["users"]
@@ -152,9 +153,7 @@ def fault(
     return None
 
 
-def _secret_fault(
-    name: str, seen: dict[str, Any], options: dict[str, Any]
-) -> tuple[str, str] | None:
+def _secret_fault(name: str, seen: dict[str, Any], options: Options) -> tuple[str, str] | None:
     """As `fault`, for a person's token and password."""
     if seen["token"] is None:
         return "no token", "nobody could log in"
@@ -175,7 +174,7 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
-def differ(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def differ(state: State, options: Options) -> Changes:
     """Changes of the workspaces that differ from the wish, and of no others."""
     changes = []
     people = wanted(options)
@@ -222,7 +221,7 @@ def _file_fault(path: str, seen: dict[str, Any]) -> str | None:
     return "absent" if seen["sha256"] is None else "other content"
 
 
-def _root(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def _root(state: State, options: Options) -> list[dict[str, Any]]:
     """The change of a homes' root that the host's accounts can enter, in a list."""
     seen = state.get("uids") and state["uids"]["root"]
     if not seen:
@@ -231,9 +230,7 @@ def _root(state: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]
     return [change(NAME, wished.root_of(options), seen, "mode 0700 of root", why)]
 
 
-def _home(
-    person: dict[str, Any], uids: dict[str, Any], options: dict[str, Any]
-) -> dict[str, Any] | None:
+def _home(person: dict[str, Any], uids: dict[str, Any], options: Options) -> dict[str, Any] | None:
     """The change of a home that is there and is to have another owner; None where it is not."""
     name = person["name"]
     seen, owner = uids["homes"].get(name), uids["users"].get(name)

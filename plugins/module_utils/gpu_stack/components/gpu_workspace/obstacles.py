@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from typing import Any, Mapping
 
     from ...host.context import Context
+    from ...shapes import Changes
 
 # Seconds for the whole of an answer of somebody's Jupyter.
 ANSWER = 5
 
 
-def touched(changes: list[dict[str, Any]]) -> list[str]:
+def touched(changes: Changes) -> list[str]:
     """Names of the people whose containers these changes stop or start."""
     prefix = "workspace "
     items = [row["item"] for row in changes if row["component"] == gpu_workspace.NAME]
     return [item[len(prefix) :] for item in items if item.startswith(prefix)]
 
 
-def stands_in_the_way(context: Context, changes: list[dict[str, Any]]) -> dict[str, Any]:
+def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
     """{docker, ports, memory, in_use, users, root} of the host, for the people who change.
 
     `ports` are ports that a workspace needs and another program uses; `in_use` is {name: number

@@ -12,11 +12,13 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import State
+
 # systemd tries again after 5 seconds: what is still wrong then does not cure itself.
 PERSISTS = 12
 
 
-def limits(state: dict[str, Any]) -> str | None:
+def limits(state: State) -> str | None:
     """What is wrong with a container's limits; None where they are in force."""
     memory = state["memory"]
     if memory is not None:
@@ -59,7 +61,7 @@ def proven(name: str, until: float) -> str | None:
     return limits(state)
 
 
-def _jupyter(name: str, state: dict[str, Any]) -> str | None:
+def _jupyter(name: str, state: State) -> str | None:
     """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
     if not state.get("port"):
         return None
@@ -73,7 +75,7 @@ def _jupyter(name: str, state: dict[str, Any]) -> str | None:
     return f"Jupyter does not take the token: {answer}"
 
 
-def _board(name: str, state: dict[str, Any]) -> str | None:
+def _board(name: str, state: State) -> str | None:
     """Why TensorBoard does not answer; None where it does, or is not wished."""
     port = state.get("tensorboard_port")
     if not port:
@@ -83,7 +85,7 @@ def _board(name: str, state: dict[str, Any]) -> str | None:
     return f"TensorBoard does not answer at port {port}"
 
 
-def _ssh(name: str, state: dict[str, Any]) -> str | None:
+def _ssh(name: str, state: State) -> str | None:
     """Why sshd offers other login methods than keys, and a password only where one is set."""
     if not state.get("ssh_port"):
         return None

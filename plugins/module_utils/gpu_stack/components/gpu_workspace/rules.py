@@ -12,20 +12,15 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Changes, Facts, Options, Reasons, Row
 
-def _workspaces(
-    facts: dict[str, Any], options: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+
+def _workspaces(facts: Facts, options: Options) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(what stands in the way of workspaces, the people wished for)."""
     return facts["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
 
 
-def workspace_docker(
-    facts: dict[str, Any],
-    changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     names = [name for name in obstacles.touched(changes) if name in people]
     if seen.get("docker") is not False or not names:
@@ -40,12 +35,7 @@ def workspace_docker(
     ]
 
 
-def workspace_port(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_port(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     names = {port: name for name in people for port in traits.ports(people[name])}
     return [
@@ -57,12 +47,7 @@ def workspace_port(
     ]
 
 
-def workspace_user(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_user(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     users = seen.get("users") or {}
     return [
@@ -74,12 +59,7 @@ def workspace_user(
     ]
 
 
-def workspace_root(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_root(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, _people = _workspaces(facts, options)
     if not seen.get("root"):
         return []
@@ -92,12 +72,7 @@ def workspace_root(
     ]
 
 
-def workspace_volume(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_volume(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     return [
         (
@@ -111,12 +86,7 @@ def workspace_volume(
     ]
 
 
-def workspace_gpu(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_gpu(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     _seen, people = _workspaces(facts, options)
     count = len(facts["gpus"])
     reasons = []
@@ -142,12 +112,7 @@ def workspace_gpu(
     return reasons
 
 
-def workspace_memory(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     memory = seen.get("memory")
     together = sum(traits.size(people[name].get("memory")) or 0 for name in people)
@@ -162,12 +127,7 @@ def workspace_memory(
     ]
 
 
-def workspace_in_use(
-    facts: dict[str, Any],
-    _changes: list[dict[str, Any]],
-    options: dict[str, Any],
-    _row: dict[str, Any],
-) -> list[tuple[str, str]]:
+def workspace_in_use(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, _people = _workspaces(facts, options)
     users = seen.get("in_use")
     if not users or options.get("gpu_workspace_in_use") == "stop":

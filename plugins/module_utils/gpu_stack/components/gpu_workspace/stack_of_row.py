@@ -9,8 +9,10 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Row
 
-def locked(row: dict[str, Any] | None) -> dict[str, Any]:
+
+def locked(row: Row | None) -> dict[str, Any]:
     """What an image that is built on the host takes from its stack: all that it is made of."""
     row = row or {}
     stack: dict[str, Any] = {}

@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...shapes import Options, Row
+
 ROOT = "/srv/gpu-workspaces"
 LISTEN = """\
 # Written by the Ansible role gpu_workspace; changes made here are lost.
@@ -24,7 +26,7 @@ ListenStream={0}:{1}
 """
 
 
-def root_of(options: dict[str, Any]) -> str:
+def root_of(options: Options) -> str:
     return options.get("gpu_workspace_root") or ROOT
 
 
@@ -45,7 +47,7 @@ def built_name(base: str, packages: list[str], roots: list[str], stack: dict[str
     return "gpu-workspace-built:" + digest(json.dumps(made_of, sort_keys=True))[:16]
 
 
-def built(options: dict[str, Any], row: dict[str, Any] | None) -> str | None:
+def built(options: Options, row: Row | None) -> str | None:
     """The name of the image that is built here; None where none is."""
     base = base_of(options.get("gpu_workspace_base"), options.get("gpu_workspace_base_sha256"))
     if not base:
@@ -57,7 +59,7 @@ def built(options: dict[str, Any], row: dict[str, Any] | None) -> str | None:
     return built_name(base, options.get("gpu_workspace_packages") or [], roots, locked(row))
 
 
-def with_image(options: dict[str, Any], row: dict[str, Any] | None) -> dict[str, Any]:
+def with_image(options: Options, row: Row | None) -> dict[str, Any]:
     """The options with the name of the image that the row of the lock gives, where one is built."""
     name = built(options, row)
     return dict(options, gpu_workspace_image=name) if name else options
@@ -68,14 +70,12 @@ def image_name(image: str | None, sha256: str | None) -> str:
     return "gpu-workspace:" + sha256[:16] if sha256 else image or ""
 
 
-def image(options: dict[str, Any]) -> str:
+def image(options: Options) -> str:
     """The image under the name that docker has it by on the host."""
     return image_name(options.get("gpu_workspace_image"), options.get("gpu_workspace_image_sha256"))
 
 
-def settings(
-    person: dict[str, Any], options: dict[str, Any], users: dict[str, str]
-) -> dict[str, Any]:
+def settings(person: dict[str, Any], options: Options, users: dict[str, str]) -> dict[str, Any]:
     """What should stand in a person's workspace.json; `users` are those who have a uid by now."""
     return {
         "image": image(options),
