@@ -11,49 +11,6 @@ description:
     is touched.
   - In check mode nothing is brought.
 options:
-  image:
-    description: What makes the image, and so its name in docker.
-    type: dict
-    default: {}
-    suboptions:
-      image:
-        description: An image to pull, with its digest.
-        type: str
-        default: ""
-      image_file:
-        description: The image as a tar file on the machine that runs Ansible.
-        type: str
-        default: ""
-      image_sha256:
-        description: SHA-256 of that file.
-        type: str
-        default: ""
-      base:
-        description: The base of an image that is built on the host, with its digest.
-        type: str
-        default: ""
-      base_file:
-        description: That base as a tar file on the machine that runs Ansible.
-        type: str
-        default: ""
-      base_sha256:
-        description: SHA-256 of that file.
-        type: str
-        default: ""
-      packages:
-        description: Packages of the distribution in an image that is built.
-        type: list
-        elements: str
-        default: []
-      places:
-        description: Directories of TensorFlow's environments and of cuDNN on the host.
-        type: list
-        elements: str
-        default: []
-      stack:
-        description: What an image that is built takes from the host.
-        type: dict
-        default: {}
   archive:
     description: Where the tar file of the image or of its base lies on the host.
     type: str
@@ -72,6 +29,7 @@ options:
     elements: str
     choices: [jupyter, ssh, tensorboard]
     default: []
+extends_documentation_fragment: [provision.gpu.workspace_image]
 author:
   - The provision authors
 """

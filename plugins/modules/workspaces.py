@@ -34,49 +34,6 @@ options:
     description: "Hashes of passwords for SSH, C({name: hash})."
     type: dict
     default: {}
-  image:
-    description: What makes the image, and so its name in docker.
-    type: dict
-    default: {}
-    suboptions:
-      image:
-        description: An image to pull, with its digest.
-        type: str
-        default: ""
-      image_file:
-        description: The image as a tar file on the machine that runs Ansible.
-        type: str
-        default: ""
-      image_sha256:
-        description: SHA-256 of that file.
-        type: str
-        default: ""
-      base:
-        description: The base of an image that is built on the host, with its digest.
-        type: str
-        default: ""
-      base_file:
-        description: That base as a tar file on the machine that runs Ansible.
-        type: str
-        default: ""
-      base_sha256:
-        description: SHA-256 of that file.
-        type: str
-        default: ""
-      packages:
-        description: Packages of the distribution in an image that is built.
-        type: list
-        elements: str
-        default: []
-      places:
-        description: Directories of TensorFlow's environments and of cuDNN on the host.
-        type: list
-        elements: str
-        default: []
-      stack:
-        description: What an image that is built takes from the host.
-        type: dict
-        default: {}
   root:
     description: Directory of the homes, which root alone can enter.
     type: str
@@ -107,6 +64,7 @@ options:
     description: Seconds in which each workspace must answer, with C(state=proven).
     type: int
     default: 180
+extends_documentation_fragment: [provision.gpu.workspace_image]
 author:
   - The provision authors
 """
