@@ -12,7 +12,12 @@ from __future__ import annotations
 import json
 import os
 
-from .gpu_stack.host.context import Result, run_program
+# mypy reads gpu_stack as a package of its own.
+from .gpu_stack.host.context import Result, run_program  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 # Seconds. A sick GPU driver holds whoever asks it; work on eight large GPUs may take long.
 PATIENCE = 600
@@ -73,12 +78,12 @@ class Proof:
 
     def __init__(
         self,
-        stack: dict,
+        stack: dict[str, Any],
         left_out: list[str],
         gpus: int,
         simulated_gpu: bool,
-        options: dict,
-        runner=run_program,
+        options: dict[str, Any],
+        runner: Callable[..., Result] = run_program,
     ) -> None:
         self.stack = stack
         self.left_out = set(left_out)
@@ -142,7 +147,7 @@ class Proof:
     def _devices(self) -> str | None:
         if not self._selected("nvidia_driver", "cuda", "cudnn", "tensorflow"):
             return None
-        answer = self._tensorflow(DEVICES, **self._xla())
+        answer = self._tensorflow(DEVICES, PATIENCE, **self._xla())
         wanted = self.stack["tensorflow"]["version"]
         seen = devices(answer)
         if seen == {"version": wanted, "cuda": True, "gpus": self.gpus}:
@@ -173,7 +178,7 @@ class Proof:
         return "A five-epoch Keras fit on the CPU failed. " + said(answer, 8)
 
 
-def devices(answer: Result) -> dict | None:
+def devices(answer: Result) -> dict[str, Any] | None:
     """Version, CUDA and number of GPUs that TensorFlow has printed; None where it has not."""
     lines = answer.out.splitlines()
     if answer.rc != 0 or not lines:

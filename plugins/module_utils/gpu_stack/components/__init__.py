@@ -5,6 +5,8 @@ callbacks, the playbooks, and the generator (provision/registry.py). Plain data 
 nothing, so that asking costs nothing. A new component is one row, at its place in the order.
 """
 
+from __future__ import annotations
+
 
 class Component:
     """One component; its name is its Ansible role's, and the tag of its tasks."""
@@ -16,12 +18,12 @@ class Component:
         short: str,
         *,
         spoken: str = "",
-        needs: tuple = (),
-        behind: tuple = (),
+        needs: tuple[str, ...] = (),
+        behind: tuple[str, ...] = (),
         locked: bool = True,
         reboots: bool = False,
         beside: bool = False,
-        rules: tuple = ("rules",),
+        rules: tuple[str, ...] = ("rules",),
     ) -> None:
         self.name = name
         # As a heading, where a column is narrow, and within a sentence.
@@ -82,7 +84,7 @@ SPOKEN = {component.name: component.spoken for component in COMPONENTS}
 NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
 
 
-class Step(dict):
+class Step(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, str] here
     """One step of a run: the tasks of a role, done for a component. Plain data for Ansible.
 
     kind: "remove" takes the component away; "begin" starts its long work beside what follows;
@@ -101,22 +103,22 @@ class Step(dict):
         )
 
 
-def run_steps(components: tuple = COMPONENTS) -> list:
+def run_steps(components: tuple[Component, ...] = COMPONENTS) -> list[Step]:
     """All steps there are, in their order; a host does those that `planned_steps` names.
 
-    What is wished away goes first, what needs others before these.
+    What is to be absent goes first, what needs others before these.
     """
     steps = [
-        Step(one.name, "remove", f"Take {one.name} away", one.name, "main")
-        for one in reversed(components)
-        if one.locked
+        Step(each.name, "remove", f"Take {each.name} away", each.name, "main")
+        for each in reversed(components)
+        if each.locked
     ]
     for component in components:
         name = component.name
         steps += [
-            Step(one.name, "begin", f"Begin {one.name} behind the others", one.name, "begin")
-            for one in components
-            if name in one.behind[:1]
+            Step(each.name, "begin", f"Begin {each.name} behind the others", each.name, "begin")
+            for each in components
+            if name in each.behind[:1]
         ]
         steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main"))
         if component.beside:
@@ -128,19 +130,22 @@ def run_steps(components: tuple = COMPONENTS) -> list:
 
 
 def planned_steps(
-    changed: list, absent: list, options: dict, components: tuple = COMPONENTS
-) -> list:
+    changed: list[str],
+    absent: list[str],
+    options: dict[str, object],
+    components: tuple[Component, ...] = COMPONENTS,
+) -> list[str]:
     """Names of the steps that bring a host to its lock, in their order.
 
-    changed: components with something to do. absent: components that are wished away.
+    changed: components with something to do. absent: components that are to be absent.
     """
-    behind = {one.name: set(one.behind) for one in components}
+    behind = {each.name: set(each.behind) for each in components}
     return [
         step["name"]
         for step in run_steps(components)
         if step["component"] in changed
         and (step["kind"] == "remove") == (step["component"] in absent)
-        # Beside nothing there is nothing gained.
+        # Without others to run beside, nothing is gained.
         and (step["kind"] != "begin" or behind[step["component"]] & set(changed))
         and (step["kind"] != "hold" or options.get(step["component"] + "_reboot"))
     ]
