@@ -244,7 +244,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return doctor | {
             "lock": self._mapping("lock", arguments.get("lock", task_vars.get("gpu_lock"))),
             "wish": self._mapping("wish", arguments.get("wish", task_vars.get("gpu_stack", {}))),
-            "options": options | self._mapping("options", arguments.get("options") or {}),
+            "options": host_options.typed(
+                options | self._mapping("options", arguments.get("options") or {})
+            ),
             "only": _tags(arguments.get("only", task_vars.get("ansible_run_tags") or ["all"])),
             "skip": _tags(arguments.get("skip", task_vars.get("ansible_skip_tags") or [])),
             "deep": boolean(

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleUndefinedVariable
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.module_utils.parsing.convert_bool import boolean
 
 # {option: its default}, of every option that the look compares, and the connection.
 DEFAULTS: dict[str, Any] = {
@@ -45,6 +46,27 @@ def without_login(value: Any) -> Any:
     return LOGIN.sub("//@", value) if isinstance(value, str) else value
 
 
+def typed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with switches as bool and numbers as int, as their defaults are.
+
+    `-e` gives text, as "no". AnsibleError where a number is none.
+    """
+    values = dict(options)
+    for name, value in options.items():
+        default = DEFAULTS.get(name)
+        if not isinstance(value, str):
+            continue
+        if isinstance(default, bool):
+            values[name] = boolean(value, strict=False)
+        elif isinstance(default, int):
+            try:
+                values[name] = int(value)
+            except ValueError:
+                message = f"{name} is {value!r}; expected a whole number, as {default}"
+                raise AnsibleError(message) from None
+    return values
+
+
 def of_host(
     templar: Any, task_vars: Mapping[str, Any], names: Iterable[str] = DEFAULTS
 ) -> dict[str, Any]:
@@ -58,4 +80,4 @@ def of_host(
         except AnsibleUndefinedVariable:  # as with the filter `default`
             continue
         options[name] = without_login(value) if ADDRESSES.search(name) else value
-    return options
+    return typed(options)

@@ -13,29 +13,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 
     from .host.context import Result
-    from .shapes import Options
-
-# Options that templating may hand over as text ("no" from -e), by what they are.
-SWITCHES = (
-    *("nvidia_driver_hold", "nvidia_driver_persistence", "nvidia_driver_reboot"),
-    *("cuda_hold", "cuda_installer_keep", "cuda_keep_old", "gpu_env_ld_library_path"),
-    *("nvidia_container_toolkit_hold", "tensorflow_keep_old"),
-    *("gpu_front_door_redirect", "gpu_front_door_hsts", "gpu_front_door_acme_agree"),
-)
-
-NUMBERS = ("nvidia_driver_wait_for_gpu_processes", "gpu_front_door_port")
-
-
-def typed(options: Options | None) -> dict[str, Any]:
-    """The options with switches as bool and numbers as int."""
-    values = dict(options or {})
-    for name in SWITCHES:
-        if isinstance(values.get(name), str):
-            values[name] = values[name].strip().lower() in ("yes", "true", "on", "1", "y", "t")
-    for name in NUMBERS:
-        if isinstance(values.get(name), str):
-            values[name] = int(values[name])
-    return values
 
 
 def look(
@@ -117,7 +94,7 @@ def ask_doctor(
     from . import preflight
     from .doctor import findings
 
-    options = typed(parameters.get("options"))
+    options = parameters.get("options") or {}
     context = Context(root=root, options=options, runner=runner)
     facts = _look(context, parameters.get("lock"), parameters.get("wish"))
     facts["preflight"] = preflight.look(context)
@@ -135,7 +112,7 @@ def answer(parameters: dict[str, Any], check_mode: bool = False) -> dict[str, An
     result = examine(
         parameters.get("lock"),
         parameters.get("wish"),
-        typed(parameters.get("options")),
+        parameters.get("options") or {},
         parameters.get("only"),
         parameters.get("skip"),
         deep=bool(parameters.get("deep")),

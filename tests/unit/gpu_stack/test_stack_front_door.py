@@ -20,7 +20,6 @@ from gpu_stack.components.gpu_front_door import wishes
 from gpu_stack.components.gpu_front_door.renewal import paths
 from gpu_stack.components.gpu_front_door.renewal import program as renewal
 from gpu_stack.host.context import Context
-from gpu_stack.look import typed
 
 from provision.render import shipped_files
 from tests.collection import ROOT
@@ -328,11 +327,6 @@ def test_an_acme_server_asks_at_port_80(tmp_path: Path) -> None:
     program(host, 73, "caddy", 13)
     assert in_the_way(host, **ACME)["ports"] == {"80": ["caddy"]}
     assert in_the_way(host)["ports"] == {}
-
-
-def test_switches_from_the_command_line_are_no_words() -> None:
-    said = {"gpu_front_door_port": "8443", "gpu_front_door_redirect": "no"}
-    assert typed(said) == {"gpu_front_door_port": 8443, "gpu_front_door_redirect": False}
 
 
 # what is in the way

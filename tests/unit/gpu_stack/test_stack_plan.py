@@ -137,11 +137,6 @@ def test_repairs_join_lists_and_keep_other_values() -> None:
     ) == {"cuda": {"cuda_reinstall": ["a", "b"]}, "cudnn": {"cudnn_reinstall": True}}
 
 
-def test_text_from_the_command_line_means_what_it_says() -> None:
-    options = gpu_stack.look.typed({"cuda_hold": "no", "nvidia_driver_reboot": "True", "x": "no"})
-    assert options == {"cuda_hold": False, "nvidia_driver_reboot": True, "x": "no"}
-
-
 def test_check_mode_reports_a_change_and_its_diff(tmp_path: Path, monkeypatch: Any) -> None:
     host = made.make(tmp_path)
     result = gpu_stack.plan.finish(host.plan(), check_mode=True)
