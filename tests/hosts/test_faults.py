@@ -13,15 +13,16 @@ from typing import Any
 import fault_schedule as drawn
 import faults
 import pytest
+from fault_bench import Bench
 from fault_schedule import Estimates, Fault
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[faults.Bench]:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A bare host on a disk of its own, for the smaller CUDA; the first fault brings it up."""
     directory = tmp_path_factory.mktemp("faults")
     options = faults.parse(["--seed", "1"])
-    one = faults.Bench(1, Path(directory), options)
+    one = Bench(1, Path(directory), options)
     try:
         one.up(None)
         with (one.project / "lab/group_vars/gpu_hosts.yml").open("a", encoding="utf-8") as wish:
@@ -50,7 +51,7 @@ def cured(result: dict[str, Any]) -> None:
     assert result["leftovers"] == [], result
 
 
-def test_a_killed_controller_on_a_bare_host(bench: faults.Bench, estimates: Estimates) -> None:
+def test_a_killed_controller_on_a_bare_host(bench: Bench, estimates: Estimates) -> None:
     """The host goes on alone for a while; the next run takes over."""
     chosen = fault("controller", variant="processes-and-connections")
     result = bench.one(chosen, estimates)
@@ -59,7 +60,7 @@ def test_a_killed_controller_on_a_bare_host(bench: faults.Bench, estimates: Esti
     cured(result)
 
 
-def test_a_killed_dpkg(bench: faults.Bench, estimates: Estimates) -> None:
+def test_a_killed_dpkg(bench: Bench, estimates: Estimates) -> None:
     chosen = fault("dpkg", start=("driver-few",), picked=("nvidia-smi", "libcuda1"))
     result = bench.one(chosen, estimates)
     assert "dpkg" in result["hit"]["what"]
@@ -67,9 +68,7 @@ def test_a_killed_dpkg(bench: faults.Bench, estimates: Estimates) -> None:
     cured(result)
 
 
-def test_a_controller_killed_while_it_judges_the_checks(
-    bench: faults.Bench, estimates: Estimates
-) -> None:
+def test_a_controller_killed_while_it_judges_the_checks(bench: Bench, estimates: Estimates) -> None:
     """Everything is installed, and nothing says so yet: the next run proves it."""
     chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
     result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.5))
@@ -81,7 +80,7 @@ def test_a_controller_killed_while_it_judges_the_checks(
 
 @pytest.mark.slow
 def test_a_network_that_stays_cut_is_not_cured_and_told(
-    bench: faults.Bench, estimates: Estimates, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, estimates: Estimates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The harness is seen red: without the healing the cure can't work, and it says NOT."""
     monkeypatch.setattr(
@@ -112,7 +111,7 @@ def test_a_network_that_stays_cut_is_not_cured_and_told(
     ],
 )
 def test_the_other_kinds(
-    bench: faults.Bench, estimates: Estimates, kind: str, start: tuple[str, ...], during: str
+    bench: Bench, estimates: Estimates, kind: str, start: tuple[str, ...], during: str
 ) -> None:
     some = ["libcublas11", "libcufft10", "libcusolver11", "libcusparse11"]
     picked = {"cuda-many": some, "wheels": bench.names["wheels"][:6]}.get(start[0], [])

@@ -14,6 +14,8 @@ from gpu_stack.components.tensorflow import pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import fault_host  # noqa: E402
+import fault_run  # noqa: E402
 import fault_schedule as drawn  # noqa: E402
 import fault_watch as watch  # noqa: E402
 import faults  # noqa: E402
@@ -119,14 +121,14 @@ def test_every_way_of_every_kind_is_drawn() -> None:
 
 
 def test_every_state_has_its_script_and_every_kind_its_meaning() -> None:
-    assert set(faults.WOUND_SCRIPTS) == {*drawn.WOUNDS, *drawn.RIDERS}
+    assert set(fault_host.WOUND_SCRIPTS) == {*drawn.WOUNDS, *drawn.RIDERS}
     assert set(drawn.MEANING) == set(drawn.KINDS) == set(drawn.PHASES)
-    assert set(drawn.VARIANTS["network"]) | {"whole"} == set(faults.NETWORK_RULES)
+    assert set(drawn.VARIANTS["network"]) | {"whole"} == set(fault_host.NETWORK_RULES)
 
 
 def test_a_wound_takes_only_its_own_names() -> None:
     fault = next(one for one in every_fault() if {"driver-few", "wheels"} <= set(one.start))
-    lines = faults.wounds(fault, NAMES).splitlines()
+    lines = fault_host.wounds(fault, NAMES).splitlines()
     (purge,) = [line for line in lines if line.startswith("purge ")]
     (wheels,) = [line for line in lines if "pip uninstall" in line]
     assert set(purge.split()[1:]) <= set(NAMES["driver"])
@@ -201,7 +203,7 @@ def test_a_report_of_an_earlier_run_is_no_report(tmp_path: Path) -> None:
     path = tmp_path / "report" / "report.json"
     path.write_text(json.dumps(report()), "utf-8")
     os.utime(path, (1, 1))
-    run = faults.Run.__new__(faults.Run)
+    run = fault_run.Run.__new__(fault_run.Run)
     run._report, run.started = path, 1000.0
     assert run.report() is None
     os.utime(path, (2000, 2000))

@@ -15,3 +15,5 @@ Options = dict[str, Any]
 Changes = list[dict[str, Any]]
 # [(message, hint)] against a run.
 Reasons = list[tuple[str, str]]
+# What speaks for a case of the doctor's, as doctor.case.clue makes it.
+Clues = list[dict[str, Any]]

@@ -7,9 +7,7 @@ from ...host import debian_versions
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ...shapes import Facts
+    from ...shapes import Clues, Facts
 
 CASES = (
     Case(
@@ -82,7 +80,7 @@ CASES = (
 )
 
 
-def cuda_libraries(facts: Facts) -> list[dict[str, Any]]:
+def cuda_libraries(facts: Facts) -> Clues:
     row = facts["row"] or {}
     sonames = set((row.get("cuda") or {}).get("sonames") or {})
     sonames.add((row.get("cudnn") or {}).get("soname"))
@@ -94,13 +92,13 @@ def cuda_libraries(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def hand_made_link(facts: Facts) -> list[dict[str, Any]]:
+def hand_made_link(facts: Facts) -> Clues:
     return [
         clue("{path} is {real}".format(**link), path=link["path"]) for link in facts["disguised"]
     ]
 
 
-def cudnn_older(facts: Facts) -> list[dict[str, Any]]:
+def cudnn_older(facts: Facts) -> Clues:
     minimum = ((facts["row"] or {}).get("cudnn") or {}).get("minimum")
     installed = facts["cudnn"]
     if (
@@ -113,7 +111,7 @@ def cudnn_older(facts: Facts) -> list[dict[str, Any]]:
     return [clue(evidence.format(installed["version"], installed["path"], minimum))]
 
 
-def login_wall(facts: Facts) -> list[dict[str, Any]]:
+def login_wall(facts: Facts) -> Clues:
     return [clue(f"{path} begins with <html", path=path) for path in facts["pages"]]
 
 

@@ -9,9 +9,7 @@ from . import cdi, docker
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ...shapes import Facts
+    from ...shapes import Clues, Facts
 
 CASES = (
     Case(
@@ -87,7 +85,7 @@ CASES = (
 )
 
 
-def containers_lose_gpus(facts: Facts) -> list[dict[str, Any]]:
+def containers_lose_gpus(facts: Facts) -> Clues:
     # 1.18.1 names devices by their path; under cgroupfs systemd has no say.
     version = facts["toolkit"]
     if version is None or facts["cgroupfs"] or debian_versions.compare(version, "1.18.1") >= 0:
@@ -98,7 +96,7 @@ def containers_lose_gpus(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def container_runtime(facts: Facts) -> list[dict[str, Any]]:
+def container_runtime(facts: Facts) -> Clues:
     """Clues of a docker without NVIDIA's runtime, on a host that has or should have the toolkit.
 
     `--gpus` needs no entry in daemon.json, so a missing one counts only where a lock has the
@@ -124,7 +122,7 @@ def container_runtime(facts: Facts) -> list[dict[str, Any]]:
     return clues
 
 
-def cdi_specification(facts: Facts) -> list[dict[str, Any]]:
+def cdi_specification(facts: Facts) -> Clues:
     """Clues of a bad specification, on a host that has the toolkit and a podman that reads CDI.
 
     A missing one counts only where a lock has the toolkit.
@@ -139,7 +137,7 @@ def cdi_specification(facts: Facts) -> list[dict[str, Any]]:
     return [clue("{path}: {fault}".format(**state))]
 
 
-def cri_runtime(facts: Facts) -> list[dict[str, Any]]:
+def cri_runtime(facts: Facts) -> Clues:
     """Clues of containerd or CRI-O without NVIDIA's runtime, where they are to serve pods.
 
     A missing one counts only where a lock has the toolkit: the GPU Operator may provide it.

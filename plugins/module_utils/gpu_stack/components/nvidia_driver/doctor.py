@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...shapes import Facts
+    from ...shapes import Clues, Facts
 
 CASES = (
     Case(
@@ -221,7 +221,7 @@ CASES = (
 BY_ID = {case.id: case for case in CASES}
 
 
-def driver_mismatch(facts: Facts) -> list[dict[str, Any]]:
+def driver_mismatch(facts: Facts) -> Clues:
     if facts["loaded"] is None or facts["library"] in (None, facts["loaded"]):
         return []
     loaded, library = facts["loaded"], facts["library"]
@@ -236,11 +236,11 @@ def _moved(upgrade: dict[str, Any]) -> str:
     return "unattended-upgrades moved {package} from {old} to {new} on {when}".format(**upgrade)
 
 
-def unattended_upgrades(facts: Facts) -> list[dict[str, Any]]:
+def unattended_upgrades(facts: Facts) -> Clues:
     return [] if facts["spared"] else [clue(_moved(upgrade)) for upgrade in facts["moved"]]
 
 
-def nouveau_loaded(facts: Facts) -> list[dict[str, Any]]:
+def nouveau_loaded(facts: Facts) -> Clues:
     state = facts["found"]["state"].get("nvidia_driver") or {}
     on_host = facts["found"]["gpus"] and not facts["found"]["container"]
     if not state.get("nouveau_loaded") or not on_host:
@@ -250,11 +250,11 @@ def nouveau_loaded(facts: Facts) -> list[dict[str, Any]]:
     return [clue("/sys/module/nouveau is there, " + why)]
 
 
-def nouveau_initramfs(facts: Facts) -> list[dict[str, Any]]:
+def nouveau_initramfs(facts: Facts) -> Clues:
     return [clue(f"{path} is older than {facts['blacklists'][0]}") for path in facts["initramfs"]]
 
 
-def headers_missing(facts: Facts) -> list[dict[str, Any]]:
+def headers_missing(facts: Facts) -> Clues:
     if not facts["dkms"] and not _builds(facts):
         return []
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
@@ -277,7 +277,7 @@ def _builds(facts: Facts) -> bool:
     return full and bool(state.get("packages"))
 
 
-def headers_metapackage(facts: Facts) -> list[dict[str, Any]]:
+def headers_metapackage(facts: Facts) -> Clues:
     if not facts["dkms"]:
         return []
     return [
@@ -289,7 +289,7 @@ def headers_metapackage(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def driver_gone_after_kernel(facts: Facts) -> list[dict[str, Any]]:
+def driver_gone_after_kernel(facts: Facts) -> Clues:
     kernel = facts["found"]["platform"].get("kernel")
     if facts["found"]["container"] or not facts["found"]["gpus"] or facts["loaded"]:
         return []
@@ -302,7 +302,7 @@ def driver_gone_after_kernel(facts: Facts) -> list[dict[str, Any]]:
     return [clue(evidence.format(kernel, others[-1]), kernel=kernel)]
 
 
-def _failed_builds(facts: Facts, case: Case) -> list[dict[str, Any]]:
+def _failed_builds(facts: Facts, case: Case) -> Clues:
     """Clues of a case from the logs of failed builds."""
     clues = []
     for build in facts["builds"]:
@@ -314,19 +314,19 @@ def _failed_builds(facts: Facts, case: Case) -> list[dict[str, Any]]:
     return clues
 
 
-def dkms_gpl_symbol(facts: Facts) -> list[dict[str, Any]]:
+def dkms_gpl_symbol(facts: Facts) -> Clues:
     return _failed_builds(facts, BY_ID["dkms-gpl-symbol"])
 
 
-def dkms_compiler(facts: Facts) -> list[dict[str, Any]]:
+def dkms_compiler(facts: Facts) -> Clues:
     return _failed_builds(facts, BY_ID["dkms-compiler"])
 
 
-def dkms_failed(facts: Facts) -> list[dict[str, Any]]:
+def dkms_failed(facts: Facts) -> Clues:
     return _failed_builds(facts, BY_ID["dkms-failed"])
 
 
-def secure_boot(facts: Facts) -> list[dict[str, Any]]:
+def secure_boot(facts: Facts) -> Clues:
     seen = facts["found"].get("preflight") or {}
     if seen.get("secure_boot") is not True or seen.get("module_key") or facts["loaded"]:
         return []
@@ -336,7 +336,7 @@ def secure_boot(facts: Facts) -> list[dict[str, Any]]:
     return [clue(evidence, certificate=facts["certificate"] or "/var/lib/dkms/mok.pub")]
 
 
-def transitional_branch(facts: Facts) -> list[dict[str, Any]]:
+def transitional_branch(facts: Facts) -> Clues:
     clues = []
     for name, version in sorted(facts["driver_packages"].items()):
         branch = look.BRANCH.match(name)
@@ -354,7 +354,7 @@ def _driver(facts: Facts) -> str | None:
     return version
 
 
-def fabric_manager(facts: Facts) -> list[dict[str, Any]]:
+def fabric_manager(facts: Facts) -> Clues:
     driver = _driver(facts)
     return [
         clue(f"{name} is {version}, the driver is {driver}",
@@ -364,12 +364,12 @@ def fabric_manager(facts: Facts) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _headers(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _headers(facts: Facts, _clues: Clues) -> dict[str, Any]:
     seen = (facts["found"].get("preflight") or {}).get("headers") or {}
     return {} if "absent" in seen.values() else run_of("nvidia_driver")(facts, [])
 
 
-def _libraries(facts: Facts, clues: list[dict[str, Any]]) -> dict[str, Any]:
+def _libraries(facts: Facts, clues: Clues) -> dict[str, Any]:
     """A run downgrades the libraries to a loaded module of the lock; else a reboot is needed."""
     row = (facts["row"] or {}).get("nvidia_driver") or {}
     back = facts["loaded"] is not None and facts["loaded"] == row.get("version")

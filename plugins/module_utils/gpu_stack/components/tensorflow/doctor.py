@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from ...shapes import Facts
+    from ...shapes import Clues, Facts
 
 # Bounds that the wheels of a TensorFlow before this one need, and its wheels' own metadata only
 # later say: (before TensorFlow, package, first version that breaks it).
@@ -104,7 +104,7 @@ def _environments(facts: Facts) -> dict[str, dict[str, list[str]]]:
     return {name: wheels for name, wheels in environments.items() if wheels.get("tensorflow")}
 
 
-def _broken_wheels(facts: Facts, package: str) -> list[dict[str, Any]]:
+def _broken_wheels(facts: Facts, package: str) -> Clues:
     """Clues of environments whose version of this package is too new for their TensorFlow."""
     clues = []
     for where, wheels in sorted(_environments(facts).items()):
@@ -120,22 +120,22 @@ def _broken_wheels(facts: Facts, package: str) -> list[dict[str, Any]]:
     return clues
 
 
-def numpy_2(facts: Facts) -> list[dict[str, Any]]:
+def numpy_2(facts: Facts) -> Clues:
     """Clues of environments with NumPy 2 under a TensorFlow built for NumPy 1."""
     return _broken_wheels(facts, "numpy")
 
 
-def protobuf(facts: Facts) -> list[dict[str, Any]]:
+def protobuf(facts: Facts) -> Clues:
     """Clues of environments whose protobuf is newer than TensorFlow's generated code."""
     return _broken_wheels(facts, "protobuf")
 
 
-def ptx_jit(facts: Facts) -> list[dict[str, Any]]:
+def ptx_jit(facts: Facts) -> Clues:
     """Clues of GPUs for which TensorFlow's PTX is translated at the first run."""
     return _code_clues(facts, tensorflow_rules.gpu_translated, tensorflow_rules.TRANSLATED)
 
 
-def no_code_for_gpu(facts: Facts) -> list[dict[str, Any]]:
+def no_code_for_gpu(facts: Facts) -> Clues:
     """Clues of GPUs that TensorFlow's wheel does not run on."""
     return _code_clues(facts, tensorflow_rules.gpu_without_code, tensorflow_rules.WITHOUT_CODE)
 
@@ -144,7 +144,7 @@ def _code_clues(
     facts: Facts,
     rule: Callable[..., Iterable[tuple[str, str]]],
     generations: tuple[str, ...],
-) -> list[dict[str, Any]]:
+) -> Clues:
     """A preflight rule's reasons as clues, for the locked TensorFlow, or else the installed one."""
     state = facts["found"]["state"].get("tensorflow") or {}
     row = facts["row"] or {}
