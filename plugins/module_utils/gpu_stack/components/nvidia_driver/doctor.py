@@ -293,9 +293,7 @@ def driver_gone_after_kernel(facts: Facts) -> Clues:
     kernel = facts["found"]["platform"].get("kernel")
     if facts["found"]["container"] or not facts["found"]["gpus"] or facts["loaded"]:
         return []
-    others = sorted(
-        name for name, installed in facts["modules"].items() if installed and name != kernel
-    )
+    others = sorted(name for name, built in facts["modules"].items() if built and name != kernel)
     if facts["modules"].get(kernel) is not False or not others:
         return []
     evidence = "/lib/modules/{0} has no NVIDIA module, /lib/modules/{1} has one"
@@ -357,8 +355,7 @@ def _driver(facts: Facts) -> str | None:
 def fabric_manager(facts: Facts) -> Clues:
     driver = _driver(facts)
     return [
-        clue(f"{name} is {version}, the driver is {driver}",
-             package=name, driver=driver)
+        clue(f"{name} is {version}, the driver is {driver}", package=name, driver=driver)
         for name, version in sorted(facts["fabric"].items())
         if driver is not None and version != driver
     ]  # fmt: skip
