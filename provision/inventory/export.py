@@ -77,8 +77,12 @@ def read_export(
             if "vault" in done.stderr.lower()
             else "",
         )
+    return _mapping(done.stdout, sources)
+
+
+def _mapping(text: str, sources: Sequence[str]) -> dict[str, Any]:
     try:
-        data = json.loads(done.stdout)
+        data = json.loads(text)
     except json.JSONDecodeError:
         raise InputError(
             "Ansible's export of the inventory is not JSON", where=", ".join(sources)

@@ -242,8 +242,8 @@ def plan(
 
         forbidden, notices = preflight.judge(facts, selected, options, row, removed)
         blockers += forbidden
-    reboots = [entry for entry in selected if entry["reboot"]]
-    touched = [n for n in names if _touched(selected, n)]
+    touched = [name for name in names if _touched(selected, name)]
+    left_out = [entry for entry in changes if not entry["selected"]]
     return {
         "stack": stack,
         "beside": _beside(lock, wish, facts),
@@ -259,20 +259,17 @@ def plan(
         "packages": facts.get("ledger") or {},
         "changes": changes,
         "components": touched,
-        "not_selected": [
-            n
-            for n in names
-            if any(entry["component"] == n and not entry["selected"] for entry in changes)
-            and n != receipt.NAME
-        ],
+        "not_selected": [name for name in names[:-1] if _touched(left_out, name)],
         "repairs": merge_repairs(selected),
         "blockers": blockers,
         "notices": notices,
-        "reboot": {
-            "needed": bool(reboots),
-            "reason": "; ".join(entry["item"] + ": " + entry["reason"] for entry in reboots),
-        },
+        "reboot": _reboot(selected),
     }
+
+
+def _reboot(selected: Changes) -> dict[str, Any]:
+    reasons = [f"{entry['item']}: {entry['reason']}" for entry in selected if entry["reboot"]]
+    return {"needed": bool(reasons), "reason": "; ".join(reasons)}
 
 
 def _touched(changes: Changes, name: str) -> bool:

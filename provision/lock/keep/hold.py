@@ -100,15 +100,11 @@ def hold(
             f"{choice.platform.title}: {component} stays at {locked}; "
             f"`provision lock --upgrade {component}` moves it to {newer}"
         )
-    if result is not choice:
-        stacks = [
-            _with_reasons(kept, moved, locked)
-            for kept, moved, locked in zip(
-                stacks_of(result), stacks_of(choice), locked_stacks, strict=True
-            )
-        ]
-        result = dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:]))
-    return result, notes
+    if result is choice:
+        return result, notes
+    every = zip(stacks_of(result), stacks_of(choice), locked_stacks, strict=True)
+    stacks = [_with_reasons(kept, moved, locked) for kept, moved, locked in every]
+    return dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:])), notes
 
 
 def _has_driver_version(choice: Choice | None, number: int, version: str) -> bool:
