@@ -157,8 +157,7 @@ rm -rf /opt/away
 
 # Prints processes, temporary files and broken packages that a fault and its cure left behind.
 LEFTOVERS = r"""
-ps -eo args= \
-    | grep -E '^(/usr/bin/)?(apt-get|dpkg) |-m pip install|python[0-9.]* - (install|bring)' \
+ps -eo comm=,args= | grep -E '^(apt-get|dpkg|provision-[a-z]+) |-m pip install' \
     | grep -vE '^(bash|grep) ' || true
 find /var/tmp /tmp -maxdepth 1 \( -name 'provision-*' -o -name 'pip-*' \)
 find /opt/nvidia /opt/tensorflow -maxdepth 2 \( -name '.staging-*' -o -name '*.backup-*' \
