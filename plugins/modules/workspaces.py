@@ -166,7 +166,8 @@ def main() -> None:
                 "choices": ["present", "looked", "proven"],
                 "default": "present",
             },
-            "workspaces": {"type": "raw", "default": []},
+            # No secret, but where somebody puts one into it.
+            "workspaces": {"type": "raw", "default": [], "no_log": True},
             "tokens": {"type": "dict", "default": {}, "no_log": True},
             "passwords": {"type": "dict", "default": {}, "no_log": True},
             "image": asked.IMAGE,
@@ -182,6 +183,9 @@ def main() -> None:
         required_if=[["state", "present", ["shipped"]]],
         supports_check_mode=True,
     )
+    # People's names and paths stay readable in what this returns.
+    shipped = set((module.params["shipped"] or {}).values())
+    module.no_log_values = asked.secrets(module.params) | shipped
     try:
         result = service.answer(module.params, dry=module.check_mode)
     except (RefusedError, ValueError, OSError) as error:

@@ -44,6 +44,33 @@ def wish_of(params: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def secrets(params: dict[str, Any]) -> set[str]:
+    """Texts that no log may show: tokens, hashes, and what stands at an unknown key of a person.
+
+    That may be a password in the wrong place; it is refused, but Ansible logs a module's arguments
+    before.
+    """
+    texts = {*_texts(params["tokens"]), *_texts(params["passwords"])}
+    people = params["workspaces"]
+    for person in people if isinstance(people, list) else [people]:
+        if not isinstance(person, dict):
+            texts |= _texts(person)
+            continue
+        for key in person:
+            if key not in people_list.KEYS:
+                texts |= _texts(person[key])
+    return texts
+
+
+def _texts(value: Any) -> set[str]:
+    """Every text and number within a value, as text."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return {text for item in value for text in _texts(item)}
+    return set() if value in (None, "", True, False) else {str(value)}
+
+
 def reference(image: dict[str, Any]) -> str:
     """The name under which docker has the image."""
     base = wished.base_of(image["base"], image["base_sha256"])
