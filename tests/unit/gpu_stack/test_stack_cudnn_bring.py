@@ -285,14 +285,15 @@ def test_a_proxy_and_a_bundle_are_those_of_the_download_alone(
 # behind other tasks
 
 
-def named(name: str) -> list[int]:
-    """Processes that are called so."""
-    found = []
+def children(name: str) -> list[int]:
+    """This test's own processes of that name: a lab's hosts may have some as well."""
+    pids = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
-            if path.read_text() == name + "\n":
-                found.append(int(path.parent.name))
-    return found
+            status = (path.parent / "status").read_text()
+            if path.read_text() == name + "\n" and f"\nPPid:\t{os.getpid()}\n" in status:
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def test_who_is_ended_while_fetching_leaves_nothing(root: Path, archive: Path, place: Path) -> None:
@@ -307,7 +308,7 @@ def test_who_is_ended_while_fetching_leaves_nothing(root: Path, archive: Path, p
             connection.recv(1)
             assert list((place / "downloads").iterdir())
             assert settle(root, sha256, urls=[url], begin=True)["begun"] is False
-            (pid,) = named(bring.PROCESS)
+            (pid,) = children(bring.PROCESS)
             os.kill(pid, signal.SIGTERM)
             os.waitpid(pid, 0)
     assert everything(place) - before == {"run", "run/cudnn", "run/cudnn/lock", "run/cudnn/result"}
