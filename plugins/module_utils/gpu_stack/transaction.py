@@ -14,6 +14,7 @@ from .change import change
 from .components import cuda, nvidia_container_toolkit, nvidia_driver
 from .components.nvidia_driver import driver_method, driver_packages
 from .host import dpkg
+from .host.apt_commands import SIMULATE
 from .rules import Rule
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from .shapes import Changes, Facts, Options, Row
 
 TOOLKIT = nvidia_container_toolkit.NAME
-SIMULATE = (
-    "apt-get",
-    "install",
-    "--simulate",
-    "--no-install-recommends",
-    "--allow-downgrades",
-    "--allow-change-held-packages",
-    "-oAPT::Get::AutomaticRemove=false",
-)
 # More of them are "and N more": a person reads the message.
 MANY = 4
 
