@@ -80,17 +80,25 @@ def serve(host: Project) -> None:
 
 
 def watched(host: Project, *arguments: str) -> tuple[int, str]:
-    """A plain run at -vvv under the spy's eyes: (exit code, all that was printed and logged)."""
+    """A plain run at -vvv under the spy's eyes: (exit code, all that it printed and logged).
+
+    The reports of earlier runs are kept, and are looked at for passwords alone.
+    """
     host.ssh(HOST, "(setsid python3 /tmp/spy.py 280 >/tmp/spied 2>&1 </dev/null &)")
     done = host.playbook("-vvv", "--diff", *arguments)
     host.ssh(HOST, "pkill -x -f 'python3 /tmp/spy.py 280' || true")
     spied = host.ssh(HOST, "cat /tmp/spied")
     assert spied == "", spied[:2000]
     said = done.stdout + done.stderr
-    for path in (host.path / "report").rglob("*"):
-        said += path.read_text("utf-8", "replace") if path.is_file() else ""
-    for line in said.splitlines():
+    reports = {
+        path: path.read_text("utf-8", "replace")
+        for path in (host.path / "report").rglob("*")
+        if path.is_file()
+    }
+    for line in (said + "\n".join(reports.values())).splitlines():
         assert "s3cr3t" not in line, line[:600]
+    latest = (host.path / "report" / "latest").resolve()
+    said += "".join(reports[path] for path in sorted(reports) if latest in path.parents)
     return done.returncode, said
 
 
