@@ -12,8 +12,9 @@ import os
 import re
 import time
 
-from . import apt
-from .context import PATH, SILENT, run_program
+from . import apt, apt_commands
+from .apt_commands import PAUSE
+from .context import SILENT
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ TARGETS = (
 )
 # Seconds; apt's own time-outs are 30 seconds for each address that does not answer.
 LONGEST = 1800
-# Seconds from one try to the next while another apt is at work; apt itself waits for dpkg alone.
-PAUSE = 10
 LOCKED = "Could not get lock"
 # Before 2.1 apt ends with 0 where it could not fetch a list.
 FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
@@ -91,9 +90,7 @@ def _answer(
 
 def run(argv: Sequence[str]) -> tuple[int, str, str]:
     """(exit code, standard output, standard error); what takes too long is ended, 124."""
-    environment = dict(os.environ, LC_ALL="C")
-    environment.setdefault("PATH", ":".join(PATH))
-    rc, out, err = run_program(list(argv), LONGEST, environment)
+    rc, out, err = apt_commands.run(list(argv), longest=LONGEST)
     if rc == SILENT:
         return rc, "", "E: {0} took more than {1} s\n".format(" ".join(argv), LONGEST)
     return rc, out, err
