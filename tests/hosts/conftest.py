@@ -57,7 +57,7 @@ class Project:
     path: Path
     lab: locallab.Lab
 
-    def ssh(self, host: str, command: str, *, check: bool = True) -> str:
+    def ssh(self, host: str, command: str, *, check: bool = True, timeout: float = 300) -> str:
         """What a command prints on a host, over SSH, as the ordinary user."""
         one = next(entry for entry in self.lab.hosts if entry.name == host)
         done = subprocess.run(
@@ -65,7 +65,7 @@ class Project:
                 "ssh", *self.lab.ssh_arguments(), "-i", str(one.key_file),
                 f"{one.user}@{one.address}", command,
             ],
-            capture_output=True, text=True, check=False, timeout=300,
+            capture_output=True, text=True, check=False, timeout=timeout,
         )  # fmt: skip
         if check:
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
