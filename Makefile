@@ -50,9 +50,12 @@ mutants: setup ## Turn every check and every preflight rule red by what it guard
 bench: setup ## Measure speed as ratios against other ways; writes docs/benchmark.md
 	$(PYTHON) scripts/benchmark.py
 
+sanity: setup ## `ansible-test sanity` on the collection's tarball (part of `make test-all`)
+	$(PYTHON) scripts/sanity.py
+
 docs: setup ## The documentation as a site in build/docs; fails on a link that leads nowhere
 	UV_PROJECT_ENVIRONMENT=$(CURDIR)/.venv-docs uv sync --quiet --frozen --no-default-groups --group docs --python $(PYTHON)
 	.venv-docs/bin/mkdocs build --strict
 	@echo "build/docs/index.html"
 
-.PHONY: help setup demo demo-down test lint unit hosts test-all faults damage mutants bench docs
+.PHONY: help setup demo demo-down test lint unit hosts test-all faults damage mutants bench sanity docs

@@ -5,29 +5,29 @@ Not part of the report's plugin: an examination is no run, and must not replace 
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from typing import Any
-
-from ansible.plugins.callback import CallbackBase
-from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
-from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
-    MESSAGE_LIMIT,
-    plain,
-    without_credentials,
-)
-
 DOCUMENTATION = """
 name: doctor
 type: aggregate
 short_description: Writes report/doctor.json
 description:
   - Records what doctor.yml found on every host.
-author: provision
+author: The provision authors (!UNKNOWN)
 options: {}
 """
+
+import json  # noqa: E402
+import os  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from ansible.plugins.callback import CallbackBase  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
+    MESSAGE_LIMIT,
+    plain,
+    without_credentials,
+)
 
 PLAYBOOK = "doctor.yml"
 # The last task fails where there are findings, for Ansible's own exit code.

@@ -11,41 +11,41 @@ report is meant to be passed around.
 
 from __future__ import annotations
 
-import atexit
-import os
-import time
-from pathlib import Path
-from typing import Any
-
-from ansible import context
-from ansible.plugins.callback import CallbackBase
-from ansible_collections.provision.gpu.plugins.plugin_utils import hosts, project
-from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders
-from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (
-    Interrupts,
-    end_workers,
-    ignore_endings,
-)
-from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
-    component_of,
-    message_of,
-    phase_of,
-    plain,
-    will_be_rescued,
-)
-from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
-from ansible_collections.provision.gpu.plugins.plugin_utils.writer import Writer
-
 DOCUMENTATION = """
 name: report
 type: aggregate
 short_description: Keeps the report of every run in report/
 description:
   - Records every host's plan, components, checks and outcome, and nothing secret.
-author: provision
+author: The provision authors (!UNKNOWN)
 extends_documentation_fragment: provision.gpu.report
 """
+
+import atexit  # noqa: E402
+import os  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from ansible import context  # noqa: E402
+from ansible.plugins.callback import CallbackBase  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils import hosts, project  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (  # noqa: E402
+    Interrupts,
+    end_workers,
+    ignore_endings,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
+    component_of,
+    message_of,
+    phase_of,
+    plain,
+    will_be_rescued,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.table import table  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.writer import Writer  # noqa: E402
 
 DEBUG = ("debug", "ansible.builtin.debug")
 LOOK = ("gpu_state", "provision.gpu.gpu_state")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.provision.gpu.plugins.plugin_utils import host_options
-
 DOCUMENTATION = r"""
 name: host_options
-author: The provision authors
+author: The provision authors (!UNKNOWN)
 short_description: The host's options, set or by default
 description:
   - Every option that the look compares, as the host's variables have it, else its default. Of an
@@ -27,6 +22,11 @@ _raw:
   type: list
   elements: dict
 """
+
+from typing import Any  # noqa: E402
+
+from ansible.plugins.lookup import LookupBase  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils import host_options  # noqa: E402
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible has no types

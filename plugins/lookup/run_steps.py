@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.provision.gpu.plugins.plugin_utils.registry import run_steps
-
 DOCUMENTATION = r"""
 name: run_steps
-author: The provision authors
+author: The provision authors (!UNKNOWN)
 short_description: The steps of a run in their order
 description:
   - Each step is a role's tasks for one component. A host does those that its plan names.
@@ -30,6 +25,11 @@ _list:
   type: list
   elements: dict
 """
+
+from typing import Any  # noqa: E402
+
+from ansible.plugins.lookup import LookupBase  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.registry import run_steps  # noqa: E402
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible has no types

@@ -25,7 +25,7 @@ options:
     type: str
     default: ""
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

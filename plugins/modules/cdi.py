@@ -36,7 +36,7 @@ options:
     elements: str
     default: []
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

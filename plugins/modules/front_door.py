@@ -102,7 +102,7 @@ options:
     type: int
     default: 60
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

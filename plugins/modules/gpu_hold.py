@@ -16,7 +16,7 @@ options:
     type: dict
     default: {}
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -37,7 +37,7 @@ options:
     type: dict
     required: true
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

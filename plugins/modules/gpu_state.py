@@ -61,7 +61,7 @@ options:
     description: The host's name in the inventory, for the doctor's commands.
     type: str
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

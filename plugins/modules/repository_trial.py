@@ -42,7 +42,7 @@ options:
     type: int
     default: 0
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

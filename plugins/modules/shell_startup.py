@@ -24,7 +24,7 @@ options:
     choices: [present, absent]
     default: present
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -31,7 +31,7 @@ options:
     default: []
 extends_documentation_fragment: [provision.gpu.workspace_image]
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

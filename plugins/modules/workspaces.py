@@ -66,7 +66,7 @@ options:
     default: 180
 extends_documentation_fragment: [provision.gpu.workspace_image]
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -129,8 +129,8 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
         if entry is None:
             # A receipt without a ledger is from before there was one: the run was ours.
             touched = ((record or {}).get("after") or {}).get(name) is not None
-            installed = {package: context.packages[package]["version"] for package in names
-                     if package in context.packages and not touched}  # fmt: skip
+            present = () if touched else sorted(set(names) & set(context.packages))
+            installed = {package: context.packages[package]["version"] for package in present}
             entry = {"ours": [], "theirs": installed}
         theirs = dict(entry.get("theirs") or {})
         ours = (set(entry.get("ours") or ()) | set(names)) - set(theirs)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Holds a host for one run: shows who is at work, and ends what a run that was cut off left.
 
 Two runs on one host would install over each other, and the mark of an unfinished run cannot tell

@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "6f5ae828a39c8114056feda0755818c86ccebe443950dc664a2177973060198d",
+        "d5408c5e0e1f91163206577d003cd4b28d5c122b22ca7b31218526003df2babd",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,

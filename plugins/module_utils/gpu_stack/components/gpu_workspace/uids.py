@@ -45,7 +45,7 @@ def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     lacking = [person["name"] for person in people if person["name"] not in users]
     names = os.listdir(files.inside(root)) if os.path.isdir(files.inside(root)) else []
     owners = {
-        name: int((homes.owner_of(places.home_of(root, name)) or "0").split(":")[0])
+        name: int((homes.owner_of(places.home_of(root, name)) or "0").partition(":")[0])
         for name in names
     }
     used = set(known.values()) | {int(user.split(":")[0]) for user in users.values()}

@@ -87,7 +87,7 @@ def recorded(context: Context) -> dict[str, int]:
     except ValueError:
         return {}
     pairs = record.items() if isinstance(record, dict) else ()
-    return {name: uid for name, uid in pairs if type(uid) is int}
+    return {name: uid for name, uid in pairs if isinstance(uid, int) and not isinstance(uid, bool)}
 
 
 def _owner(context: Context, name: str) -> str | None:

@@ -118,7 +118,7 @@ def logged_in_told(host: Facts, changes: Changes, options: Options, row: Row) ->
 
 
 def gpu_driver_window(host: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
-    branch = int(str(row["nvidia_driver"]["branch"]).split(".")[0])
+    branch = int(str(row["nvidia_driver"]["branch"]).partition(".")[0])
     reasons = []
     for name in gpu_models.generations(host["gpus"]):
         first, last = DRIVER_BRANCHES[name]

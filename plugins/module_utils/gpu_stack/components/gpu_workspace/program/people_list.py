@@ -177,9 +177,9 @@ _CHECKS = {
     ),
     "memory": lambda value: value == "" or traits.size(value) is not None,
     "shm_size": lambda value: traits.size(value) is not None,
-    "port": lambda value: _port(value),
-    "ssh_port": lambda value: _port(value),
-    "tensorboard_port": lambda value: _port(value),
+    "port": _port,
+    "ssh_port": _port,
+    "tensorboard_port": _port,
     "ssh_keys": lambda value: (
         isinstance(value, list)
         and bool(value)
