@@ -44,7 +44,7 @@ def _needs(name: str, text: str) -> list[str]:
 
 
 def _in_order(needs: dict[str, list[str]]) -> list[str]:
-    """The modules by name, each behind those that it needs."""
+    """The modules by name, each behind those that it needs; `look`, which calls all, is last."""
     order: list[str] = []
 
     def add(name: str) -> None:
@@ -53,7 +53,7 @@ def _in_order(needs: dict[str, list[str]]) -> list[str]:
                 add(needed)
             order.append(name)
 
-    for name in sorted(needs):
+    for name in sorted(needs, key=lambda name: (name == "look", name)):
         add(name)
     return order
 

@@ -22,7 +22,10 @@ def render() -> dict[str, bytes]:
     """The modules' paths in the collection and their texts."""
     return {
         f"{FOLDER}/registered.py": _components().encode(),
+        f"{FOLDER}/registered_doctors.py": _doctors().encode(),
+        f"{FOLDER}/registered_removals.py": _removals().encode(),
         f"{FOLDER}/registered_rules.py": _rules().encode(),
+        "provision/verify/registered.py": _checked().encode(),
     }
 
 
@@ -30,10 +33,43 @@ def _components() -> str:
     names = sorted(component.name for component in COMPONENTS)
     imports = "from .components import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
     packages = "".join(f"    {component.name},\n" for component in COMPONENTS)
+    apt = "".join(f"    {component.name},\n" for component in COMPONENTS if component.packages)
     return (
         _HEADER.format(title="The components' packages, in the order of application.")
         + f"{imports}\n# Each has NAME, look and differ.\nCOMPONENTS = (\n{packages})\n"
+        + "BY_NAME = {component.NAME: component for component in COMPONENTS}\n"
+        + f"# Each has packages too.\nWITH_PACKAGES = (\n{apt})\n"
     )
+
+
+def _removals() -> str:
+    """Apart from the packages: most hosts have nothing to remove."""
+    names = [component.name for component in COMPONENTS if component.state]
+    return _modules("removal", names, "What the removal of each component needs to know.")
+
+
+def _doctors() -> str:
+    names = [component.name for component in COMPONENTS if component.doctor]
+    return _modules("doctor", names, "The components' cases for the doctor.")
+
+
+def _checked() -> str:
+    """The checks have no collection beside them."""
+    names = "".join(f'    "{component.name}",\n' for component in COMPONENTS)
+    free = "".join(f'    "{component.name}",\n' for component in COMPONENTS if not component.locked)
+    return (
+        _HEADER.format(title="The components, in the order of their checks.")
+        + f"NAMES = (\n{names})\n# No lock has a part for these.\nUNLOCKED = (\n{free})\n"
+    )
+
+
+def _modules(module: str, names: list[str], title: str) -> str:
+    """A table of the components' modules of one name."""
+    imports = "".join(
+        f"from .components.{name} import {module} as {name}\n" for name in sorted(names)
+    )
+    rows = "".join(f'    "{name}": {name},\n' for name in names)
+    return _HEADER.format(title=title) + f"{imports}\nMODULES = {{\n{rows}}}\n"
 
 
 def _rules() -> str:

@@ -37,7 +37,7 @@ from gpu_stack.host.context import Context
 row, options = json.loads(sys.argv[1])
 here = Context(options=options, row={"nvidia_driver": row})
 here.platform, here.container = {"architecture": "x86_64"}, True
-found = nvidia_driver.differ(row, nvidia_driver.look(here), options)
+found = nvidia_driver.differ({"nvidia_driver": row}, nvidia_driver.look(here), options)
 print(json.dumps([one["item"] for one in found]))
 """
 

@@ -63,7 +63,7 @@ from gpu_stack.components import gpu_front_door
 from gpu_stack.host.context import Context
 options = json.loads(sys.argv[1])
 here = Context(options=options)
-found = gpu_front_door.differ(gpu_front_door.look(here), options)
+found = gpu_front_door.differ({}, gpu_front_door.look(here), options)
 print(json.dumps([one["item"] for one in found]))
 """
 

@@ -39,7 +39,7 @@ row, options = json.loads(sys.argv[1])
 here = Context(options=options, row={"nvidia_container_toolkit": row})
 here.platform = {"architecture": "x86_64"}
 seen = nvidia_container_toolkit.look(here)
-found = nvidia_container_toolkit.differ(row, seen, options)
+found = nvidia_container_toolkit.differ({"nvidia_container_toolkit": row}, seen, options)
 print(json.dumps([[one["item"] for one in found], seen]))
 """
 REMAINS = """\

@@ -76,7 +76,7 @@ def test_so_does_every_change_of_the_driver(tmp_path: Path, path: str, content: 
     tree(converged(tmp_path), {path: content})
     age(tmp_path, nvidia_driver.BLACKLIST, 3000)
     here = context(tmp_path)
-    changes = nvidia_driver.differ(DRIVER, nvidia_driver.look(here), {})
+    changes = nvidia_driver.differ({"nvidia_driver": DRIVER}, nvidia_driver.look(here), {})
     assert f"/boot/initrd.img-{KERNEL}" in [one["item"] for one in changes]
     for one in changes:
         assert wrong(one) == [], one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import receipt
 from .host import platform
 from .host.context import Context
-from .plan import choose, differences, finish, plan, receipt_changes, wished_away
+from .plan import choose, differences, finish, plan, receipt_changes, to_remove
 from .registered import COMPONENTS
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -36,7 +36,7 @@ def _look(
     gpus = platform.gpus(context)
     _stack, context.row = choose(lock, wish, context.platform, gpus)
     states = {component.NAME: component.look(context) for component in COMPONENTS}
-    removed = wished_away(context.row, context.options)
+    removed = to_remove(context.row, context.options)
     if removed:
         from . import removal
 

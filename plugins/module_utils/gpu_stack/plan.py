@@ -8,20 +8,9 @@ from __future__ import annotations
 
 from . import receipt
 from .change import blocker
-from .components import (
-    NAMES,
-    NEEDS,
-    SPOKEN,
-    gpu_front_door,
-    gpu_workspace,
-    nvidia_driver,
-    planned_steps,
-    tensorflow,
-)
-from .components.gpu_workspace import wished as workspaces_wished
-from .components.nvidia_container_toolkit import cdi
+from .components import BESIDE, LOCKED, NAMES, NEEDS, SPOKEN, planned_steps
 from .host import gpu_models, platform
-from .registered import COMPONENTS
+from .registered import BY_NAME, COMPONENTS
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -61,7 +50,7 @@ def choose(
 ) -> tuple[str | None, dict[str, Any] | None]:
     """(stack id, the stack's parts) of the lock for such a host; (None, None) without.
 
-    Under `beside` the part tensorflow of each stack whose environment is wished for too.
+    Under `beside` the parts, of other stacks, of the component that a host can have several of.
     """
     row = _row(lock, wish, platform_found, gpus)
     if row is None:
@@ -69,27 +58,28 @@ def choose(
     stack = lock["stacks"][row["stack"]]
     names = row.get("beside")
     if names:
-        beside = [lock["stacks"][name][tensorflow.NAME] for name in names]
+        beside = [lock["stacks"][name][BESIDE] for name in names]
         stack = dict(stack, beside=beside)
     return row["stack"], stack
 
 
 def _beside(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> list[dict[str, Any]]:
-    """[{stack, directory}] of the environments beside the current one."""
+    """[{stack, directory}] of what is wished for beside the current one of its kind."""
     row = _row(lock, wish, facts["platform"], facts["gpus"]) or {}
     return [
-        {"stack": name, "directory": tensorflow.directory(lock["stacks"][name][tensorflow.NAME])}
+        {"stack": name, "directory": BY_NAME[BESIDE].directory(lock["stacks"][name][BESIDE])}
         for name in row.get("beside") or []
     ]
 
 
-def wished_away(row: Any, options: Options | None) -> list[str]:
-    """The components of the stack that are not to be on the host (`cuda_state: absent`)."""
+def to_remove(row: Any, options: Options | None) -> list[str]:
+    """The components that are to be removed from the host (`cuda_state: absent`)."""
+    if row is None:
+        return []
     return [
-        component.NAME
-        for component in COMPONENTS
-        if component.NAME in (row or {})
-        and (options or {}).get(component.NAME + "_state") == "absent"
+        name
+        for name in NAMES
+        if (name in row or name not in LOCKED) and (options or {}).get(name + "_state") == "absent"
     ]
 
 
@@ -104,30 +94,16 @@ def tagged(name: str, only: Sequence[str] | None, skip: Sequence[str] | None) ->
 
 def differences(row: Any, facts: Facts, options: Options) -> Changes:
     """All changes of all components of the stack, in the order of application."""
-    changes = []
-    removed = wished_away(row, options)
+    changes: Changes = []
+    removed = to_remove(row, options)
     if removed:
         from . import removal
     for component in COMPONENTS:
-        part = row.get(component.NAME)
-        if component.NAME in removed:
-            remains = facts["state"][component.NAME]["remains"]
-            changes.extend(removal.differ(component.NAME, remains))
-        elif component is gpu_workspace:
-            # The inventory's alone: no lock has a part for it, but an image is built of the stack.
-            workspace = workspaces_wished.with_image(options, row)
-            changes.extend(component.differ(facts["state"][component.NAME], workspace))
-        elif component is gpu_front_door:
-            changes.extend(component.differ(facts["state"][component.NAME], options))
-        elif part is not None:
-            changes.extend(component.differ(part, facts["state"][component.NAME], options))
-            if component is nvidia_driver and facts["preflight"].get("transaction"):
-                from . import transaction
-
-                changes.extend(transaction.differ(facts, options))
-    for part in () if tensorflow.NAME in removed else row.get("beside") or []:
-        seen = facts["state"][tensorflow.NAME]["beside"][tensorflow.directory(part)]
-        changes.extend(tensorflow.differ_beside(part, seen, options))
+        name = component.NAME
+        if name in removed:
+            changes.extend(removal.differ(name, facts["state"][name]["remains"]))
+        elif name in row or name not in LOCKED:
+            changes.extend(component.differ(row, facts["state"][name], options))
     return changes
 
 
@@ -136,7 +112,7 @@ def receipt_changes(lock: Any, row: Any, options: Options, facts: Facts) -> Chan
         lock.get("digest"),
         facts["receipt"],
         bool(facts.get("unfinished")),
-        wished_away(row, options),
+        to_remove(row, options),
         facts.get("receipt_fault"),
     )
 
@@ -190,7 +166,7 @@ def no_row(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> dict[str, An
 def contradictions(row: Any, options: Options) -> list[dict[str, Any]]:
     """Blockers of wishes that can't be had together, before anything is looked at. Pure."""
     blockers = []
-    removed = [name for name in NAMES if name in row and options.get(name + "_state") == "absent"]
+    removed = to_remove(row, options)
     for name in NAMES:
         if name in removed or name not in row:
             continue
@@ -222,12 +198,14 @@ def plan(
     options = options or {}
     stack, row = choose(lock, wish, facts["platform"], facts["gpus"])
     changes = differences(row, facts, options) if row is not None else []
-    removed = wished_away(row, options)
+    removed = to_remove(row, options)
     if row is not None:
         changes += receipt_changes(lock, row, options, facts)
     for entry in changes:
         entry["selected"] = tagged(entry["component"], only, skip)
-    changes = cdi.following(changes)
+    for component in COMPONENTS:
+        if hasattr(component, "following"):
+            changes = component.following(changes)
     selected = [entry for entry in changes if entry["selected"]]
     # A pending verification is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]

@@ -11,21 +11,13 @@ import re
 
 from . import host_rules, receipt, registered_rules, removal, room, transaction
 from .change import blocker
-from .components import (
-    gpu_front_door,
-    gpu_workspace,
-    nvidia_container_toolkit,
-    nvidia_driver,
-    tensorflow,
-)
+from .components import nvidia_driver
 from .components.cuda import rules as cuda_rules
-from .components.gpu_workspace import obstacles
-from .components.nvidia_container_toolkit import docker
 from .components.nvidia_driver import kernel_rules, method_rules
 from .components.tensorflow import rules as tensorflow_rules
-from .components.tensorflow import venv_use
 from .host import people, processes, running, surroundings
 from .host.context import SILENT
+from .registered import COMPONENTS
 from .rules import WORK, Rule
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -144,24 +136,19 @@ def look(context: Context, run: str | None = None) -> dict[str, Any]:
         "clock": people.clock(),
     }
     result.update(surroundings.look(context))
-    if context.part(nvidia_container_toolkit.NAME) and docker.running(context):
-        result["docker"] = docker.containers(context)
     return result
 
 
 def survey(context: Context, facts: Facts, result: dict[str, Any], run: str | None = None) -> None:
-    """Looks at what could forbid a plan's changes: into `found` under preflight and ledger."""
-    changes, options = result["changes"], context.options
+    """Looks at what could forbid a plan's changes: into `facts` under preflight and ledger."""
+    changes = result["changes"]
     removed = result["absent"]
     preflight = facts["preflight"] = look(context, run)
     preflight["transaction"] = transaction.look(context, changes, removed)
     preflight["removal"] = removal.preflight_look(context, changes, removed)
-    if tensorflow.NAME in result["components"]:
-        preflight["venvs"] = venv_use.look(context, facts["state"][tensorflow.NAME])
-    if gpu_workspace.NAME in result["components"]:
-        preflight["workspaces"] = obstacles.stands_in_the_way(context, changes)
-    if gpu_front_door.NAME in result["components"] and options.get("gpu_front_door_name"):
-        preflight["front_door"] = gpu_front_door.stands_in_the_way(context)
+    for component in COMPONENTS:
+        if hasattr(component, "survey"):
+            preflight.update(component.survey(context, facts, changes))
     facts["ledger"] = removal.ledger(context, context.row, removal.noted(context))
 
 

@@ -25,3 +25,10 @@ COMPONENTS = (
     gpu_workspace,
     gpu_front_door,
 )
+BY_NAME = {component.NAME: component for component in COMPONENTS}
+# Each has packages too.
+WITH_PACKAGES = (
+    nvidia_driver,
+    cuda,
+    nvidia_container_toolkit,
+)

@@ -13,22 +13,11 @@ import re
 
 from . import receipt
 from .change import blocker, change
-from .components import (
-    SPOKEN,
-    cuda,
-    cudnn,
-    gpu_env,
-    nvidia_container_toolkit,
-    nvidia_driver,
-    tensorflow,
-)
-from .components.cuda import nvidia_cuda
-from .components.nvidia_container_toolkit import cdi, containerd, crio, docker
-from .components.nvidia_container_toolkit import departure as toolkit_departure
-from .components.nvidia_driver import driver_method, driver_packages
-from .components.nvidia_driver import rules as driver_rules
+from .components import SPOKEN
 from .components.tensorflow import venv_use
 from .host import dpkg, processes
+from .registered import WITH_PACKAGES
+from .registered_removals import MODULES
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -36,58 +25,6 @@ if TYPE_CHECKING:
 
     from .host.context import Context
     from .shapes import Changes, Facts, Options
-
-TOOLKIT = nvidia_container_toolkit.NAME
-# Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
-# repository; whoever is taken away last takes them along.
-SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
-REPOSITORY = (
-    "/etc/apt/sources.list.d/provision-cuda*",
-    "/etc/apt/keyrings/provision-cuda*",
-    "/usr/share/keyrings/provision-cuda*",
-    "/etc/apt/auth.conf.d/provision-cuda*",
-)
-# Who is at work forbids taking a driver away as it forbids changing it.
-DISTURBANCES = (
-    ("gpu-processes", driver_rules.gpu_processes),
-    ("maintenance-window", driver_rules.maintenance_window),
-    ("logged-in", driver_rules.logged_in),
-)
-# What the roles write whole, as patterns.
-FILES = {
-    "nvidia_driver": (
-        nvidia_driver.PINS,
-        nvidia_driver.UPGRADES,
-        nvidia_driver.BLACKLIST,
-        "/etc/apt/apt.conf.d/*provision-nvidia-driver",
-        "/etc/apt/sources.list.d/provision-nvidia-driver*",
-        "/etc/apt/keyrings/provision-nvidia-driver*",
-        "/usr/share/keyrings/provision-nvidia-driver*",
-        "/etc/apt/auth.conf.d/provision-nvidia-driver*",
-    ),
-    "cuda": (cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER),
-    "cudnn": (cudnn.LOADER_FILE,),
-    "gpu_env": (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER),
-    TOOLKIT: (
-        nvidia_container_toolkit.KEY,
-        nvidia_container_toolkit.SOURCES,
-        nvidia_container_toolkit.PREFERENCES,
-        nvidia_container_toolkit.APT,
-        "/etc/apt/auth.conf.d/provision-nvidia-container-toolkit.conf",
-    ),
-    "tensorflow": (),
-}
-
-
-def patterns(context: Context, name: str) -> Sequence[str]:
-    """FILES, and of what two components share what no other one needs."""
-    if name == "cuda":
-        pins = context.read(nvidia_driver.PINS)
-        own = () if "Source: network" in (pins or "") else REPOSITORY
-        return [*FILES[name], *own, *(() if pins is not None else (SHARED,))]
-    if name == "nvidia_driver" and not context.exists(cuda.PREFERENCES):
-        return [*FILES[name], *REPOSITORY, SHARED]
-    return FILES[name]
 
 
 def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
@@ -101,18 +38,6 @@ def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
 # packages: whose they are
 
 
-def _locked(name: str, row: Any, options: Options, container: bool) -> list[str]:
-    """Names that a run with this row and these options installs."""
-    if name not in row:
-        return []
-    if name == "cuda":
-        return list(cuda.profile_packages(row[name], options))
-    if name == TOOLKIT:
-        return list(nvidia_container_toolkit.locked_packages(row[name]))
-    scope = driver_packages.resolve_scope(options, container)
-    return list(driver_packages.wanted_packages(row[name], scope, options))
-
-
 def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[str, Any]:
     """{component: {"ours": [names], "theirs": {name: version}}} of the components with packages.
 
@@ -121,8 +46,10 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
     """
     known = (record or {}).get("packages") or {}
     result = {}
-    for name in ("nvidia_driver", "cuda", TOOLKIT):
-        names = _locked(name, row or {}, context.options, context.container)
+    for component in WITH_PACKAGES:
+        name = component.NAME
+        part = (row or {}).get(name)
+        names = list(component.packages(part, context)) if part else []
         entry = known.get(name)
         if entry is None and not names:
             continue
@@ -157,75 +84,13 @@ def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list
 
     `owned`: the component's part of the ledger.
     """
-    remains = []
-    for package in (owned or {}).get("ours") or []:
-        if package in context.packages:
-            remains.append([package, context.packages[package]["version"]])
-    for pattern in patterns(context, name):
+    module = MODULES[name]
+    packages = [package for package in (owned or {}).get("ours") or []
+                if package in context.packages]  # fmt: skip
+    remains = [[package, context.packages[package]["version"]] for package in packages]
+    for pattern in module.patterns(context) if hasattr(module, "patterns") else ():
         remains += [[path, "present"] for path in context.glob(pattern)]
-    more = {
-        "nvidia_driver": _runfile,
-        "cuda": _tools,
-        "cudnn": _trees,
-        "gpu_env": _blocks,
-        TOOLKIT: toolkit_departure.remains,
-        "tensorflow": _environments,
-    }
-    if name == TOOLKIT:
-        remains += cdi.remains(context, [package for package, _ in remains])
-    remains += more[name](context)
-    return remains
-
-
-def _runfile(context: Context) -> list[list[Any]]:
-    """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
-    driver = driver_method.runfile(context)
-    pins = context.read(nvidia_driver.PINS)
-    if driver is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
-        return []
-    return [[nvidia_driver.RUNFILE_ITEM, driver["version"]]]
-
-
-def _tools(context: Context) -> list[list[Any]]:
-    """What profile runtime took out of the toolkit's package, and our marks in NVIDIA's trees."""
-    remains = [[path, "present"] for path in context.glob("/usr/local/cuda-*/" + nvidia_cuda.MARK)]
-    if context.exists(cuda.TOOLS_MARKER) and cuda.TOOLS_PACKAGE not in context.packages:
-        remains.append([cuda.TOOLS_MARKER, "present"])
-    return remains
-
-
-def _marked(context: Context, root: str, mark: str) -> list[list[Any]]:
-    """Directories below `root` that hold our mark, and `current` where it leads to one."""
-    paths = [
-        "{0}/{1}".format(root, name)
-        for name in context.listdir(root)
-        if name != "current" and context.exists("{0}/{1}/{2}".format(root, name, mark))
-    ]
-    target = context.readlink(root + "/current")
-    if target is not None and "/" not in target.rstrip("/"):
-        place = "{0}/{1}".format(root, target)
-        if place in paths or not context.exists(place):
-            paths.append(root + "/current")
-    return [[path, "present"] for path in paths]
-
-
-def _trees(context: Context) -> list[list[Any]]:
-    return _marked(context, cudnn.root_of(context.options), cudnn.layout.MANIFEST)
-
-
-def _environments(context: Context) -> list[list[Any]]:
-    return _marked(context, tensorflow.root_of(context.options), tensorflow.MARKER)
-
-
-def _blocks(context: Context) -> list[list[Any]]:
-    """Files of others that hold our lines."""
-    remains = []
-    if gpu_env.shell_startup.between_markers(context.read(gpu_env.PAM)) is not None:
-        remains.append([gpu_env.PAM, "our lines"])
-    for user in context.options.get("gpu_env_bashrc_users") or []:
-        text, fault = gpu_env.shell_startup.bashrc(context, user)
-        if text is not None and fault is None:
-            remains.append(["~{0}/.bashrc".format(user), "our lines"])
+    remains += module.remains(context, packages)
     return remains
 
 
@@ -242,16 +107,15 @@ def preflight_look(context: Context, changes: Changes, removed: Sequence[str]) -
     """What is to be known before something is taken: who needs the packages, who uses the files."""
     ours = [entry for entry in changes if entry["component"] in removed and entry["selected"]]
     packages = [entry["item"] for entry in ours if entry["item"] in context.packages]
-    return {
+    components = {entry["component"] for entry in ours}
+    survey = {
         "dependents": dependents(context, packages) if packages else [],
-        "using": _using(context, {entry["component"] for entry in ours}),
-        "docker": docker.parting(context)
-        if any(entry["component"] == TOOLKIT for entry in ours)
-        else None,
-        "pods": containerd.parting(context) + crio.parting(context)
-        if any(entry["component"] == TOOLKIT for entry in ours)
-        else [],
+        "using": _using(context, components),
     }
+    for name in MODULES:
+        if name in components and hasattr(MODULES[name], "survey"):
+            survey.update(MODULES[name].survey(context))
+    return survey
 
 
 def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
@@ -278,25 +142,25 @@ def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
 
 def _using(context: Context, components: set[str]) -> list[dict[str, Any]]:
     """[{pid, user, command, component}] of processes that have files of these open as code."""
-    places = {
-        "tensorflow": tensorflow.root_of(context.options),
-        "cudnn": cudnn.root_of(context.options),
-    }
+    asked = [(name, MODULES[name]) for name in sorted(components) if name in MODULES]
     # The kernel tells where a file really is: a root may be a link to another disk.
     places = {
-        name: (context.resolve(places[name]) or places[name]) + "/"
-        for name in places
-        if name in components
+        name: (context.resolve(module.root(context)) or module.root(context)) + "/"
+        for name, module in asked
+        if hasattr(module, "root")
     }
-    sonames = context.part("cuda").get("sonames") or {}
-    bases = [name.split(".so")[0] + ".so" for name in sonames] if "cuda" in components else []
+    bases = {
+        name: ["/" + soname.split(".so")[0] + ".so" for soname in module.sonames(context)]
+        for name, module in asked
+        if hasattr(module, "sonames")
+    }
     users = []
-    for path in context.glob("/proc/[0-9]*/maps") if places or bases else []:
+    for path in context.glob("/proc/[0-9]*/maps") if places or any(bases.values()) else []:
         text = context.read(path)
         if text is None:  # root of a container may not be allowed to ask
             text = venv_use.started(context, context.read(path[: -len("maps")] + "cmdline") or "")
-        used = [name for name in sorted(places) if places[name] in text]
-        used += ["cuda"] if any("/" + base in text for base in bases) else []
+        used = [name for name in places if places[name] in text]
+        used += [name for name in bases if any(base in text for base in bases[name])]
         if used:
             pid = path.split("/")[2]
             comm = (context.read("/proc/{0}/comm".format(pid)) or "").strip()
@@ -325,15 +189,9 @@ def blockers(
             message = "apt would change {0} with it, which is not this program's".format(name)
             hint = "`apt-get remove --simulate` with the packages of the plan shows why"
         reasons.append(blocker("needed-package", None, message, hint))
-    driver = [entry for entry in changes if entry["component"] == "nvidia_driver"]
-    if "nvidia_driver" in removed and driver:
-        for identifier, rule in DISTURBANCES:
-            for message, hint in rule(facts, driver, options, row):
-                message = message.replace("would be changed", "would be taken away")
-                reasons.append(blocker(identifier, "nvidia_driver", message, hint))
-    reasons += toolkit_departure.reasons(survey.get("docker"))
-    for rule, message, hint in survey.get("pods") or []:
-        reasons.append(blocker(rule, TOOLKIT, message, hint))
+    for name in MODULES:
+        if name in removed and hasattr(MODULES[name], "blockers"):
+            reasons += MODULES[name].blockers(facts, changes, options, row)
     for entry in survey.get("using") or []:
         message = "pid {0} of {1} uses {2}, wished away: {3}".format(
             entry["pid"], entry["user"], SPOKEN[entry["component"]], entry["command"]
@@ -353,12 +211,7 @@ def notices(facts: Facts, ledgers: dict[str, Any], removed: Sequence[str]) -> li
                 ", ".join("{0} {1}".format(package, theirs[package]) for package in sorted(theirs))
             )
             result.append(blocker("there-before", name, message, ""))
-    if tensorflow.NAME in removed:
-        result += [
-            blocker("venv-kept", tensorflow.NAME, message, hint)
-            for message, hint in venv_use.kept(facts, [], {}, {})
-        ]
-    if "nvidia_driver" in removed and facts["state"]["nvidia_driver"].get("loaded"):
-        message = "the loaded kernel module stays until the host is rebooted"
-        result.append(blocker("module-stays", "nvidia_driver", message, ""))
+    for name in reversed(list(MODULES)):
+        if name in removed and hasattr(MODULES[name], "notices"):
+            result += MODULES[name].notices(facts)
     return result

@@ -10,6 +10,8 @@ Facts = dict[str, Any]
 State = dict[str, Any]
 # A component's part of the host's stack in the lock.
 Row = dict[str, Any]
+# All parts of the host's stack in the lock, by component.
+Stack = dict[str, Any]
 Options = dict[str, Any]
 # As change.change makes them.
 Changes = list[dict[str, Any]]

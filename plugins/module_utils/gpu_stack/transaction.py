@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from .change import change
-from .components import cuda, nvidia_container_toolkit, nvidia_driver
-from .components.nvidia_driver import driver_method, driver_packages
+from .components import nvidia_driver
+from .components.nvidia_driver import driver_method
 from .host import dpkg
 from .host.apt_commands import SIMULATE
+from .registered import WITH_PACKAGES
 from .rules import Rule
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -24,33 +24,24 @@ if TYPE_CHECKING:
     from .host.context import Context
     from .shapes import Changes, Facts, Options, Row
 
-TOOLKIT = nvidia_container_toolkit.NAME
 # More of them are "and N more": a person reads the message.
 MANY = 4
 
 
-def _versions(context: Context, component: str) -> dict[str, str]:
-    """{package: version} that the role of one component installs."""
-    part = context.part(component)
-    if not part:
-        return {}
-    if component == cuda.NAME:
-        return cuda.profile_packages(part, context.options)
-    if component == TOOLKIT:
-        return nvidia_container_toolkit.locked_packages(part)
-    scope = driver_packages.resolve_scope(context.options, context.container)
-    versions = driver_packages.wanted_packages(part, scope, context.options)
+def _versions(context: Context, component: Any) -> dict[str, str]:
+    """{package: version} that the role of one component installs, a kernel's own left out."""
+    versions = component.packages(context.part(component.NAME), context)
     return {name: versions[name] for name in versions if not driver_method.OF_KERNEL.match(name)}
 
 
-def locked(row: Any) -> set[str]:
+def locked(row: Row | None) -> set[str]:
     """The names of all packages that the lock has for a host."""
-    driver = row.get(nvidia_driver.NAME)
-    names = set(driver_packages.all_packages(driver) if driver else ())
-    for name in ("cuda", TOOLKIT):
-        for sets in ((row.get(name) or {}).get("packages") or {}).values():
-            names.update(sets)
-    return names
+    return {
+        name
+        for component in WITH_PACKAGES
+        for packages in (((row or {}).get(component.NAME) or {}).get("packages") or {}).values()
+        for name in packages
+    }
 
 
 def look(context: Context, changes: Changes, removed: Sequence[str]) -> dict[str, Any]:
@@ -59,9 +50,9 @@ def look(context: Context, changes: Changes, removed: Sequence[str]) -> dict[str
     Of the selected changes' components, those in `removed` left out. Packages that the changes
     remove anyway are named to apt as such and are not in the answer.
     """
-    names = sorted({entry["component"] for entry in changes if entry["selected"]} - set(removed))
-    versions = {name: _versions(context, name) for name in (nvidia_driver.NAME, cuda.NAME, TOOLKIT)
-              if name in names}  # fmt: skip
+    names = {entry["component"] for entry in changes if entry["selected"]} - set(removed)
+    versions = {component.NAME: _versions(context, component) for component in WITH_PACKAGES
+                if component.NAME in names and context.part(component.NAME)}  # fmt: skip
     versions = {name: versions[name] for name in versions if _differs(context, versions[name])}
     if not versions:
         return {"removed": [], "held": []}
@@ -132,34 +123,6 @@ def _whys(context: Context, changing: set[str]) -> dict[str, list[str]]:
                 text = "{0} {1}".format(word, ", ".join(sorted(others & changing)))
                 reasons.setdefault(name, []).append(text)
     return reasons
-
-
-def parts(transaction: dict[str, Any]) -> dict[str, str]:
-    """{package: version} of what would go and is a part of a driver."""
-    return {
-        name: version
-        for name, version, _why in transaction.get("removed") or []
-        if driver_method.DRIVER.match(name)
-    }
-
-
-def differ(facts: Facts, options: Options) -> Changes:
-    """The changes for parts of another driver that go in the transaction. Pure.
-
-    A driver that our own pins do not name is somebody else's: its parts go only where the wish
-    says to switch.
-    """
-    state = facts["state"][nvidia_driver.NAME]
-    if state.get("method") is None and options.get("nvidia_driver_switch") != "switch":
-        return []
-    known = state.get("leftovers") or {}
-    seen = parts(facts["preflight"]["transaction"])
-    reason = "it works with another version of the driver only"
-    return [
-        change(nvidia_driver.NAME, name, seen[name], None, reason)
-        for name in sorted(seen)
-        if name not in known
-    ]
 
 
 def _some(rows: list[Any]) -> str:

@@ -5,19 +5,23 @@ outputs. A check returns `passed`, `failed` (what is wrong, what cures it) or `n
 a reason: a host that can't show something is never counted as passed. What can't be judged because
 an earlier check failed is not applicable too: one cause, one failure.
 
-A file holds the checks of one component. They run in the order of the imports here.
+A file holds the checks of one component, and has its name. They run in the order in which the
+files are imported here: the host's, the components' in their order, the receipt's.
 """
 
 from __future__ import annotations
 
-# isort: off
-from . import host, nvidia_driver, cuda, cudnn, gpu_env, nvidia_container_toolkit, tensorflow
-from . import gpu_workspace, gpu_front_door, receipt
+import importlib
 
-# isort: on
+from .. import registered
+from . import host  # before all others
 from .answers import facts
 from .beside import beside
 from .check import CHECKS, Check, Seen, Verdict, failed, not_applicable, passed
+
+for _name in registered.NAMES:
+    importlib.import_module(f"{__name__}.{_name}")
+importlib.import_module(f"{__name__}.receipt")
 
 __all__ = [
     "CHECKS",
@@ -25,18 +29,9 @@ __all__ = [
     "Seen",
     "Verdict",
     "beside",
-    "cuda",
-    "cudnn",
     "facts",
     "failed",
-    "gpu_env",
-    "gpu_front_door",
-    "gpu_workspace",
     "host",
     "not_applicable",
-    "nvidia_container_toolkit",
-    "nvidia_driver",
     "passed",
-    "receipt",
-    "tensorflow",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import cures
+from .. import cures, registered
 from ..diagnose import Diagnosis
 
 # How many packages or wheels a diagnosis names; its detail names all of them.
@@ -82,7 +82,7 @@ class Check:
             return not_applicable("nobody has a workspace here")
         if component == "gpu_front_door" and not front_door(seen):
             return not_applicable("there is no front door here")
-        unlocked = ("host", "receipt", "gpu_workspace", "gpu_front_door")
+        unlocked = ("host", "receipt", *registered.UNLOCKED)
         if component not in unlocked and not seen.row.get(component):
             if component in ("cuda", "cudnn") and cuda_as_wheels(seen):
                 return not_applicable("CUDA comes with TensorFlow's wheels")

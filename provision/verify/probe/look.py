@@ -9,10 +9,10 @@ import pwd
 import sys
 from typing import Any
 
-from .containers import cdi, docker
 from .environments import environments, nvcc, sshd_uses_pam
 from .libraries import cudnn_headers, library, loader_cache, owner, packages
 from .machine import in_container, kernel_module, os_release, pci_functions, receipt
+from .parts import PARTS
 from .system import SIMULATED, run
 from .tensorflow import tensorflow
 from .workspaces import front_door, workspaces
@@ -79,8 +79,8 @@ def components(
         answers["cudnn"] = library(cudnn["soname"], None, cache, "cudnnGetVersion")
         answers["cudnn"]["headers"] = cudnn_headers(options["cudnn_root"])
         answers["cudnn"]["root"] = os.path.realpath(options["cudnn_root"])
-    if row.get("nvidia_container_toolkit"):
-        answers["docker"], answers["cdi"] = docker(), cdi()
+    for part in PARTS:
+        answers.update(part(row, options))
     if options.get("gpu_workspaces"):
         answers["workspaces"] = workspaces(options["gpu_workspaces"])
     if options.get("gpu_front_door_name"):

@@ -85,7 +85,7 @@ def seen(
     here.platform = {"architecture": "x86_64", "kernel": KERNEL, "distribution": "ubuntu"}
     here.container = container
     found = nvidia_driver.look(here)
-    return found, nvidia_driver.differ(row, found, options)
+    return found, nvidia_driver.differ({"nvidia_driver": row}, found, options)
 
 
 def host(root: Path, row: dict[str, Any], *packages: tuple[str, ...]) -> Path:

@@ -74,7 +74,7 @@ def converged(root: Path) -> Path:
 
 def changes(root: Path, *, container: bool = False, **options: Any) -> list[dict[str, Any]]:
     here = context(root, container=container, options=options)
-    return list(nvidia_driver.differ(DRIVER, nvidia_driver.look(here), options))
+    return list(nvidia_driver.differ({"nvidia_driver": DRIVER}, nvidia_driver.look(here), options))
 
 
 def items(found: list[dict[str, Any]]) -> list[str]:

@@ -42,7 +42,7 @@ ADDRESS = "0.0.0.0"  # noqa: S104 compared, not bound
 def plan(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
     """The door's changes; the workspaces have a test of their own."""
     context = Context(root=str(host.root), options={**OPTIONS, **options}, runner=host.run)
-    found = door.differ(door.look(context), context.options)
+    found = door.differ({}, door.look(context), context.options)
     return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
 
 
@@ -136,7 +136,7 @@ def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
     context = Context(root=str(tmp_path), options={}, runner=None)
     found = door.look(context)
     assert found == {"version": None, "noted": None, "here": False}
-    assert door.differ(found, {}) == []
+    assert door.differ({}, found, {}) == []
 
 
 def test_as_wished_there_is_nothing_to_do(host: Host) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import removal
 from gpu_stack.components import gpu_env
+from gpu_stack.components.gpu_env import removal
 from gpu_stack.doctor import libraries
 from gpu_stack.host import regular
 from gpu_stack.host.context import Context
@@ -52,8 +52,8 @@ def test_a_fifo_in_place_of_a_users_bashrc_hangs_no_look(tmp_path: Path) -> None
     found = gpu_env.look(context)
     assert found["bashrc"] == {"ada": None}
     assert found["left"] == {"ada": "it is not a regular file"}
-    assert removal._blocks(context) == []
-    changes = gpu_env.differ({}, found, {"gpu_env_bashrc_users": ["ada"]})
+    assert removal.remains(context, []) == []
+    changes = gpu_env.differ({"gpu_env": {}}, found, {"gpu_env_bashrc_users": ["ada"]})
     assert "~ada/.bashrc" not in [one["item"] for one in changes]
 
 
@@ -68,7 +68,9 @@ def test_a_user_who_is_not_there_is_a_change_that_preflight_stops(tmp_path: Path
     options = {"gpu_env_bashrc_users": ["ada"]}
     found = gpu_env.look(Context(root=str(tmp_path), options=options))
     assert found["left"] == {"ada": gpu_env.NO_USER}
-    assert "~ada/.bashrc" in [one["item"] for one in gpu_env.differ({}, found, options)]
+    assert "~ada/.bashrc" in [
+        one["item"] for one in gpu_env.differ({"gpu_env": {}}, found, options)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "directory"])

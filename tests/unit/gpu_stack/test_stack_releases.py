@@ -220,8 +220,8 @@ def test_cudnn_of_8_3_or_later_is_found_in_lib(tmp_path: Path) -> None:
     here, context = cudnn_host(tmp_path, "lib")
     found = cudnn.look(context)
     assert found["version"] == "8.7.0"
-    assert cudnn.differ(CUDNN_ROW, found, {}) == []
+    assert cudnn.differ({"cudnn": CUDNN_ROW}, found, {}) == []
     # what a role for the older layout would have written
     here.write(cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib64\n")
-    (change,) = cudnn.differ(CUDNN_ROW, cudnn.look(context), {})
+    (change,) = cudnn.differ({"cudnn": CUDNN_ROW}, cudnn.look(context), {})
     assert (change["item"], change["to"]) == (cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib")

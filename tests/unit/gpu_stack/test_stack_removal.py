@@ -13,6 +13,7 @@ import pytest
 from converged_host import CUDART, CUDNN, VENV, Host
 from gpu_stack import receipt, removal
 from gpu_stack.components import gpu_env
+from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.host.context import Context, Result
 
 GONE = {f"{name}_state": "absent" for name in ("cuda", "cudnn", "gpu_env", "tensorflow")}
@@ -142,13 +143,13 @@ def test_the_runtimes_tools_are_ours_while_no_package_has_them(host: Host) -> No
 
 
 def test_the_file_with_debians_components_goes_with_the_last_that_needs_it(host: Host) -> None:
-    host.write(removal.SHARED, "Types: deb\n")
-    assert removal.SHARED in names(host, GONE)["cuda"]
+    host.write(nvidia_cuda.SHARED, "Types: deb\n")
+    assert nvidia_cuda.SHARED in names(host, GONE)["cuda"]
     pins = "/etc/apt/preferences.d/provision-nvidia-driver"
     repository = "/etc/apt/sources.list.d/provision-cuda.sources"
     host.write(repository, "Types: deb\n")
     host.write(pins, "x\n")
-    assert removal.SHARED not in names(host, GONE)["cuda"]
+    assert nvidia_cuda.SHARED not in names(host, GONE)["cuda"]
     assert repository in names(host, GONE)["cuda"]
     host.write(pins, "# Source: network\n")
     assert repository not in names(host, GONE)["cuda"]
@@ -156,7 +157,7 @@ def test_the_file_with_debians_components_goes_with_the_last_that_needs_it(host:
 
 def test_the_driver_takes_along_what_no_other_needs(host: Host) -> None:
     context = Context(root=str(host.root))
-    for path in (removal.SHARED, "/etc/apt/sources.list.d/provision-cuda.sources"):
+    for path in (nvidia_cuda.SHARED, "/etc/apt/sources.list.d/provision-cuda.sources"):
         host.write(path, "Types: deb\n")
         assert [path, "present"] not in removal.look(context, "nvidia_driver", None)
     host.remove("/etc/apt/preferences.d/provision-cuda")

@@ -291,7 +291,7 @@ def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
     options = {**OPTIONS, "gpu_workspaces": list(people)}
     context = Context(root=str(host.root), options=options, runner=host.run)
     found = {**workspaces.look(context), "running": host.runs, "files": {}}
-    return obstacles.stands_in_the_way(context, workspaces.differ(found, options))  # type: ignore[no-any-return]
+    return obstacles.stands_in_the_way(context, workspaces.differ({}, found, options))  # type: ignore[no-any-return]
 
 
 def test_a_port_that_something_else_has_is_seen(host: Docked) -> None:

@@ -23,6 +23,9 @@ class Component:
         locked: bool = True,
         reboots: bool = False,
         beside: bool = False,
+        packages: bool = False,
+        state: bool = True,
+        doctor: bool = False,
         rules: tuple[str, ...] = ("rules",),
     ) -> None:
         self.name = name
@@ -40,6 +43,12 @@ class Component:
         self.reboots = reboots
         # A host can have several of it, one of them current.
         self.beside = beside
+        # Its role installs exact packages with apt; its folder has `packages(row, context)`.
+        self.packages = packages
+        # Its role has an option <name>_state, which can be absent; its folder has removal.py.
+        self.state = state
+        # Its folder has cases for the doctor, in doctor.py.
+        self.doctor = doctor
         # The modules of its folder that have preflight rules.
         self.rules = rules
 
@@ -52,9 +61,19 @@ COMPONENTS = (
         "driver",
         spoken="the NVIDIA driver",
         reboots=True,
+        packages=True,
+        doctor=True,
         rules=("rules", "kernel_rules", "method_rules"),
     ),
-    Component("cuda", "CUDA", "CUDA", needs=("nvidia_driver",), behind=("nvidia_driver",)),
+    Component(
+        "cuda",
+        "CUDA",
+        "CUDA",
+        needs=("nvidia_driver",),
+        behind=("nvidia_driver",),
+        packages=True,
+        doctor=True,
+    ),
     Component("cudnn", "cuDNN", "cuDNN", behind=("nvidia_driver", "cuda")),
     Component("gpu_env", "Environment", "env", spoken="the environment"),
     Component(
@@ -63,6 +82,8 @@ COMPONENTS = (
         "toolkit",
         spoken="the container toolkit",
         needs=("nvidia_driver",),
+        packages=True,
+        doctor=True,
     ),
     # Not behind the driver: its venv needs packages, and apt is put in order there.
     Component(
@@ -72,14 +93,33 @@ COMPONENTS = (
         needs=("nvidia_driver", "cuda", "cudnn"),
         behind=("cuda", "cudnn"),
         beside=True,
+        doctor=True,
         rules=("rules", "venv_use"),
     ),
-    Component("gpu_workspace", "Workspaces", "people", spoken="the workspaces", locked=False),
-    Component("gpu_front_door", "Front door", "door", spoken="the front door", locked=False),
+    Component(
+        "gpu_workspace",
+        "Workspaces",
+        "people",
+        spoken="the workspaces",
+        locked=False,
+        state=False,
+    ),
+    Component(
+        "gpu_front_door",
+        "Front door",
+        "door",
+        spoken="the front door",
+        locked=False,
+        state=False,
+    ),
 )
 
 NAMES = tuple(component.name for component in COMPONENTS)
 SPOKEN = {component.name: component.spoken for component in COMPONENTS}
+# The components that have a part in a lock.
+LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
+# The one that a host can have several of.
+(BESIDE,) = (component.name for component in COMPONENTS if component.beside)
 # {component: what it does not work without}
 NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
 
@@ -111,7 +151,7 @@ def run_steps(components: tuple[Component, ...] = COMPONENTS) -> list[Step]:
     steps = [
         Step(each.name, "remove", f"Take {each.name} away", each.name, "main")
         for each in reversed(components)
-        if each.locked
+        if each.state
     ]
     for component in components:
         name = component.name

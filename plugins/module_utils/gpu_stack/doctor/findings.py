@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import re
 
-from ..components.cuda import doctor as cuda
-from ..components.nvidia_container_toolkit import doctor as toolkit
-from ..components.nvidia_driver import doctor as driver
-from ..components.tensorflow import doctor as tensorflow
 from ..components.tensorflow import rules as tensorflow_rules
 from ..host import running, surroundings
+from ..registered_doctors import MODULES
 from . import apt, look
 from .case import LINES, Case, heard
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from ..shapes import Changes, Facts
 
 # In the order in which they are reported.
-_MODULES = (driver, apt, cuda, tensorflow, toolkit)
+_MODULES = sorted((apt, *MODULES.values()), key=lambda module: module.PLACE)
 CASES = tuple(case for module in _MODULES for case in module.CASES)
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}

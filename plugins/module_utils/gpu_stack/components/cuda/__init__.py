@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Options, Row, Stack, State
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
@@ -216,8 +216,9 @@ def _file_changes(row: Row, state: State, options: Options) -> Changes:
     return changes
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes that bring the profile's packages, libraries and files to the lock. Pure."""
+    row = stack[NAME]
     packages = profile_packages(row, options)
     hold = options.get("cuda_hold", True)
     changes = []
@@ -265,6 +266,11 @@ def differ(row: Row, state: State, options: Options) -> Changes:
             ]
         changes.extend(content)
     return changes
+
+
+def packages(row: Row, context: Context) -> dict[str, str]:
+    """{package: version} that the role installs with apt."""
+    return profile_packages(row, context.options)
 
 
 def _content_changes(row: Row, state: State, options: Options) -> Changes:

@@ -9,6 +9,9 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
+# Where in the doctor's report its cases stand.
+PLACE = 30
+
 CASES = (
     Case(
         "cuda-libraries",

@@ -31,6 +31,15 @@ APT = "/etc/apt/apt.conf.d/90provision-cuda"
 LOADER = "/etc/ld.so.conf.d/00-provision-cuda.conf"
 LINK = "/usr/local/cuda"
 MARK = ".provision-packages"
+# Driver and CUDA name Debian's components in one file, and the driver may use CUDA's for NVIDIA's
+# repository; whoever is taken away last takes them along.
+SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
+REPOSITORY = (
+    "/etc/apt/sources.list.d/provision-cuda*",
+    "/etc/apt/keyrings/provision-cuda*",
+    "/usr/share/keyrings/provision-cuda*",
+    "/etc/apt/auth.conf.d/provision-cuda*",
+)
 REPOSITORY_MARK = "/.provision"
 HOST_COMPILER = "/host-compiler"
 ASIDE = "put aside"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Options, Row, Stack, State
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
@@ -129,8 +129,9 @@ def _link_changes(row: Row, state: State, root: str) -> Changes:
     return changes
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes that make the locked cuDNN complete, current, readable and found by the loader."""
+    row = stack[NAME]
     root = root_of(options)
     version = "{0} for CUDA {1}".format(row["version"], row["cuda"])
     manifest = state["manifest"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Options, Row, Stack, State
 
 NAME = "gpu_env"
 NO_USER = shell_startup.NO_USER
@@ -159,8 +159,9 @@ def look(context: Context) -> dict[str, Any]:
     }
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes of files whose text, mode or owner is not the one for this row and these options."""
+    row = stack[NAME]
     changes = []
     faults = state.get("written") or {}
     for path, text in sorted(files(options, row).items()):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, State
+    from ...shapes import Changes, Facts, Options, Stack, State
 
 NAME = "gpu_front_door"
 
@@ -131,7 +131,7 @@ def _program_changes(state: State) -> Changes:
     return changes
 
 
-def differ(state: State, options: Options) -> Changes:
+def differ(_stack: Stack, state: State, options: Options) -> Changes:
     """Changes of the door; none where there is none and none is wished for."""
     if not options.get("gpu_front_door_name"):
         if not state["here"]:
@@ -209,3 +209,11 @@ def stands_in_the_way(context: Context) -> dict[str, Any]:
             if path != paths.SITE:
                 sites += obstacles.clashes(path, context.read(path) or "", wished)
     return {"ports": {str(port): others[port] for port in others}, "sites": sites}
+
+
+def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `front_door`: what stands in the way, where one is wished for and changes."""
+    changed = any(entry["component"] == NAME and entry["selected"] for entry in changes)
+    if not changed or not context.options.get("gpu_front_door_name"):
+        return {}
+    return {"front_door": stands_in_the_way(context)}

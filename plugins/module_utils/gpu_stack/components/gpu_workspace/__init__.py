@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, State
+    from ...shapes import Changes, Facts, Options, Stack, State
 
 NAME = "gpu_workspace"
 PATIENCE = "20"
@@ -174,8 +174,10 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
     return "other settings", "changed: " + ", ".join(names or ["the file"])
 
 
-def differ(state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes of the workspaces that differ from the wish, and of no others."""
+    # No lock has a part for it, but an image is built of the stack.
+    options = wished.with_image(options, stack)
     changes = []
     people = wanted(options)
     for name in sorted(state["people"]):
@@ -244,3 +246,12 @@ def _home(person: dict[str, Any], uids: dict[str, Any], options: Options) -> dic
         why += "; writable volumes keep their owner: " + ", ".join(volumes)
     path = f"{wished.root_of(options)}/{name}"
     return change(NAME, "home " + path, seen["owner"], owner or "a uid of its own", why)
+
+
+def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `workspaces`: what stands in the way of changes, where there are any."""
+    if not any(entry["component"] == NAME and entry["selected"] for entry in changes):
+        return {}
+    from . import obstacles  # which imports this
+
+    return {"workspaces": obstacles.stands_in_the_way(context, changes)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Facts, Options, Row, Stack, State
 
 NAME = "nvidia_container_toolkit"
 TITLE = "nvidia-container-toolkit"
@@ -75,6 +75,11 @@ def files(row: Row, options: Options) -> dict[str, str]:
         PREFERENCES: _preferences(row),
         APT: _apt(row, options),
     }
+
+
+def packages(row: Row, _context: Context) -> dict[str, str]:
+    """{package: version} that the role installs with apt."""
+    return locked_packages(row)
 
 
 # the look
@@ -134,8 +139,9 @@ _REASONS = {
 }
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes to the source, the packages and the runtimes' configuration."""
+    row = stack[NAME]
     changes = []
     for path in state["stale"]:
         reason = f"names NVIDIA's repository beside ours; kept as {path}{SAVED}"
@@ -156,3 +162,15 @@ def differ(row: Row, state: State, options: Options) -> Changes:
     changes.extend(crio.differ(NAME, state["crio"]))
     changes.extend(cdi.differ(NAME, row["version"], state["cdi"], options))
     return changes
+
+
+def following(changes: Changes) -> Changes:
+    """The plan's changes without those that follow a driver's change, where there is none."""
+    return cdi.following(changes)
+
+
+def survey(context: Context, _facts: Facts, _changes: Changes) -> dict[str, Any]:
+    """The preflight's `docker`: what runs in containers; nothing where docker does not run."""
+    if context.part(NAME) and docker.running(context):
+        return {"docker": docker.containers(context)}
+    return {}

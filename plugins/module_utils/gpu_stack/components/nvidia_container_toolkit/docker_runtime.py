@@ -268,9 +268,9 @@ class Docker(Runtime):
 
     # without it
 
-    def parting(self) -> dict[str, Any]:
-        """As docker.parting, with `entry`: is the runtime's entry there, and ours?"""
-        state = dict(docker.parting(self.context), entry=False, fault=None)
+    def removal_state(self) -> dict[str, Any]:
+        """As docker.removal_state, with `entry`: is the runtime's entry there, and ours?"""
+        state = dict(docker.removal_state(self.context), entry=False, fault=None)
         try:
             state["entry"] = docker.program(self._read()) == RUNTIME
         except RefusedError as error:

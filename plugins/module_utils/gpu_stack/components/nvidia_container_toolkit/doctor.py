@@ -11,6 +11,9 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
+# Where in the doctor's report its cases stand.
+PLACE = 50
+
 CASES = (
     Case(
         "containers-lose-gpus",

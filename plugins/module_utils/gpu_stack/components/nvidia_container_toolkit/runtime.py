@@ -91,7 +91,7 @@ class Runtime:
 
     def absent(self, check: bool = False) -> dict[str, Any]:
         """Make it forget the runtime; with `check` say what would be done. Returns the answer."""
-        state = self.parting()
+        state = self.removal_state()
         refuse(self.needed(state))
         if self.left_alone():
             return {"changed": False}
@@ -166,7 +166,7 @@ class Runtime:
     planned: Any
     write: Any
     restore: Any
-    parting: Any
+    removal_state: Any
     needed: Any
     take: Any
     owed: Any

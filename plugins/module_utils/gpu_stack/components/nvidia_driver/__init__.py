@@ -11,14 +11,14 @@ import functools
 
 from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
-from . import driver_method, driver_packages
+from . import displaced, driver_method, driver_packages
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Facts, Options, Row, Stack, State
 
 NAME = "nvidia_driver"
 
@@ -341,8 +341,9 @@ def _running_changes(row: Row, state: State) -> Changes:
     return []
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes that bring the driver to the row, in this scope. Pure."""
+    row = stack[NAME]
     hold = options.get("nvidia_driver_hold", True)
     scope = driver_packages.resolve_scope(options, state["container"])
     versions = driver_packages.wanted_packages(row, scope, options)
@@ -381,4 +382,17 @@ def differ(row: Row, state: State, options: Options) -> Changes:
     if not wished and state["persistence"] == "enabled":
         reason = "persistence was switched off"
         changes.append(change(NAME, UNIT, "enabled", "disabled", reason))
+    changes += displaced.differ(NAME, state, options)
     return changes
+
+
+def packages(row: Row, context: Context) -> dict[str, str]:
+    """{package: version} that the role installs with apt."""
+    scope = driver_packages.resolve_scope(context.options, context.container)
+    return driver_packages.wanted_packages(row, scope, context.options)
+
+
+def survey(_context: Context, facts: Facts, _changes: Changes) -> dict[str, Any]:
+    """Notes which parts of another driver apt would remove; adds nothing to the preflight."""
+    facts["state"][NAME]["displaced"] = displaced.parts(facts["preflight"]["transaction"])
+    return {}

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from ...shapes import Clues, Facts
 
+# Where in the doctor's report its cases stand.
+PLACE = 10
+
 CASES = (
     Case(
         "driver-mismatch",

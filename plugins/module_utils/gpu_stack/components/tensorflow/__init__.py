@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, State
+    from ...shapes import Changes, Facts, Options, Row, Stack, State
 
 NAME = "tensorflow"
 # The directory of CUDA's wheels that the RUNPATH of every TensorFlow since 2.14 names; that of 2.21
@@ -333,8 +333,9 @@ def _flaw_changes(row: Row, flaws: list[dict[str, str]], reinstall: dict[str, An
     return changes
 
 
-def differ(row: Row, state: State, options: Options) -> Changes:
+def differ(stack: Stack, state: State, options: Options) -> Changes:
     """What has to change until the locked venv is complete and current."""
+    row = stack[NAME]
     changes = venv_trust.root_changes(NAME, root_of(options), state.get("root") or {})
     changes += venv_changes(row, state, options, state["version"])
     for name in state.get("old") or []:
@@ -342,10 +343,12 @@ def differ(row: Row, state: State, options: Options) -> Changes:
     if finished(row, state) and state["current"] != directory(row):
         reason = f"{root_of(options)}/current is what users run"
         changes.append(change(NAME, "current", state["current"], directory(row), reason))
+    for part in stack.get("beside") or []:
+        changes += _beside_changes(part, state["beside"][directory(part)], options)
     return changes
 
 
-def differ_beside(row: Row, state: State, options: Options) -> Changes:
+def _beside_changes(row: Row, state: State, options: Options) -> Changes:
     """The changes of a venv beside the current one; items begin with its version.
 
     There can be several, so a repair names the venv.
@@ -387,3 +390,12 @@ def venv_changes(row: Row, state: State, options: Options, old: str | None = Non
         reason = "users could not run what is in it"
         changes.append(change(NAME, path, "closed", "readable by all", reason))
     return changes
+
+
+def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `venvs`: who uses what would be replaced, where there are changes."""
+    if not any(entry["component"] == NAME and entry["selected"] for entry in changes):
+        return {}
+    from . import venv_use  # which imports this
+
+    return {"venvs": venv_use.look(context, facts["state"][NAME])}

@@ -25,6 +25,9 @@ BREAKERS = (
     ((2, 20), "protobuf", (6,)),
 )
 
+# Where in the doctor's report its cases stand.
+PLACE = 40
+
 CASES = (
     Case(
         "numpy-2",

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any
 
+from .parts import part
 from .system import read, run
 
 
@@ -51,3 +52,11 @@ def cdi(specifications: tuple[str, ...] = SPECIFICATIONS) -> dict[str, Any]:
         paths = re.findall(r"(?m)^[ -]*hostPath: *[\"']?([^\"'\n]+?)[\"']? *$", content)
         answer["missing"] = [path for path in paths if not os.path.exists(path)]
     return answer
+
+
+@part
+def of_container_toolkit(row: dict[str, Any], _options: dict[str, Any]) -> dict[str, Any]:
+    """What docker and podman are given GPUs by."""
+    if not row.get("nvidia_container_toolkit"):
+        return {}
+    return {"docker": docker(), "cdi": cdi()}

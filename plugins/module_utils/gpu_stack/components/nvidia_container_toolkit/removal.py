@@ -1,27 +1,63 @@
-"""Removal of the toolkit from a host's container runtimes: what forbids it, and what remains."""
+"""Removal of the toolkit: what is left of it on the host and in its runtimes, what forbids it."""
 
 from __future__ import annotations
 
 from ...change import blocker
 from .. import nvidia_container_toolkit
-from . import containerd, crio, docker
+from . import cdi, containerd, crio, docker
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
     from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Row
 
 
-def remains(context: Context) -> list[list[str]]:
-    """[[item, value]] of the runtime's entries, where the configuration is ours to write."""
-    return docker.remains(context) + containerd.remains(context) + crio.remains(context)
+FILES = (
+    nvidia_container_toolkit.KEY,
+    nvidia_container_toolkit.SOURCES,
+    nvidia_container_toolkit.PREFERENCES,
+    nvidia_container_toolkit.APT,
+    "/etc/apt/auth.conf.d/provision-nvidia-container-toolkit.conf",
+)
+
+
+def patterns(_context: Context) -> Sequence[str]:
+    """Patterns of the files that the role writes whole."""
+    return FILES
+
+
+def remains(context: Context, packages: Sequence[str]) -> list[list[str]]:
+    """[[item, value]] of CDI's specifications, and of the runtimes' entries that are ours.
+
+    packages: those to be removed.
+    """
+    entries = docker.remains(context) + containerd.remains(context) + crio.remains(context)
+    return cdi.remains(context, packages) + entries
+
+
+def survey(context: Context) -> dict[str, Any]:
+    """What of docker, and of those that make pods, may forbid the removal."""
+    pods = containerd.removal_blockers(context) + crio.removal_blockers(context)
+    return {"docker": docker.removal_state(context), "pods": pods}
+
+
+def blockers(
+    facts: Facts, _changes: Changes, _options: Options, _row: Row | None
+) -> list[dict[str, Any]]:
+    """Reasons not to remove the toolkit now. Pure."""
+    removal = facts["preflight"].get("removal") or {}
+    pods = removal.get("pods") or []
+    return reasons(removal.get("docker")) + [
+        blocker(rule, nvidia_container_toolkit.NAME, message, hint) for rule, message, hint in pods
+    ]
 
 
 def reasons(docker_state: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Blockers of a removal of the toolkit from docker.
 
-    docker_state: of `docker.parting`; None where docker is not concerned.
+    docker_state: of `docker.removal_state`; None where docker is not concerned.
     """
     reasons: list[dict[str, Any]] = []
     if docker_state is None:

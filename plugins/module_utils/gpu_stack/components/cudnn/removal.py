@@ -1,0 +1,28 @@
+"""Removal of cuDNN: what is left of it on the host, and which files must not be in use."""
+
+from __future__ import annotations
+
+from ...host import owned_directories
+from .. import cudnn
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from ...host.context import Context
+
+
+def patterns(_context: Context) -> Sequence[str]:
+    """Patterns of the files that the role writes whole."""
+    return (cudnn.LOADER_FILE,)
+
+
+def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:
+    """The trees that the role unpacked."""
+    root = cudnn.root_of(context.options)
+    return owned_directories.marked(context, root, cudnn.layout.MANIFEST)
+
+
+def root(context: Context) -> str:
+    """The directory below which no process may have a file open as code."""
+    return cudnn.root_of(context.options)

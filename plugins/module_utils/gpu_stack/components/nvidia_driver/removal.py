@@ -1,0 +1,71 @@
+"""Removal of the driver: what is left of it on the host, what forbids it and what stays."""
+
+from __future__ import annotations
+
+from ...change import blocker
+from .. import cuda, nvidia_driver
+from ..cuda import nvidia_cuda
+from . import driver_method, rules
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from ...host.context import Context
+    from ...shapes import Changes, Facts, Options, Row
+
+# Who is at work forbids taking a driver away as it forbids changing it.
+DISTURBANCES = (
+    ("gpu-processes", rules.gpu_processes),
+    ("maintenance-window", rules.maintenance_window),
+    ("logged-in", rules.logged_in),
+)
+FILES = (
+    nvidia_driver.PINS,
+    nvidia_driver.UPGRADES,
+    nvidia_driver.BLACKLIST,
+    "/etc/apt/apt.conf.d/*provision-nvidia-driver",
+    "/etc/apt/sources.list.d/provision-nvidia-driver*",
+    "/etc/apt/keyrings/provision-nvidia-driver*",
+    "/usr/share/keyrings/provision-nvidia-driver*",
+    "/etc/apt/auth.conf.d/provision-nvidia-driver*",
+)
+
+
+def patterns(context: Context) -> Sequence[str]:
+    """Patterns of the files that the role writes whole, with those that CUDA needs no more."""
+    if context.exists(cuda.PREFERENCES):
+        return FILES
+    return [*FILES, *nvidia_cuda.REPOSITORY, nvidia_cuda.SHARED]
+
+
+def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:
+    """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
+    driver = driver_method.runfile(context)
+    pins = context.read(nvidia_driver.PINS)
+    if driver is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
+        return []
+    return [[nvidia_driver.RUNFILE_ITEM, driver["version"]]]
+
+
+def blockers(facts: Facts, changes: Changes, options: Options, row: Row) -> list[dict[str, Any]]:
+    """Reasons not to remove the driver now. Pure."""
+    driver = [entry for entry in changes if entry["component"] == nvidia_driver.NAME]
+    return [
+        blocker(
+            identifier,
+            nvidia_driver.NAME,
+            message.replace("would be changed", "would be taken away"),
+            hint,
+        )
+        for identifier, rule in DISTURBANCES
+        for message, hint in (rule(facts, driver, options, row) if driver else ())
+    ]
+
+
+def notices(facts: Facts) -> list[dict[str, Any]]:
+    """What stays until the next reboot. Pure."""
+    if not facts["state"][nvidia_driver.NAME].get("loaded"):
+        return []
+    message = "the loaded kernel module stays until the host is rebooted"
+    return [blocker("module-stays", nvidia_driver.NAME, message, "")]

@@ -1,0 +1,16 @@
+"""The components' cases for the doctor.
+
+Rendered by `provision roles sync` from the registry, components/__init__.py; edit that.
+"""
+
+from .components.cuda import doctor as cuda
+from .components.nvidia_container_toolkit import doctor as nvidia_container_toolkit
+from .components.nvidia_driver import doctor as nvidia_driver
+from .components.tensorflow import doctor as tensorflow
+
+MODULES = {
+    "nvidia_driver": nvidia_driver,
+    "cuda": cuda,
+    "nvidia_container_toolkit": nvidia_container_toolkit,
+    "tensorflow": tensorflow,
+}
