@@ -378,32 +378,6 @@ def test_another_host_compiler_is_given_where_nvcc_needs_one(
     assert str(found) == str(expected)
 
 
-MINE = "b" * 64
-
-
-@pytest.mark.parametrize(
-    ("files", "mark", "there", "ours"),
-    [
-        ([], None, False, True),
-        (["/r/Release"], None, True, False),
-        (["/r/InRelease"], MINE, True, True),
-        (["/r/InRelease"], "a" * 64, False, True),
-    ],
-)
-def test_a_repository_that_is_not_ours_is_used_and_not_removed(
-    files: list[str], mark: str | None, there: bool, ours: bool
-) -> None:
-    given = {
-        "cuda_source": "local",
-        "cuda_installer": {"sha256": MINE},
-        "__cuda_repository_there": {"files": [{"path": path} for path in files]},
-        "__cuda_mark": {"rc": 0 if mark else 1, "stdout": mark or ""},
-        "__cuda_fetched_specs": ["a=1"],
-    }
-    assert str(value("__cuda_installer_there", **given)) == str(there)
-    assert str(value("__cuda_installer_ours", **given)) == str(ours)
-
-
 def test_the_tools_name_the_table_of_the_role() -> None:
     table = load("vars/nvidia.yml")["__cuda_package_table"]
     assert set(table["runtime"]) < set(table["toolkit"])
