@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -119,36 +117,6 @@ def test_without_a_lock_the_key_has_to_be_nvidias(
     keys = ("distribution", "distribution_version", "distribution_major_version")
     facts = dict(zip(keys, platform, strict=True))
     assert value("__cuda_fingerprints", cuda_source=source, ansible_facts=facts) == [expected]
-
-
-def _slurped(text: str) -> dict[str, str]:
-    return {"content": base64.b64encode(text.encode()).decode()}
-
-
-@pytest.mark.parametrize(
-    ("receipt", "gone", "theirs"),
-    [
-        (None, ["cuda-nvcc-11-2", "libcurand-11-2"], []),
-        ({"libcurand-11-2": "10.2.3.152-1"}, ["cuda-nvcc-11-2"], ["libcurand-11-2"]),
-    ],
-    ids=["no receipt", "one was there before"],
-)
-def test_of_a_tree_go_the_packages_that_nobody_had_before(
-    receipt: dict[str, str] | None, gone: list[str], theirs: list[str]
-) -> None:
-    """Nor those that the wished release needs too."""
-    record = "cuda-nvcc-11-2\nlibcurand-11-2\ncuda-toolkit-11-config-common\n"
-    notes: list[dict[str, str]] = [{}]
-    if receipt is not None:
-        told = {"packages": {"cuda": {"ours": ["cuda-nvcc-11-2"], "theirs": receipt}}}
-        notes.append(_slurped(json.dumps(told) + "\n"))
-    given = {
-        "__cuda_tree_packages": _slurped(record),
-        "__cuda_locked": {"cuda-toolkit-11-config-common": "1", "cuda-nvcc-11-8": "1"},
-        "__cuda_notes": {"results": notes},
-    }
-    assert value("__cuda_tree_names", **given) == gone
-    assert value("__cuda_tree_theirs", **given) == theirs
 
 
 SOURCE = (
