@@ -143,7 +143,7 @@ def shared(tmp_path: Path) -> Path:
 def hand_over(root: Path, to: str) -> str:
     (task,) = (
         one
-        for one in yaml.safe_load((ROLE / "tasks/nvidia_sources.yml").read_text("utf-8"))
+        for one in yaml.safe_load((ROLE / "tasks/nvidia/sources.yml").read_text("utf-8"))
         if "ansible.builtin.shell" in one
     )
     script = task["ansible.builtin.shell"].replace("/usr/share/keyrings", f"{root}/keys")
@@ -196,7 +196,7 @@ def test_every_key_of_nvidias_has_a_file_of_its_own() -> None:
     ],
 )
 def test_what_brings_a_driver_is_refused_by_name(name: str) -> None:
-    expression = load("tasks/nvidia_preflight.yml")[0]["vars"]["__cuda_bringing"]  # type: ignore[index]
+    expression = load("tasks/nvidia/preflight.yml")[0]["vars"]["__cuda_bringing"]  # type: ignore[index]
     every = names(__cuda_locked={name: "1", "cuda-toolkit-11-2": "1", "libcublas-11-2": "1"})
     assert templated(expression, **every) == [name]
 

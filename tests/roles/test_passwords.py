@@ -71,7 +71,7 @@ def spoken(role: str) -> Iterator[str]:
         for name, value in (yaml.safe_load(path.read_text("utf-8")) or {}).items():
             if not name.endswith(WITHOUT):
                 variables.setdefault(name, str(value))
-    for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+    for path in sorted((ROLES / role / "tasks").rglob("*.yml")):
         for task in tasks(path):
             command = task.get("ansible.builtin.command") or task.get("ansible.builtin.shell") or ""
             if isinstance(command, dict):
