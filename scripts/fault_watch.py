@@ -23,7 +23,7 @@ FILL = "/var/.faults-fill"
 
 
 # What modules call themselves while they are at a long step.
-OWN = ("provision-cudnn",)
+OWN = ("provision-cudnn", "provision-cuda")
 BEHIND = "behind other tasks"
 
 

@@ -101,9 +101,11 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     collections = installed / "collections"
     asked = {
         "module": [
-            *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "exact_packages"),
-            *("front_door", "gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv"),
-            *("package_lists", "repository_trial", "shell_startup", "unfinished_packages"),
+            *("apt_sources", "archive_keys", "cdi", "container_runtime", "cuda_installer"),
+            *("cuda_tree", "cudnn_archive", "debian_components", "exact_packages", "front_door"),
+            *("gpu_hold",),
+            *("gpu_proof", "gpu_state", "gpu_users", "gpu_venv", "package_lists"),
+            *("repository_key", "repository_trial", "shell_startup", "unfinished_packages"),
             *("workspace_image", "workspaces"),
         ],
         "filter": ["canary_first", "canary_alone", "proves_something"],

@@ -28,7 +28,7 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
 def calls() -> Iterator[tuple[str, dict[str, Any], str]]:
     """("role/file: task", the task, the words of its command) of each task of these roles."""
     for role in OURS:
-        for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+        for path in sorted((ROLES / role / "tasks").rglob("*.yml")):
             for task in tasks(path):
                 command = task.get("ansible.builtin.command") or ""
                 if isinstance(command, dict):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -121,36 +119,6 @@ def test_without_a_lock_the_key_has_to_be_nvidias(
     assert value("__cuda_fingerprints", cuda_source=source, ansible_facts=facts) == [expected]
 
 
-def _slurped(text: str) -> dict[str, str]:
-    return {"content": base64.b64encode(text.encode()).decode()}
-
-
-@pytest.mark.parametrize(
-    ("receipt", "gone", "theirs"),
-    [
-        (None, ["cuda-nvcc-11-2", "libcurand-11-2"], []),
-        ({"libcurand-11-2": "10.2.3.152-1"}, ["cuda-nvcc-11-2"], ["libcurand-11-2"]),
-    ],
-    ids=["no receipt", "one was there before"],
-)
-def test_of_a_tree_go_the_packages_that_nobody_had_before(
-    receipt: dict[str, str] | None, gone: list[str], theirs: list[str]
-) -> None:
-    """Nor those that the wished release needs too."""
-    record = "cuda-nvcc-11-2\nlibcurand-11-2\ncuda-toolkit-11-config-common\n"
-    notes: list[dict[str, str]] = [{}]
-    if receipt is not None:
-        told = {"packages": {"cuda": {"ours": ["cuda-nvcc-11-2"], "theirs": receipt}}}
-        notes.append(_slurped(json.dumps(told) + "\n"))
-    given = {
-        "__cuda_tree_packages": _slurped(record),
-        "__cuda_locked": {"cuda-toolkit-11-config-common": "1", "cuda-nvcc-11-8": "1"},
-        "__cuda_notes": {"results": notes},
-    }
-    assert value("__cuda_tree_names", **given) == gone
-    assert value("__cuda_tree_theirs", **given) == theirs
-
-
 SOURCE = (
     f"# Written by x\nTypes: deb\nURIs: {URL}\nSuites: /\nSigned-By: /keys/provision-cuda.asc\n"
 )
@@ -175,7 +143,7 @@ def shared(tmp_path: Path) -> Path:
 def hand_over(root: Path, to: str) -> str:
     (task,) = (
         one
-        for one in yaml.safe_load((ROLE / "tasks/nvidia_sources.yml").read_text("utf-8"))
+        for one in yaml.safe_load((ROLE / "tasks/nvidia/sources.yml").read_text("utf-8"))
         if "ansible.builtin.shell" in one
     )
     script = task["ansible.builtin.shell"].replace("/usr/share/keyrings", f"{root}/keys")
@@ -228,7 +196,7 @@ def test_every_key_of_nvidias_has_a_file_of_its_own() -> None:
     ],
 )
 def test_what_brings_a_driver_is_refused_by_name(name: str) -> None:
-    expression = load("tasks/nvidia_preflight.yml")[0]["vars"]["__cuda_bringing"]  # type: ignore[index]
+    expression = load("tasks/nvidia/preflight.yml")[0]["vars"]["__cuda_bringing"]  # type: ignore[index]
     every = names(__cuda_locked={name: "1", "cuda-toolkit-11-2": "1", "libcublas-11-2": "1"})
     assert templated(expression, **every) == [name]
 
@@ -376,32 +344,6 @@ def test_another_host_compiler_is_given_where_nvcc_needs_one(
         __cuda_profile_names={"rc": 0 if told else 1},
     )
     assert str(found) == str(expected)
-
-
-MINE = "b" * 64
-
-
-@pytest.mark.parametrize(
-    ("files", "mark", "there", "ours"),
-    [
-        ([], None, False, True),
-        (["/r/Release"], None, True, False),
-        (["/r/InRelease"], MINE, True, True),
-        (["/r/InRelease"], "a" * 64, False, True),
-    ],
-)
-def test_a_repository_that_is_not_ours_is_used_and_not_removed(
-    files: list[str], mark: str | None, there: bool, ours: bool
-) -> None:
-    given = {
-        "cuda_source": "local",
-        "cuda_installer": {"sha256": MINE},
-        "__cuda_repository_there": {"files": [{"path": path} for path in files]},
-        "__cuda_mark": {"rc": 0 if mark else 1, "stdout": mark or ""},
-        "__cuda_fetched_specs": ["a=1"],
-    }
-    assert str(value("__cuda_installer_there", **given)) == str(there)
-    assert str(value("__cuda_installer_ours", **given)) == str(ours)
 
 
 def test_the_tools_name_the_table_of_the_role() -> None:

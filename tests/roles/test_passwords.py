@@ -7,12 +7,9 @@ arguments, and into files that root alone reads.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 import venv
@@ -74,7 +71,7 @@ def spoken(role: str) -> Iterator[str]:
         for name, value in (yaml.safe_load(path.read_text("utf-8")) or {}).items():
             if not name.endswith(WITHOUT):
                 variables.setdefault(name, str(value))
-    for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+    for path in sorted((ROLES / role / "tasks").rglob("*.yml")):
         for task in tasks(path):
             command = task.get("ansible.builtin.command") or task.get("ansible.builtin.shell") or ""
             if isinstance(command, dict):
@@ -100,7 +97,7 @@ def test_what_is_called_bare_has_no_password() -> None:
             if name.endswith("_bare"):
                 found.append(name)
                 assert STRIPPED in value, name
-    assert len(found) == 4
+    assert len(found) == 2
 
 
 def test_apt_is_given_passwords_in_files_that_root_alone_reads() -> None:
@@ -111,8 +108,8 @@ def test_apt_is_given_passwords_in_files_that_root_alone_reads() -> None:
     for role in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
         for path in (ROLES / role / "templates/etc/apt/sources.list.d").glob("*.j2"):
             for line in path.read_text("utf-8").splitlines():
-                if line.startswith("URIs: ") and "stanza.uri" not in line:
-                    assert re.search(r"_(bare|told|uri)\b|\{ uri \}", line), (path.name, line)
+                if line.startswith("URIs: "):
+                    assert re.search(r"_(bare|told)\b", line), (path.name, line)
 
 
 def played(tmp_path: Path, play: dict[str, Any], **options: Any) -> None:
@@ -160,92 +157,6 @@ def test_apt_reads_the_password_as_its_address_has_it(tmp_path: Path) -> None:
         if line is not None:
             assert path.read_text("utf-8").splitlines()[1:] == [line]
             assert path.stat().st_mode & 0o777 == 0o600
-
-
-HOSTS_OWN = "http://ada:s%40cret@mirror.example.org/debian"
-SHARED = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
-
-
-def targets(root: Path, role: str, files: dict[str, str]) -> list[str]:
-    """What apt answers to the role's own question about these sources, as its lines."""
-    for name, text in files.items():
-        (root / "etc/apt/sources.list.d").mkdir(parents=True, exist_ok=True)
-        (root / "etc/apt" / name).write_text(text, "utf-8")
-    name = {"cuda": "look", "nvidia_driver": "sources"}[role]
-    (question,) = [
-        task["ansible.builtin.command"]
-        for task in tasks(ROLES / role / f"tasks/{name}.yml")
-        if "indextargets" in str(task.get("ansible.builtin.command"))
-    ]
-    argv = question["argv"] if isinstance(question, dict) else shlex.split(question)
-    done = subprocess.run(
-        [*argv, f"-oDir={root}", "-oAPT::Architecture=amd64", "-oAcquire::Languages=none"],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return done.stdout.replace(str(root), "").splitlines()
-
-
-@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt here to ask")
-@pytest.mark.parametrize("role", ["nvidia_driver", "cuda"])
-@pytest.mark.parametrize(
-    "name", ["sources.list", "sources.list.d/a.list", "sources.list.d/zz.list"]
-)
-def test_a_password_of_the_hosts_own_source_is_not_repeated(
-    role: str, name: str, tmp_path: Path
-) -> None:
-    """It was copied into a file that everybody can read.
-
-    apt takes the login of whoever names a repository first; behind ours it would find none, so such
-    a source is refused, with where its password belongs.
-    """
-    line = f"deb {HOSTS_OWN} bookworm main\n"
-    lines = targets(tmp_path / "root", role, {name: line})
-    assert lines
-    assert "cret" not in str(lines)
-    (tmp_path / "templates").symlink_to(ROLES / role / "templates")
-    said = {"stdout_lines": lines}
-    logins = [f"/etc/apt/{name}"] if "/" in name else []
-    listed = ["/etc/apt/sources.list.d/zz-of-another.list"]
-    variables = {
-        "cuda_mirror": "", "cuda_apt_components": ["contrib"], "__cuda_suites": ["bookworm"],
-        "__cuda_codename": "bookworm", "__cuda_default_uri": "", "__cuda_signed_by": "",
-        "__cuda_look_targets": said, "__cuda_logins": {"stdout_lines": logins + listed},
-        "nvidia_driver_mirror": "", "nvidia_driver_apt_components": ["contrib"],
-        "__nvidia_driver_scope": "userspace", "__nvidia_driver_suites": ["bookworm"],
-        "__nvidia_driver_targets": said,
-        "__nvidia_driver_logins": {"stdout_lines": logins + listed},
-        "__nvidia_driver_source_files": {
-            "results": [
-                {
-                    "__nvidia_driver_source_file": f"/etc/apt/{name}",
-                    "content": base64.b64encode(line.encode()).decode(),
-                }
-            ]
-        },
-    }  # fmt: skip
-    play = {
-        "vars_files": [str(ROLES / role / "vars/main.yml")],
-        "tasks": [
-            {
-                "ansible.builtin.template": {
-                    "src": SHARED.lstrip("/") + ".j2",
-                    "dest": str(tmp_path / "written"),
-                }
-            },
-            {
-                "ansible.builtin.copy": {
-                    "content": f"{{{{ __{role}_login_lost | join(' ') }}}}",
-                    "dest": str(tmp_path / "lost"),
-                }
-            },
-        ],
-    }
-    played(tmp_path, play, **variables)
-    written = (tmp_path / "written").read_text("utf-8")
-    assert "URIs: http://mirror.example.org/debian\n" in written
-    assert "Components: contrib\n" in written
-    lost = (tmp_path / "lost").read_text("utf-8")
-    assert lost == ("/etc/apt/sources.list.d/zz.list" if "zz" in name else "")
 
 
 def test_pip_reads_addresses_with_a_password_from_standard_input(tmp_path: Path) -> None:

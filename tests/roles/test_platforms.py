@@ -146,7 +146,7 @@ def test_cudas_tables_are_the_catalogs_rows(release: str) -> None:
     found = variables("cuda", release)
     (row,) = rows("cuda", release)
     assert found["__cuda_table_version"] == row["version"]
-    assert found["__cuda_codename"] == found["__cuda_suites"][0] == RELEASES[release]
+    assert found["__cuda_suites"][0] == RELEASES[release]
     assert found["__cuda_sonames"] == row["sonames"]
     files = {file["path"] for file in row["files"].values()}
     assert {file["path"] for file in found["__cuda_tools_files"]} == files
@@ -255,41 +255,6 @@ def test_the_default_address_is_that_of_the_wished_cudnn(row: dict[str, Any]) ->
 )
 def test_the_libraries_directory_is_known_before_the_archive_is(version: str, library: str) -> None:
     assert layout.expected_library_directory(version) == library
-
-
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize(
-    ("left", "right", "expected"),
-    [
-        ("{ours}", "/usr/share/keyrings/debian-archive-keyring.pgp", "{pgp}"),
-        ("/usr/share/keyrings/debian-archive-keyring.pgp", "{ours}", "{pgp}"),
-        ("{ours}", "", ""),
-    ],
-)
-def test_cudas_source_takes_the_key_that_the_hosts_own_entry_names(
-    release: str, left: str, right: str, expected: str
-) -> None:
-    """Debian 13 calls the archive's keyring .pgp and keeps .gpg as a link: apt compares names."""
-    found = variables("cuda", release)
-    names = {
-        "ours": found["__cuda_archive_keyring"],
-        "pgp": "/usr/share/keyrings/debian-archive-keyring.pgp",
-    }
-    said = "E: Conflicting values set for option Signed-By regarding source http://x/debian/ trixie"
-    task = next(
-        one
-        for one in load(ROLES / "cuda" / "tasks" / "sources.yml")
-        if one["name"] == "sources | Name the key that the host's own entry names"
-    )
-    key = templated(
-        task["vars"]["__cuda_signed_by"],
-        __cuda_readable={"stderr": f"{said}: {left} != {right}\n".format(**names)},
-        __cuda_signed_by_pattern=load(ROLES / "cuda" / "vars" / "main.yml")[
-            "__cuda_signed_by_pattern"
-        ],
-        **found,
-    )
-    assert key == expected.format(**names)
 
 
 def test_the_driver_role_tells_another_branch_from_its_own() -> None:

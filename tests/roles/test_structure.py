@@ -18,7 +18,7 @@ ROLES = Path(__file__).parents[2] / "roles"
 # include; but its tasks are as theirs.
 NAMES = [component.name for component in COMPONENTS]
 TASK_FILES = [
-    path for name in [*NAMES, "apt"] for path in sorted((ROLES / name / "tasks").glob("*.yml"))
+    path for name in [*NAMES, "apt"] for path in sorted((ROLES / name / "tasks").rglob("*.yml"))
 ]
 KEYWORDS = {
     *("name", "when", "register", "vars", "loop", "loop_control", "until", "retries", "delay"),
@@ -77,7 +77,7 @@ def sources(role: str) -> list[Path]:
     """The files in which a role uses variables."""
     folder = ROLES / role
     return [
-        *(folder / "tasks").glob("*.yml"),
+        *(folder / "tasks").rglob("*.yml"),
         *(folder / "vars").glob("*.yml"),
         *(path for path in (folder / "templates").rglob("*") if path.is_file()),
     ]
@@ -134,6 +134,23 @@ def test_main_is_a_contents_page(path: Path) -> None:
             "ansible.builtin.include_tasks",
             "ansible.builtin.meta",
         }, task["name"]
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=label)
+def test_a_file_of_tasks_is_named_from_the_top_and_there_is_but_one_of_that_name(
+    path: Path,
+) -> None:
+    """Ansible looks for it in the includer's own folder too, and there before or after the top."""
+    top = ROLES / path.relative_to(ROLES).parts[0] / "tasks"
+    for task in tasks(load(path)):
+        name = module(task)
+        if name not in {"ansible.builtin.import_tasks", "ansible.builtin.include_tasks"}:
+            continue
+        target = task[name]
+        if "{{" in target:
+            continue
+        assert (top / target).is_file(), target
+        assert path.parent == top or not (path.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=label)
@@ -208,7 +225,7 @@ def test_internal_variables_are_set_and_used_in_the_role(role: str) -> None:
     setting: set[str] = set()
     for path in (ROLES / role / "vars").glob("*.yml"):
         setting |= set(load(path) or {})
-    for path in (ROLES / role / "tasks").glob("*.yml"):
+    for path in (ROLES / role / "tasks").rglob("*.yml"):
         for task in tasks(load(path)):
             setting |= set(task.get("vars", {})) | {task.get("register", "")}
             setting |= set(task.get("ansible.builtin.set_fact", {}))

@@ -609,7 +609,7 @@ def test_docker_is_asked_before_anything_is_touched() -> None:
     assert first < names.index("present | Finish what an interrupted dpkg left")
 
 
-@pytest.mark.parametrize("file", ["runtimes_look", "absent_refuse"])
+@pytest.mark.parametrize("file", ["runtimes/look", "absent/refuse"])
 def test_a_look_is_in_check_mode_and_changes_nothing(file: str) -> None:
     listed = yaml.safe_load((ROLE / "tasks" / f"{file}.yml").read_text("utf-8"))
     looks = [task for task in listed if MODULE in task]
@@ -631,14 +631,14 @@ def test_docker_forgets_the_runtime_before_its_program_goes() -> None:
 
 def test_apt_knows_the_archive_before_it_is_asked_for_docker() -> None:
     """With the toolkit there already, nothing else of the role fetches apt's indices."""
-    names = tasks("engine")
-    fetch, ask = "engine | Update apt's indices", "engine | Ask apt what would come and go"
+    names = tasks("engine/install")
+    fetch, ask = "install | Update apt's indices", "install | Ask apt what would come and go"
     assert fetch in names
     assert names.index(fetch) < names.index(ask)
 
 
 def test_containerd_is_looked_at_again_once_docker_brought_it() -> None:
-    names = tasks("engine")
-    again = "engine | Look at containerd, which came with docker"
+    names = tasks("engine/install")
+    again = "install | Look at containerd, which came with docker"
     assert again in names
-    assert names.index("engine | Install docker") < names.index(again)
+    assert names.index("install | Install docker") < names.index(again)

@@ -17,7 +17,9 @@ from tests.collection import GPU_STACK
 
 ROLES = Path(__file__).parents[2] / "roles"
 # Nothing of the role verify runs as root but one command without Python.
-TASKS = sorted(path for path in ROLES.glob("*/tasks/*.yml") if path.parts[-3] != "verify")
+TASKS = sorted(
+    path for path in ROLES.glob("*/tasks/**/*.yml") if path.relative_to(ROLES).parts[0] != "verify"
+)
 # python ... - / -c / -m, in a list that is YAML or Jinja
 PYTHON = re.compile(
     r"python[\w.]*(?:\s*\}\})?['\"]?\)?\s*,\s*(?P<first>['\"]?-[^,\]\s]*)|"
@@ -35,7 +37,7 @@ def commands(tasks: Any) -> Iterator[dict[str, Any]]:
             yield task
 
 
-@pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parts[-3]}/{path.name}")
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROLES)))
 def test_no_python_of_roots_imports_from_where_it_was_started(path: Path) -> None:
     """A json.py in the login's home ran as root: with a program on its standard input, or with -c
     or -m, Python looks in the current directory first.
@@ -57,7 +59,7 @@ def test_the_pattern_sees_what_it_is_for() -> None:
         assert [one.strip("'\"") for one in found] == ["-"], text
 
 
-@pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parts[-3]}/{path.name}")
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROLES)))
 def test_a_task_that_asks_the_driver_has_an_end(path: Path) -> None:
     for task in commands(yaml.safe_load(path.read_text(encoding="utf-8"))):
         words = task.get("ansible.builtin.command") or task.get("ansible.builtin.shell")

@@ -304,6 +304,7 @@ def command(text: str) -> list[str]:
         ("cudnn", "provision-cudnn behind", "/opt/provision-cudnn"),
         ("module", "/usr/bin/python3.9", "/usr/bin/python3.9 -m pip install"),
         ("module", "provision-cudnn", "provision-cudnn behind"),
+        ("module", "/usr/bin/python3.9", "provision-cuda behind"),
     ],
 )
 def test_the_watcher_knows_a_process_of_each_phase(phase: str, yes: str, no: str) -> None:

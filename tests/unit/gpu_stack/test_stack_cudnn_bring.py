@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from cudnn_archives import CUDA, HEADER, NAME, VERSION, everything, nvidia, pack, wish
 from gpu_stack.components.cudnn import bring, fetch, layout, versions, ways
-from gpu_stack.host import background
+from gpu_stack.host import background, download
 from gpu_stack.host.context import Context
 
 HERE = Context()
@@ -273,12 +273,12 @@ def test_a_proxy_and_a_bundle_are_those_of_the_download_alone(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://mine:1")
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with fetch.surroundings("http://ada:secret@proxy:2", "/etc/ca.pem"):
+    with download.surroundings("http://ada:secret@proxy:2", "/etc/ca.pem"):
         assert os.environ["http_proxy"] == os.environ["https_proxy"] == "http://ada:secret@proxy:2"
         assert os.environ["SSL_CERT_FILE"] == "/etc/ca.pem"
     assert os.environ["http_proxy"] == "http://mine:1"
     assert "SSL_CERT_FILE" not in os.environ
-    with fetch.surroundings("", ""):
+    with download.surroundings("", ""):
         assert os.environ["http_proxy"] == "http://mine:1"
 
 

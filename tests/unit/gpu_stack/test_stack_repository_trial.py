@@ -150,8 +150,8 @@ def test_the_module_fails_where_another_apt_stays_and_fetches_nothing_in_check_m
 @pytest.mark.parametrize(
     "path",
     [
-        "cuda/tasks/nvidia_reach.yml",
-        "nvidia_container_toolkit/tasks/reach.yml",
+        "cuda/tasks/nvidia/reach.yml",
+        "nvidia_container_toolkit/tasks/present/reach.yml",
         "nvidia_driver/tasks/repository_try.yml",
     ],
 )

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from ...host import background
+from ...host import background, download
 from ...host.context import Context
 from ...host.process_name import called
 from . import fetch, layout, tree, versions, ways
@@ -197,7 +197,7 @@ def _brought(
     context: Context, version: layout.Version, sources: Sources, again: bool = False
 ) -> dict[str, Any]:
     """Installs the version without switching to it: {changed, backup}."""
-    with _at_work(), fetch.surroundings(sources.proxy, sources.ca_bundle):
+    with _at_work(), download.surroundings(sources.proxy, sources.ca_bundle):
         if sources.host_file:
             return versions.put(context, version, sources.host_file, again)
         if sources.archive:

@@ -6,24 +6,20 @@ environment that another program gets.
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import http.client
 import os
 import re
 import shutil
 import stat
 import tempfile
-import time
-import urllib.parse
-import urllib.request
 
+from ...host import download
+from ...host.download import LONGEST
 from . import layout
-from .archive import BLOCK, OtherFileError, RefusalError
+from .archive import OtherFileError, RefusalError
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import TypeVar
 
     Result = TypeVar("Result")
@@ -32,8 +28,6 @@ DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a 
 # By this prefix a run removes what a killed one left.
 DOWNLOAD_PREFIX = "provision-cudnn."
 ARCHIVE = "archive"
-SILENCE = 60.0  # seconds without a byte
-LONGEST = 14400.0  # seconds for a gigabyte over a slow line
 PASSWORD = re.compile("//[^/ ]*@")
 # The default of cudnn_urls, which is replaced by the address of the version at hand.
 DEFAULT_URL = (
@@ -67,24 +61,6 @@ def without_password(text: str) -> str:
 
 class NowhereError(RefusalError):
     """No address gave the archive."""
-
-
-@contextlib.contextmanager
-def surroundings(proxy: str | None, ca_bundle: str | None) -> Iterator[None]:
-    """Context in which this process fetches through a proxy and trusts a CA bundle."""
-    settings = dict.fromkeys(("http_proxy", "https_proxy"), proxy) if proxy else {}
-    if ca_bundle:
-        settings["SSL_CERT_FILE"] = ca_bundle
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def directory() -> str:
@@ -137,28 +113,7 @@ def first(urls: list[str], use: Callable[[str], Result]) -> Result:
 
 def fetch(url: str, path: str) -> None:
     """Downloads `url` to a file; raises OtherFileError on failure."""
-    parts = urllib.parse.urlsplit(url)
-    login, _, host = parts.netloc.rpartition("@")
     try:
-        # Of any scheme: the addresses are the inventory's own.
-        request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310
-        if login:
-            words = urllib.parse.unquote(login).encode("utf-8")
-            # For this address alone, not for one that it leads to.
-            request.add_unredirected_header(
-                "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
-            )
-        _write(request, path, time.monotonic() + LONGEST)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        download.to_file(url, path, LONGEST)
+    except download.DownloadError as error:
         raise OtherFileError(str(error)) from error
-
-
-def _write(request: urllib.request.Request, path: str, until: float) -> None:
-    # One with inside the other: both in one want brackets, and Python 3.10.
-    with urllib.request.urlopen(request, timeout=SILENCE) as stream:  # noqa: S310, SIM117
-        with open(path, "xb") as target:
-            # read1: of a server that drips, read() would wait for a whole block.
-            for block in iter(lambda: stream.read1(BLOCK), b""):
-                target.write(block)
-                if time.monotonic() > until:
-                    raise OSError(f"not whole after {LONGEST:g} s")

@@ -1,0 +1,116 @@
+#!/usr/bin/python
+"""Brings the repository of CUDA's local installer to a host, or removes it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cuda_installer
+short_description: Bring the repository of CUDA's local installer to a host, or remove it
+description:
+  - Downloads NVIDIA's local installer, compares its SHA-256, unpacks it beside the system and moves
+    its repository to its place. Nothing of it is run, and dpkg knows no package of it.
+  - A repository that is there and was not brought by this module is used as it is. One that stands
+    in the way of a new one is kept under another name.
+  - Refuses a directory in which others than root could replace the installer before it is unpacked.
+options:
+  state:
+    description: With V(trusted) only the directory is judged. With V(absent) the installer is
+      removed, and its repository where this module brought it.
+    type: str
+    choices: [present, trusted, absent]
+    default: present
+  url:
+    description: Where the installer is.
+    type: str
+    required: true
+  sha256:
+    description: Its SHA-256.
+    type: str
+    default: ""
+  directory:
+    description: Where it is downloaded to.
+    type: str
+    required: true
+  repository:
+    description: The directory of its repository, as V(/var/cuda-repo-debian12-11-8-local).
+    type: str
+    required: true
+  ca_bundle:
+    description: CA bundle on the host, for the download.
+    type: str
+    default: ""
+  begin:
+    description: Begin the download in a process of its own, and return at once. The next call
+      without it waits for that and uses its result, or does again what failed.
+    type: bool
+    default: false
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Bring the local installer's repository
+  provision.gpu.cuda_installer:
+    url: https://mirror.example.org/cuda-repo-debian12-11-8-local_11.8.0-520.61.05-1_amd64.deb
+    sha256: 9fd9c0fa8a8f3f9d2fd8c9b0ff1a04a93ba3c0d4d1ddfb6ca5c6ec24d7d3f4a1
+    directory: /var/cache/provision
+    repository: /var/cuda-repo-debian12-11-8-local
+"""
+
+RETURN = r"""
+begun:
+  description: Whether the download has been begun.
+  type: bool
+  returned: with begin
+saved:
+  description: Under which names was kept what stood in the repository's place.
+  type: list
+  elements: str
+  returned: with state present, where the installer was unpacked
+removed:
+  description: The files and directories that were removed.
+  type: list
+  elements: str
+  returned: with state absent
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where it is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (  # noqa: E402
+    installer,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "choices": ["present", "trusted", "absent"],
+                "default": "present",
+            },
+            "url": {"type": "str", "required": True, "no_log": True},
+            "sha256": {"type": "str", "default": ""},
+            "directory": {"type": "str", "required": True},
+            "repository": {"type": "str", "required": True},
+            "ca_bundle": {"type": "str", "default": ""},
+            "begin": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    # Addresses without a password may appear in messages.
+    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    try:
+        result = installer.settle(module.params, module.check_mode)
+    except installer.RefusalError as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=f"The local installer could not be brought: {error}.")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+#!/usr/bin/python
+"""Enables components of the platform's archive where no source of apt's does."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: debian_components
+short_description: Enable components of the platform's archive, as non-free
+description:
+  - Asks apt which components its sources enable, and writes a source for those that none does. It
+    names the addresses and keys of the host's own sources, or of a mirror.
+  - Refuses a source of the host's that has a password in its address and stands behind the new one.
+    Everybody may read the new one, and apt would find no password there.
+  - There is no diff, for what was in the file before may hold a password.
+options:
+  component:
+    description: The component of the stack; its option C(COMPONENT_mirror) is named in messages.
+    type: str
+    required: true
+  title:
+    description: What was left as it was after a refusal.
+    type: str
+    required: true
+  components:
+    description: The components of the archive.
+    type: list
+    elements: str
+    required: true
+  suites:
+    description: The release's names in sources; the first one is for new ones.
+    type: list
+    elements: str
+    required: true
+  path:
+    description: The file to write.
+    type: str
+    required: true
+  mirror:
+    description: The address of a mirror instead of the host's own.
+    type: str
+    default: ""
+  always:
+    description: Name all components though other sources enable some.
+    type: bool
+    default: false
+  uri:
+    description: The address where the host has no source of the release at all.
+    type: str
+    default: ""
+  keyring:
+    description: The key of that address, and of a mirror that the host's sources do not name.
+    type: str
+    default: ""
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Enable contrib and non-free
+  provision.gpu.debian_components:
+    component: cuda
+    title: CUDA
+    components: [contrib, non-free]
+    suites: [bookworm, oldstable]
+    path: /etc/apt/sources.list.d/provision-debian-nonfree.sources
+    uri: http://deb.debian.org/debian
+    keyring: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+RETURN = r"""
+wanting:
+  description: The components that no source enabled.
+  type: list
+  elements: str
+  returned: always
+uris:
+  description: The addresses of the release in apt's sources, without passwords.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    debian_components,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "component": {"type": "str", "required": True},
+            "title": {"type": "str", "required": True},
+            "components": {"type": "list", "elements": "str", "required": True},
+            "suites": {"type": "list", "elements": "str", "required": True},
+            "path": {"type": "str", "required": True},
+            "mirror": {"type": "str", "default": "", "no_log": True},
+            "always": {"type": "bool", "default": False},
+            "uri": {"type": "str", "default": ""},
+            # A path; without no_log Ansible warns that its name looks like a secret's.
+            "keyring": {"type": "str", "default": "", "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    # Addresses without a password may appear in messages.
+    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    try:
+        result = debian_components.settle(module.params, module.check_mode)
+    except debian_components.RefusalError as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=f"{module.params['path']} could not be written: {error}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+#!/usr/bin/python
+"""Takes the key of a package repository out of what holds it, by its fingerprint."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: repository_key
+short_description: Take the key of a package repository, and only the expected one
+description:
+  - Reads a text, the keys in a directory of the host, or what an address sends, and returns the
+    keys whose fingerprints are expected. Fails where there is none of them, or no gpg to compare.
+  - gpg works in a directory that is removed again. Nothing is written to the host, so there is
+    never a change; in check mode nothing is fetched, and no key returned.
+options:
+  fingerprints:
+    description: Fingerprints of the keys that are expected, of 40 hexadecimal digits each.
+    type: list
+    elements: str
+    required: true
+  text:
+    description: The armored text in which the key is; O(directory) and O(url) are not asked then.
+    type: str
+    default: ""
+  directory:
+    description: A local repository, whose files C(*.pub), C(*keyring.gpg) and C(*.asc) are read.
+    type: str
+    default: ""
+  url:
+    description: Where to fetch it; used where the others are empty.
+    type: str
+    default: ""
+  ca_bundle:
+    description: CA bundle on the host, for the download.
+    type: str
+    default: ""
+  place:
+    description: The repository, as messages name it.
+    type: str
+    required: true
+  owner:
+    description: Whose repository it is, as messages name them.
+    type: str
+    required: true
+  given:
+    description: How a person can give the key's text instead; empty where they can't.
+    type: str
+    default: ""
+  renewed:
+    description: What to do where the owner has changed the key.
+    type: str
+    default: lock again
+  untouched:
+    description: What was left as it was after a refusal; empty for all of the host.
+    type: str
+    default: ""
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Take the key of Docker's repository
+  provision.gpu.repository_key:
+    url: https://download.docker.com/linux/debian/gpg
+    fingerprints: [9DC858229FC7DD38854AE2D88D81803C0EBFCD88]
+    place: https://download.docker.com/linux/debian
+    owner: Docker
+  register: docker
+"""
+
+RETURN = r"""
+key:
+  description: The armored text of the expected keys; empty in check mode.
+  type: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    repository_key,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "fingerprints": {"type": "list", "elements": "str", "required": True},
+            "text": {"type": "str", "default": ""},
+            "directory": {"type": "str", "default": ""},
+            "url": {"type": "str", "default": "", "no_log": True},
+            "ca_bundle": {"type": "str", "default": ""},
+            "place": {"type": "str", "required": True, "no_log": True},
+            "owner": {"type": "str", "required": True},
+            "given": {"type": "str", "default": ""},
+            "renewed": {"type": "str", "default": "lock again"},
+            "untouched": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    # Addresses without a password may appear in messages.
+    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    try:
+        result = repository_key.settle(module.params, module.check_mode)
+    except repository_key.RefusalError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
