@@ -146,11 +146,8 @@ def file_of(
         _check(part, url, begins, sha256, actual)
         part.replace(file)
     except OSError as error:
-        raise MachineError(
-            "a download cannot be kept",
-            where=str(folder),
-            got=str(error),
-            hint="XDG_CACHE_HOME says where the cache is",
+        raise MachineError.of(
+            error, "a download cannot be kept", folder, "XDG_CACHE_HOME says where the cache is"
         ) from None
     return file, actual
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import Rule
+from ...rules import rules_of
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
 
@@ -178,15 +178,18 @@ def podman_too_old(host: Facts, _changes: Changes, options: Options, _row: Row) 
     ]
 
 
-RULES = (
-    Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
-    Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
-    Rule("docker-other", nvidia_container_toolkit.NAME, True, docker_other),
-    Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
-    Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
-    Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
-    Rule("containerd-containers", nvidia_container_toolkit.NAME, True, containerd_containers),
-    Rule("crio-config", nvidia_container_toolkit.NAME, True, crio_config),
-    Rule("crio-containers", nvidia_container_toolkit.NAME, True, crio_containers),
-    Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
+RULES = rules_of(
+    nvidia_container_toolkit.NAME,
+    stops={
+        "docker-config": docker_config,
+        "docker-missing": docker_missing,
+        "docker-other": docker_other,
+        "docker-snap": docker_snap,
+        "docker-containers": docker_containers,
+        "containerd-config": containerd_config,
+        "containerd-containers": containerd_containers,
+        "crio-config": crio_config,
+        "crio-containers": crio_containers,
+        "podman-too-old": podman_too_old,
+    },
 )
