@@ -97,18 +97,19 @@ def docker_containers(host: Facts, changes: Changes, _options: Options, _row: Ro
     ]
 
 
+def _missing(name: str, option: str) -> Reasons:
+    return [
+        (f"{option} is required, and {name} is not installed", f"install it, or set {option}: auto")
+    ]
+
+
 def containerd_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     toolkit = host["state"][nvidia_container_toolkit.NAME]
     state = toolkit["containerd"]
     if containerd.wish(options) == "required" and not state["installed"]:
         if docker.installs(toolkit["docker"], options):
             return []  # the platform's docker brings it
-        return [
-            (
-                "nvidia_container_toolkit_containerd is required, and containerd is not installed",
-                "install it, or set nvidia_container_toolkit_containerd: auto",
-            )
-        ]
+        return _missing("containerd", "nvidia_container_toolkit_containerd")
     if not state["wanted"] or state["fault"] is None:
         return []
     return [
@@ -141,12 +142,7 @@ def containerd_containers(host: Facts, _changes: Changes, _options: Options, _ro
 def crio_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["crio"]
     if crio.wish(options) == "required" and not state["installed"]:
-        return [
-            (
-                "nvidia_container_toolkit_crio is required, and CRI-O is not installed",
-                "install it, or set nvidia_container_toolkit_crio: auto",
-            )
-        ]
+        return _missing("CRI-O", "nvidia_container_toolkit_crio")
     if not state["wanted"] or state["fault"] is None:
         return []
     return [
