@@ -262,7 +262,7 @@ def test_a_restart_loses_nobody_or_is_refused(machine: Machine) -> None:
 
 def test_the_plan_knows_what_a_restart_would_lose(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     shim(machine, "k8s.io", "runc")
     machine.units["RequiredBy"] = "docker.service"  # which has no container at work
     assert seen(machine)[0]["loses"] is machine.role().look()["loses"] is None
@@ -295,7 +295,7 @@ def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
 
 def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     machine.role().write()
     shim(machine, "moby", "/usr/bin/nvidia-container-runtime")  # docker is asked for its own
     assert gone(machine) == {}

@@ -306,14 +306,14 @@ def test_a_drop_in_that_somebody_changed_is_kept_when_it_goes(machine: Machine) 
 
 
 def seen(machine: Machine, wish: str = "auto") -> Any:
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     here = machine.context(wish)
     return look.look(here), look.remains(here)
 
 
 def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
     """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     return {rule: message for rule, message, _ in look.parting(machine.context(wish))}
 
 

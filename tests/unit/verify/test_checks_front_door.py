@@ -26,22 +26,23 @@ NAME = "gpu01.example.org"
 
 
 def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    found = check_states.verdicts(check_states.seen_of(data or check_states.doored()))
-    return {name: one for name, one in found.items() if name.startswith("gpu_front_door.")}
+    return check_states.of_component("gpu_front_door", data or check_states.doored())
 
 
 def test_a_host_with_a_good_door_passes() -> None:
-    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
-        ANSWERS: ("passed", f"TLSv1.3, a certificate for {NAME}"),
-        PAGE: ("passed", "lists ada, bob"),
-        STRANGERS: ("passed", "refused: /ada/api/status, /ada/tensorboard/, /bob/"),
-    }
+    check_states.passes(
+        verdicts(),
+        {
+            ANSWERS: f"TLSv1.3, a certificate for {NAME}",
+            PAGE: "lists ada, bob",
+            STRANGERS: "refused: /ada/api/status, /ada/tensorboard/, /bob/",
+        },
+    )
 
 
 def test_where_there_is_none_it_is_not_asked() -> None:
     assert verdicts(check_states.shared()) == {}
-    one = check_states.BY_ID[ANSWERS](check_states.seen_of(check_states.shared()))
-    assert (one.result, one.detail) == ("not_applicable", "there is no front door here")
+    check_states.not_applicable(ANSWERS, check_states.shared(), "there is no front door here")
 
 
 @pytest.mark.parametrize(

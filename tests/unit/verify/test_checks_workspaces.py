@@ -26,25 +26,26 @@ RUNS, JUPYTER, SSH, BOARD, GPUS, LIMITS = (
 
 
 def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    found = check_states.verdicts(check_states.seen_of(data or check_states.shared()))
-    return {name: one for name, one in found.items() if name.startswith("gpu_workspace.")}
+    return check_states.of_component("gpu_workspace", data or check_states.shared())
 
 
 def test_a_host_with_good_workspaces_passes() -> None:
-    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
-        RUNS: ("passed", "active: ada, bob"),
-        JUPYTER: ("passed", "refused without a token: ada"),
-        SSH: ("passed", "by key, or by a wished password: bob"),
-        BOARD: ("passed", "answers: ada"),
-        GPUS: ("passed", "nvidia-smi: ada 1, bob 0; TensorFlow 1"),
-        LIMITS: ("passed", "as wished: ada, bob"),
-    }
+    check_states.passes(
+        verdicts(),
+        {
+            RUNS: "active: ada, bob",
+            JUPYTER: "refused without a token: ada",
+            SSH: "by key, or by a wished password: bob",
+            BOARD: "answers: ada",
+            GPUS: "nvidia-smi: ada 1, bob 0; TensorFlow 1",
+            LIMITS: "as wished: ada, bob",
+        },
+    )
 
 
 def test_where_nobody_has_one_it_is_not_asked() -> None:
     assert verdicts(check_states.machine()) == {}
-    one = check_states.BY_ID[RUNS](check_states.seen_of(check_states.machine()))
-    assert (one.result, one.detail) == ("not_applicable", "nobody has a workspace here")
+    check_states.not_applicable(RUNS, check_states.machine(), "nobody has a workspace here")
 
 
 @pytest.mark.parametrize(
