@@ -14,7 +14,6 @@ from tests.ground import site as sites
 from tests.ground.server import Authority, WebServer
 from tests.ground.site import Site
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
