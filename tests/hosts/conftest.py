@@ -137,6 +137,14 @@ def make_project(directory: Path, name: str, hosts: list[str]) -> Iterator[Proje
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def make_proven(directory: Path, name: str, hosts: list[str]) -> Iterator[Project]:
+    """Hosts that `provision apply` has brought from bare to proven."""
+    for project in make_project(directory, name, hosts):
+        applied = project.provision("apply", "-i", "lab")
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        yield project
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The proving ground, from which hosts install."""
@@ -148,9 +156,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Two hosts brought from bare to proven once, by `provision apply`."""
     directory = tmp_path_factory.mktemp("spine") / "project"
-    for project in make_project(directory, "test-spine", ["spine1", "spine2"]):
-        applied = project.provision("apply", "-i", "lab")
-        assert applied.returncode == 0, applied.stdout + applied.stderr
+    for project in make_proven(directory, "test-spine", ["spine1", "spine2"]):
         shutil.copy(project.path / "report/latest/report.json", project.path / "report/first.json")
         yield project
 

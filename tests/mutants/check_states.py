@@ -286,19 +286,6 @@ def of_component(component: str, data: dict[str, Any]) -> dict[str, Verdict]:
     return {name: one for name, one in found.items() if name.startswith(f"{component}.")}
 
 
-def passes(found: dict[str, Verdict], details: dict[str, str]) -> None:
-    """These checks and no others have spoken, and have passed for these reasons."""
-    assert {name: (one.result, one.detail) for name, one in found.items()} == {
-        name: ("passed", detail) for name, detail in details.items()
-    }
-
-
-def not_applicable(check: str, data: dict[str, Any], reason: str) -> None:
-    """The check does not apply to a host, for this reason."""
-    one = BY_ID[check](seen_of(data))
-    assert (one.result, one.detail) == ("not_applicable", reason)
-
-
 @functools.cache
 def verdicts_before(base: Callable[[], dict[str, Any]]) -> dict[str, Verdict]:
     """What every check says of a host with which nothing is wrong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import socket
 import ssl
@@ -19,30 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
 
-from provision.verify.checks import Verdict
-
-ANSWERS, PAGE, STRANGERS = (f"gpu_front_door.{name}" for name in ("answers", "page", "strangers"))
+STRANGERS = "gpu_front_door.strangers"
 NAME = "gpu01.example.org"
-
-
-def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    return check_states.of_component("gpu_front_door", data or check_states.doored())
-
-
-def test_a_host_with_a_good_door_passes() -> None:
-    check_states.passes(
-        verdicts(),
-        {
-            ANSWERS: f"TLSv1.3, a certificate for {NAME}",
-            PAGE: "lists ada, bob",
-            STRANGERS: "refused: /ada/api/status, /ada/tensorboard/, /bob/",
-        },
-    )
-
-
-def test_where_there_is_none_it_is_not_asked() -> None:
-    assert verdicts(check_states.shared()) == {}
-    check_states.not_applicable(ANSWERS, check_states.shared(), "there is no front door here")
+verdicts = functools.partial(check_states.of_component, "gpu_front_door")
 
 
 @pytest.mark.parametrize(

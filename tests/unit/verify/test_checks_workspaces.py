@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import sys
@@ -18,34 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 import check_states
 
 from provision.verify import conftest as session
-from provision.verify.checks import Verdict
 
 RUNS, JUPYTER, SSH, BOARD, GPUS, LIMITS = (
     f"gpu_workspace.{name}" for name in ("runs", "jupyter", "ssh", "tensorboard", "gpus", "limits")
 )
-
-
-def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    return check_states.of_component("gpu_workspace", data or check_states.shared())
-
-
-def test_a_host_with_good_workspaces_passes() -> None:
-    check_states.passes(
-        verdicts(),
-        {
-            RUNS: "active: ada, bob",
-            JUPYTER: "refused without a token: ada",
-            SSH: "by key, or by a wished password: bob",
-            BOARD: "answers: ada",
-            GPUS: "nvidia-smi: ada 1, bob 0; TensorFlow 1",
-            LIMITS: "as wished: ada, bob",
-        },
-    )
-
-
-def test_where_nobody_has_one_it_is_not_asked() -> None:
-    assert verdicts(check_states.machine()) == {}
-    check_states.not_applicable(RUNS, check_states.machine(), "nobody has a workspace here")
+verdicts = functools.partial(check_states.of_component, "gpu_workspace")
 
 
 @pytest.mark.parametrize(
