@@ -138,20 +138,17 @@ def render(results: Mapping[str, Any]) -> str:
     """The whole page."""
     machine = results["machine"]
     parts = [INTRODUCTION, _verdicts(results), _machine(machine)]
-    if results.get("cold"):
-        parts += [ABOUT_COLD, _cold(results["cold"])]
-    if results.get("rerun"):
-        parts += [ABOUT_RERUN, _rerun(results["rerun"])]
-    if results.get("render"):
-        parts += [ABOUT_RENDER, _render(results["render"])]
-    if results.get("rerun"):
-        parts += [ABOUT_CPU, _cpu(results["rerun"])]
-    if results.get("solve"):
-        parts += [ABOUT_SOLVE, _solve(results["solve"])]
-    if results.get("ubuntu"):
-        parts += [ABOUT_UBUNTU, _ubuntu(results["ubuntu"])]
-    if results.get("workspaces"):
-        parts += [ABOUT_WORKSPACES, _workspaces(results["workspaces"])]
+    for part, words, table in (
+        ("cold", ABOUT_COLD, _cold),
+        ("rerun", ABOUT_RERUN, _rerun),
+        ("render", ABOUT_RENDER, _render),
+        ("rerun", ABOUT_CPU, _cpu),
+        ("solve", ABOUT_SOLVE, _solve),
+        ("ubuntu", ABOUT_UBUNTU, _ubuntu),
+        ("workspaces", ABOUT_WORKSPACES, _workspaces),
+    ):
+        if results.get(part):
+            parts += [words, table(results[part])]
     notes = results.get("notes") or []
     if notes:
         parts += [

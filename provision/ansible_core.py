@@ -7,7 +7,6 @@ read from the collection, whose look refuses the same hosts in a run.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from importlib import metadata
 from typing import Any
 
@@ -22,13 +21,7 @@ from provision.models import plain
 @functools.cache
 def releases() -> Any:
     """The collection's module of ansible-core's releases and the Pythons that they manage."""
-    path = collection.root() / "plugins" / "plugin_utils" / "ansible_core.py"
-    spec = importlib.util.spec_from_file_location("provision_ansible_core", path)
-    assert spec is not None  # noqa: S101  a path that ends in .py has a loader
-    assert spec.loader is not None  # noqa: S101
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return collection.module("plugin_utils", "ansible_core.py")
 
 
 def installed() -> str:

@@ -6,7 +6,9 @@ In a checkout the collection `provision.gpu` is the repository's root, in a whee
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 from provision import joined
 from provision.errors import MachineError
@@ -40,6 +42,17 @@ def roles_directory() -> Path:
 def module_utils() -> Path:
     """The folder of the Python that runs on hosts, with `gpu_stack` in it."""
     return root() / "plugins" / "module_utils"
+
+
+def module(*path: str) -> ModuleType:
+    """One module of the collection's `plugins`, without its package: that would load much more."""
+    file = (root() / "plugins").joinpath(*path)
+    spec = importlib.util.spec_from_file_location("provision_collection_" + "_".join(path), file)
+    if spec is None or spec.loader is None:
+        raise ImportError(str(file))
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 def read() -> dict[str, bytes]:

@@ -6,6 +6,10 @@ Without a common base class a misspelt version would end in a traceback. Nothing
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_Error = TypeVar("_Error", bound="ProvisionError")
+
 
 class ProvisionError(Exception):
     """A failure with a documented exit code and four parts a person can act on."""
@@ -27,6 +31,13 @@ class ProvisionError(Exception):
         self.got = got
         self.expected = expected
         self.hint = hint
+
+    @classmethod
+    def of(
+        cls: type[_Error], error: Exception, message: str, where: object = "", hint: str = ""
+    ) -> _Error:
+        """The failure that an error of the system or of a library is: its words are `got`."""
+        return cls(message, where=str(where), got=str(error), hint=hint)
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.message}" if self.where else self.message]

@@ -116,6 +116,11 @@ class _OddError(Exception):
         super().__init__(got)
         self.line, self.got, self.expected = line, got, expected
 
+    def error(self, message: str, where: object) -> InputError:
+        return InputError(
+            message, where=f"{where}:{self.line}", got=self.got, expected=self.expected
+        )
+
 
 @dataclass
 class _Open:
@@ -256,12 +261,7 @@ def check_readable(text: str, *, where: str) -> None:
     try:
         _check(text, _check_constructed)
     except _OddError as odd:
-        raise InputError(
-            "Ansible cannot read this value",
-            where=f"{where}:{odd.line}",
-            got=odd.got,
-            expected=odd.expected,
-        ) from None
+        raise odd.error("Ansible cannot read this value", where) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise InputError(
@@ -294,12 +294,7 @@ def check_inventory(paths: Sequence[Path]) -> None:
         except yaml.YAMLError:
             continue
         except _OddError as odd:
-            raise InputError(
-                "Ansible would not come to an end with this",
-                where=f"{path}:{odd.line}",
-                got=odd.got,
-                expected=odd.expected,
-            ) from None
+            raise odd.error("Ansible would not come to an end with this", path) from None
 
 
 def _may_unfold(text: str) -> bool:

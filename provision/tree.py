@@ -57,11 +57,11 @@ def _manifest(root: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
+        raise InputError.of(
+            error,
             "the tree's own manifest cannot be read",
-            where=str(path),
-            got=str(error),
-            hint="remove it: files that differ from the rendered ones are then kept as .yours",
+            path,
+            "remove it: files that differ from the rendered ones are then kept as .yours",
         ) from None
     return {str(k): str(v) for k, v in files.items() if _inside(str(k))}
 
@@ -154,8 +154,8 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
         if _present(root / MANIFEST) != sha256(text.encode()):
             write_file(root / MANIFEST, text.encode())
     except OSError as error:
-        raise MachineError(
-            "the tree cannot be written", where=error.filename or str(root), got=str(error)
+        raise MachineError.of(
+            error, "the tree cannot be written", error.filename or str(root)
         ) from None
     return changes
 

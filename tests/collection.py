@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from provision import collection
 
@@ -27,6 +31,33 @@ def collections(folder: Path) -> Path:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(ROOT)
     return folder
+
+
+def own_project(folder: Path, inventory: Mapping[str, Any], **roles: str) -> None:
+    """Somebody's project with this checkout: hosts.yml, ansible.cfg and a playbook of a role each.
+
+    `roles`: {the playbook's name without its ending: the role}, for the group gpu.
+    """
+    (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    (folder / "ansible.cfg").write_text(
+        f"[defaults]\ncollections_path = {collections(folder / 'collections')}\n"
+        "[ssh_connection]\npipelining = True\n"
+    )
+    for name, role in roles.items():
+        (folder / f"{name}.yml").write_text(
+            "- hosts: gpu\n  become: true\n  gather_facts: false\n"
+            f"  roles: [provision.gpu.{role}]\n"
+        )
+
+
+def loaded(path: Path, name: str = "") -> Any:
+    """A Python file as a module of its own; `name`: under which it knows itself."""
+    spec = importlib.util.spec_from_file_location(name or path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def altered(folder: Path, added: dict[str, str]) -> Path:

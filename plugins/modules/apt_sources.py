@@ -49,6 +49,9 @@ signed_by:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
     other_sources,
 )
@@ -60,11 +63,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.conte
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "repository": {
-                "type": "str",
-                "choices": list(other_sources.REPOSITORIES),
-                "required": True,
-            },
+            "repository": one_of(*other_sources.REPOSITORIES),
             "url": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,

@@ -90,6 +90,9 @@ gone:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E402, E501
     cdi_specification,
 )
@@ -98,9 +101,9 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": one_of("present", "absent", default="present"),
             "version": {"type": "str"},
-            "wish": {"type": "str", "choices": ["auto", "required"], "default": "auto"},
+            "wish": one_of("auto", "required", default="auto"),
             "packages": {"type": "list", "elements": "str", "default": []},
         },
         required_if=[("state", "present", ["version"])],

@@ -88,6 +88,9 @@ said:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E402, E501  one name
     runtimes,
 )
@@ -96,22 +99,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "runtime": {
-                "type": "str",
-                "choices": ["docker", "containerd", "crio"],
-                "required": True,
-            },
-            "state": {
-                "type": "str",
-                "choices": ["present", "absent", "restart_due"],
-                "default": "present",
-            },
-            "wish": {"type": "str", "choices": ["auto", "required", "none"], "default": "auto"},
-            "engine": {
-                "type": "str",
-                "choices": ["check", "distribution", "docker-ce"],
-                "default": "check",
-            },
+            "runtime": one_of("docker", "containerd", "crio"),
+            "state": one_of("present", "absent", "restart_due", default="present"),
+            "wish": one_of("auto", "required", "none", default="auto"),
+            "engine": one_of("check", "distribution", "docker-ce", default="check"),
             "comes_later": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

@@ -169,6 +169,9 @@ would:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_front_door.answer import (  # noqa: E402, E501
     answer,
 )
@@ -197,11 +200,7 @@ DOOR = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["present", "absent", "looked", "proven"],
-                "default": "present",
-            },
+            "state": one_of("present", "absent", "looked", "proven", default="present"),
             "door": {
                 "type": "dict",
                 "options": DOOR,

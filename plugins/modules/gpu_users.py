@@ -72,6 +72,9 @@ until:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
     interruption,
 )
@@ -82,11 +85,7 @@ def main() -> None:
         argument_spec={
             "before": {"type": "str", "required": True},
             "window": {"type": "raw"},
-            "logged_in_users": {
-                "type": "str",
-                "choices": ["refuse", "wait", "ignore"],
-                "default": "refuse",
-            },
+            "logged_in_users": one_of("refuse", "wait", "ignore", default="refuse"),
             "wait": {"type": "int", "default": 0},
             "waited": {"type": "bool", "default": False},
         },

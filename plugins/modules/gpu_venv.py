@@ -170,6 +170,9 @@ would:
 from subprocess import SubprocessError  # noqa: E402  documentation comes first
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.tensorflow.environment import (  # noqa: E402, E501
     RefusedError,
     answer,
@@ -206,11 +209,7 @@ def show_addresses_without_logins(module: AnsibleModule) -> None:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["present", "absent", "looked"],
-                "default": "present",
-            },
+            "state": one_of("present", "absent", "looked", default="present"),
             "venv": {"type": "dict", "required": True, "options": VENV},
             "pip": {"type": "dict", "default": {}, "options": PIP},
             "switch": {"type": "bool", "default": True},

@@ -46,6 +46,9 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_env import (  # noqa: E402
     shell_startup,
 )
@@ -58,7 +61,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "users": {"type": "list", "elements": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": one_of("present", "absent", default="present"),
         },
         supports_check_mode=True,
     )

@@ -149,6 +149,9 @@ proven:
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E402, E501
     asked,
     service,
@@ -161,11 +164,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["present", "looked", "proven"],
-                "default": "present",
-            },
+            "state": one_of("present", "looked", "proven", default="present"),
             # No secret, but where somebody puts one into it.
             "workspaces": {"type": "raw", "default": [], "no_log": True},
             "tokens": {"type": "dict", "default": {}, "no_log": True},
@@ -175,7 +174,7 @@ def main() -> None:
             "address": {"type": "str", "default": "127.0.0.1"},
             "ssh_address": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 as wished
             "host_memory": {"type": "str", "default": ""},
-            "in_use": {"type": "str", "choices": ["refuse", "stop"], "default": "refuse"},
+            "in_use": one_of("refuse", "stop", default="refuse"),
             # No secret: pages of text, which nobody wants in the journal and in every result.
             "shipped": {"type": "dict", "no_log": True},
             "patience": {"type": "int", "default": 180},

@@ -142,11 +142,11 @@ def cache_directory() -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MachineError(
+        raise MachineError.of(
+            error,
             "the cache directory can't be made",
-            where=str(path),
-            got=str(error),
-            hint="set XDG_CACHE_HOME to a directory you can write to",
+            path,
+            "set XDG_CACHE_HOME to a directory you can write to",
         ) from error
     return path
 

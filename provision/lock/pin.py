@@ -98,13 +98,17 @@ def _check_wish(twin: Twin, choice: Choice) -> None:
 
 
 def _contradicts(twin: Twin, word: str, wished: str, installed: str) -> InputError:
-    return InputError(
-        "the host is not what its gpu_stack says",
-        where=twin.host,
+    return _unlike(
+        twin,
         got=f"{word} {installed} on the host",
         expected=f'{word}: "{wished}", as the inventory says',
         hint="change its gpu_stack, or lock from another host",
     )
+
+
+def _unlike(twin: Twin, *, got: str, expected: str, hint: str) -> InputError:
+    message = "the host is not what its gpu_stack says"
+    return InputError(message, where=twin.host, got=got, expected=expected, hint=hint)
 
 
 def _agree(left: str, right: str) -> bool:
@@ -188,9 +192,8 @@ def check_twin(lock: Lock, stack: str, twin: Twin) -> None:
     missing = sorted(name for name in needed if name not in twin.packages)
     missing += sorted(name for name in part["tensorflow"]["wheels"] if name not in twin.wheels)
     if missing:
-        raise InputError(
-            "the host is not what its gpu_stack says",
-            where=twin.host,
+        raise _unlike(
+            twin,
             got=f"it lacks {', '.join(missing)}",
             expected=f"all of {stack}",
             hint="`provision plan` tells what a host lacks; lock from one that has it all",

@@ -6,7 +6,7 @@ of another version would end in a KeyError in some later step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 Faults = Iterator[str]
@@ -102,26 +102,24 @@ def _is(kind: type) -> Check:
     return check
 
 
-def _list(of: Check) -> Check:
-    def check(value: Any, where: str) -> Faults:
-        if not isinstance(value, list):
-            yield where
-            return
-        for number, inner in enumerate(value):
-            yield from of(inner, f"{where}.{number}")
+def _each(
+    kind: type, pairs: Callable[[Any], Iterable[tuple[object, Any]]]
+) -> Callable[[Check], Check]:
+    def of_all(of: Check) -> Check:
+        def check(value: Any, where: str) -> Faults:
+            if not isinstance(value, kind):
+                yield where
+                return
+            for key, inner in pairs(value):
+                yield from of(inner, f"{where}.{key}")
 
-    return check
+        return check
+
+    return of_all
 
 
-def _mapping(of: Check) -> Check:
-    def check(value: Any, where: str) -> Faults:
-        if not isinstance(value, dict):
-            yield where
-            return
-        for key, inner in value.items():
-            yield from of(inner, f"{where}.{key}")
-
-    return check
+_list = _each(list, enumerate)
+_mapping = _each(dict, dict.items)
 
 
 def _fields(value: Any, where: str, **checks: Check) -> Faults:

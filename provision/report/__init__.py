@@ -38,11 +38,11 @@ def load(path: Path) -> Report:
             "there is no report", where=str(path), hint="a run of the playbook writes it"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(
+        raise InputError.of(
+            error,
             "is not a report: not JSON",
-            where=str(path),
-            got=str(error),
-            hint="run the playbook again; it writes a whole one",
+            path,
+            "run the playbook again; it writes a whole one",
         ) from None
     return validate(data, str(path))
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -94,12 +93,7 @@ class LiveView:
     def __enter__(self) -> LiveView:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -3,6 +3,8 @@
 The options are written once, here, and everything a user meets is rendered from them: the Ansible
 role's argument spec, its defaults, the README's table, the comments of `provision init`. Ansible
 never applies the defaults of an argument spec, so two hand-written copies would drift unnoticed.
+
+The string below a field is its description.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ Row = Mapping[str, Mapping[str, Any]]  # component -> its part of a stack in the
 class Options(BaseModel):
     """Base of every role's options; one field per public variable, with its real name."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 def option(
     default: Any,
-    description: str,
     *,
+    description: str | None = None,
     identity: bool = False,
     looked_at: bool = False,
     repair: bool = False,
@@ -44,6 +46,7 @@ def option(
 ) -> Any:
     """A public variable.
 
+    description: one that several roles share; else the string below the field.
     identity:  decided by the lock; refused in an inventory, with `wish` to write instead.
     looked_at: part of what the look compares, so site.yml hands it to `gpu_state`.
     repair:    the plan may fill it for one run (packages to install again).
@@ -56,17 +59,25 @@ def option(
     """
     extra: dict[str, Any] = {
         "identity": identity,
+        "wish": wish,
         "looked_at": looked_at,
+        "planned": planned,
         "repair": repair,
         "internal": internal or repair,
-        "path": path,
         "run_only": run_only,
-        "planned": planned,
-        "wish": wish,
+        "path": path,
         "example": example,
         "reads": reads,
     }
     return Field(default, description=description, json_schema_extra=extra)
+
+
+State = Literal["present", "absent"]
+
+
+def state() -> Any:
+    """Whether the component is there."""
+    return option("present", looked_at=True)
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,7 @@ class Option:
     @property
     def description(self) -> str:
         """One or two sentences."""
-        return self.field.description or ""
+        return " ".join((self.field.description or "").split())
 
     @property
     def choices(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from provision.roles.base import Options, Role, Row, option
+from provision.roles.base import Options, Role, Row, State, option, state
 
 URL = (
     "https://developer.download.nvidia.com/compute/redist/cudnn/v8.1.0/"
@@ -15,80 +15,54 @@ URL = (
 class CudnnOptions(Options):
     """Public variables of the role."""
 
-    cudnn_state: Literal["present", "absent"] = option(
-        "present",
-        "absent: remove the versions that this role unpacked, and leave what was there before.",
-        looked_at=True,
-    )
-    cudnn_version: str = option(
-        "8.1.0.77", "Exact cuDNN version.", identity=True, wish='gpu_stack: {cudnn: "8.1.0.77"}'
-    )
+    cudnn_state: State = state()
+    """absent: remove the versions that this role unpacked, and leave what was there before."""
+    cudnn_version: str = option("8.1.0.77", identity=True, wish='gpu_stack: {cudnn: "8.1.0.77"}')
+    """Exact cuDNN version."""
     cudnn_cuda: str = option(
         "11.2",
-        "The CUDA release the archive was built for.",
         identity=True,
         wish='gpu_stack: {cudnn: {version: "...", cuda: "11.2", sha256: "..."}}',
     )
+    """The CUDA release the archive was built for."""
     cudnn_sha256: str = option(
         "dbe82faf071d91ba9bcf00480146ad33f462482dfee56caf4479c1b8dabe3ecb",
-        "SHA-256 of the archive.",
         identity=True,
         wish='gpu_stack: {cudnn: {version: "...", cuda: "11.2", sha256: "..."}}',
     )
-    cudnn_root: str = option(
-        "/opt/nvidia/cudnn",
-        "Directory of all cuDNN versions; `current` in it points to the one in use.",
-        looked_at=True,
-        path=True,
-    )
-    cudnn_layout: Literal["versioned", "cuda"] = option(
-        "versioned",
-        "versioned: a directory of its own for each version. cuda: in CUDA's tree too, under the "
-        "names that tutorials copy there, as links into that directory.",
-        looked_at=True,
-    )
-    cudnn_tree: str = option(
-        "",
-        "CUDA's tree for layout cuda. Empty: /usr/local/cuda-<cudnn_cuda>.",
-        looked_at=True,
-        example="/usr/local/cuda-11.8",
-    )
-    cudnn_urls: list[str] = option(
-        [URL], "Where to fetch the archive, tried in this order.", example="[https://...]"
-    )
+    """SHA-256 of the archive."""
+    cudnn_root: str = option("/opt/nvidia/cudnn", looked_at=True, path=True)
+    """Directory of all cuDNN versions; `current` in it points to the one in use."""
+    cudnn_layout: Literal["versioned", "cuda"] = option("versioned", looked_at=True)
+    """versioned: a directory of its own for each version. cuda: in CUDA's tree too, under the names
+    that tutorials copy there, as links into that directory.
+    """
+    cudnn_tree: str = option("", looked_at=True, example="/usr/local/cuda-11.8")
+    """CUDA's tree for layout cuda. Empty: /usr/local/cuda-<cudnn_cuda>."""
+    cudnn_urls: list[str] = option([URL], example="[https://...]")
+    """Where to fetch the archive, tried in this order."""
     cudnn_controller_file: str = option(
-        "",
-        "The archive as a file on the machine that runs Ansible, used instead of a URL.",
-        example="/srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
+        "", example="/srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz"
     )
-    cudnn_host_file: str = option(
-        "",
-        "The archive as a file on the host itself, used instead of a URL.",
-        example="/mnt/share/cudnn-11.2-linux-x64-v8.1.0.77.tgz",
-    )
-    cudnn_keep_old: bool = option(True, "Keep the versions that are no longer in use.")
-    cudnn_proxy: str = option(
-        "", "Proxy for the download.", example="http://proxy.example.org:3128"
-    )
-    cudnn_ca_bundle: str = option(
-        "", "CA bundle on the host, for the download. Empty: the host's own."
-    )
-    cudnn_reinstall: bool = option(
-        False,
-        "Unpack the archive again though its version is there; the plan sets it where files are "
-        "damaged.",
-        repair=True,
-    )
+    """The archive as a file on the machine that runs Ansible, used instead of a URL."""
+    cudnn_host_file: str = option("", example="/mnt/share/cudnn-11.2-linux-x64-v8.1.0.77.tgz")
+    """The archive as a file on the host itself, used instead of a URL."""
+    cudnn_keep_old: bool = option(True)
+    """Keep the versions that are no longer in use."""
+    cudnn_proxy: str = option("", example="http://proxy.example.org:3128")
+    """Proxy for the download."""
+    cudnn_ca_bundle: str = option("")
+    """CA bundle on the host, for the download. Empty: the host's own."""
+    cudnn_reinstall: bool = option(False, repair=True)
+    """Unpack the archive again though its version is there; the plan sets it where files are
+    damaged.
+    """
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:
     """Identity of cuDNN in one stack."""
     cudnn = row["cudnn"]
-    return {
-        "cudnn_version": cudnn["version"],
-        "cudnn_cuda": cudnn["cuda"],
-        "cudnn_sha256": cudnn["sha256"],
-    }
+    return {f"cudnn_{name}": cudnn[name] for name in ("version", "cuda", "sha256")}
 
 
 ROLE = Role("cudnn", CudnnOptions, variables)

@@ -2,61 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from provision.roles.base import Options, Role, Row, option
+from provision.roles.base import Options, Role, Row, State, option, state
 
 
 class GpuEnvOptions(Options):
     """Public variables of the role."""
 
-    gpu_env_state: Literal["present", "absent"] = option(
-        "present",
-        "absent: remove the environment's files and lines, and leave what was there before.",
-        looked_at=True,
-    )
-    gpu_env_stack_path: list[str] = option(
-        [], "Directories of programs that the stack brings.", identity=True
-    )
-    gpu_env_stack_library: list[str] = option(
-        [], "Directories of libraries that the stack brings.", identity=True
-    )
-    gpu_env_stack_xla_cuda_data_dir: str = option(
-        "auto",
-        "Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: "
-        "nowhere for all; TensorFlow finds a CUDA that came as its wheels by itself.",
-        identity=True,
-    )
-    gpu_env_path: list[str] = option([], "Further directories for PATH.", looked_at=True)
-    gpu_env_library: list[str] = option(
-        [], "Further directories for the loader (ld.so.conf.d).", looked_at=True
-    )
-    gpu_env_ld_library_path: bool = option(
-        False,
-        "Set LD_LIBRARY_PATH too, as tutorials do: the loader's directories, or lib64 beside the "
-        "stack's programs. The loader does not need it, and every program reads it.",
-        looked_at=True,
-    )
-    gpu_env_xla_cuda_data_dir: str = option(
-        "",
-        "Where XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: where the stack keeps it.",
-        looked_at=True,
-    )
+    gpu_env_state: State = state()
+    """absent: remove the environment's files and lines, and leave what was there before."""
+    gpu_env_stack_path: list[str] = option([], identity=True)
+    """Directories of programs that the stack brings."""
+    gpu_env_stack_library: list[str] = option([], identity=True)
+    """Directories of libraries that the stack brings."""
+    gpu_env_stack_xla_cuda_data_dir: str = option("auto", identity=True)
+    """Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: nowhere
+    for all; TensorFlow finds a CUDA that came as its wheels by itself.
+    """
+    gpu_env_path: list[str] = option([], looked_at=True)
+    """Further directories for PATH."""
+    gpu_env_library: list[str] = option([], looked_at=True)
+    """Further directories for the loader (ld.so.conf.d)."""
+    gpu_env_ld_library_path: bool = option(False, looked_at=True)
+    """Set LD_LIBRARY_PATH too, as tutorials do: the loader's directories, or lib64 beside the
+    stack's programs. The loader does not need it, and every program reads it.
+    """
+    gpu_env_xla_cuda_data_dir: str = option("", looked_at=True)
+    """Where XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: where the stack keeps it."""
     gpu_env_variables: dict[str, str] = option(
-        {},
-        "Further environment variables for shells, cron and services.",
-        looked_at=True,
-        example='{TF_FORCE_GPU_ALLOW_GROWTH: "true"}',
+        {}, looked_at=True, example='{TF_FORCE_GPU_ALLOW_GROWTH: "true"}'
     )
-    gpu_env_bashrc_users: list[str] = option(
-        [], "Users who get a block in their ~/.bashrc as well.", looked_at=True, example="[alice]"
-    )
-    gpu_env_modes: list[str] = option(
-        [],
-        "Directories of these files, and the loader's cache, whose mode or owner is wrong, each "
-        "with its mode (`/etc/profile.d 0755`).",
-        repair=True,
-    )
+    """Further environment variables for shells, cron and services."""
+    gpu_env_bashrc_users: list[str] = option([], looked_at=True, example="[alice]")
+    """Users who get a block in their ~/.bashrc as well."""
+    gpu_env_modes: list[str] = option([], repair=True)
+    """Directories of these files, and the loader's cache, whose mode or owner is wrong, each with
+    its mode (`/etc/profile.d 0755`).
+    """
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

@@ -63,103 +63,68 @@ def _path(value: object) -> str | None:
     return None if fit else f"{value!r} is no absolute path of plain names"
 
 
+def _file(example: str) -> Any:
+    """A file of TLS, on the machine that runs Ansible or on the host."""
+    return option("", path=True, looked_at=True, example=example, reads=_path)
+
+
 class GpuFrontDoorOptions(Options):
     """Public variables of the role."""
 
-    gpu_front_door_name: str = option(
-        "",
-        "The DNS name that people type to get to the workspaces of this host. Empty: no door; one "
-        "that a run made before is taken away.",
-        looked_at=True,
-        example="gpu07.example.org",
-        reads=_name,
-    )
-    gpu_front_door_port: int = option(443, "The door's port.", looked_at=True, reads=_port)
-    gpu_front_door_address: str = option(
-        "0.0.0.0",  # noqa: S104 a door is for others
-        "Address of the host that the door is opened on. `::` is every one, of IPv4 and of IPv6.",
-        looked_at=True,
-        example="'::'",
-        reads=_address,
-    )
+    gpu_front_door_name: str = option("", looked_at=True, example="gpu07.example.org", reads=_name)
+    """The DNS name that people type to get to the workspaces of this host. Empty: no door; one that
+    a run made before is taken away.
+    """
+    gpu_front_door_port: int = option(443, looked_at=True, reads=_port)
+    """The door's port."""
+    gpu_front_door_address: str = option("0.0.0.0", looked_at=True, example="'::'", reads=_address)  # noqa: S104 a door is for others
+    """Address of the host that the door is opened on. `::` is every one, of IPv4 and of IPv6."""
     gpu_front_door_tls: Literal["local_ca", "given", "host", "acme"] = option(
-        "local_ca",
-        "Where the certificate comes from. local_ca: the host makes an authority for that one name "
-        "and a certificate, and renews it; people import /etc/gpu-front-door/ca.crt. given: two "
-        "files of the machine that runs Ansible. host: two files of the host, which something "
-        "else keeps. acme: the distribution's certbot gets it of an ACME server (Let's Encrypt) "
-        "and renews it; that server asks at port 80, which is opened.",
-        looked_at=True,
+        "local_ca", looked_at=True
     )
-    gpu_front_door_certificate: str = option(
-        "",
-        "With given and host: the file of the certificate with its chain, PEM.",
-        path=True,
-        looked_at=True,
-        example="/etc/letsencrypt/live/gpu07.example.org/fullchain.pem",
-        reads=_path,
-    )
-    gpu_front_door_key: str = option(
-        "",
-        "With given and host: the file of its key, PEM without a password. With given it may be "
-        "kept by Ansible Vault (ansible-vault encrypt FILE).",
-        path=True,
-        looked_at=True,
-        example="/etc/letsencrypt/live/gpu07.example.org/privkey.pem",
-        reads=_path,
-    )
-    gpu_front_door_acme_agree: bool = option(
-        False,
-        "With acme: you agree to the terms of service of the ACME server. Without your word it is "
-        "not asked.",
-        looked_at=True,
-        example="true",
-    )
+    """Where the certificate comes from. local_ca: the host makes an authority for that one name and
+    a certificate, and renews it; people import /etc/gpu-front-door/ca.crt. given: two files of the
+    machine that runs Ansible. host: two files of the host, which something else keeps. acme: the
+    distribution's certbot gets it of an ACME server (Let's Encrypt) and renews it; that server asks
+    at port 80, which is opened.
+    """
+    gpu_front_door_certificate: str = _file("/etc/letsencrypt/live/gpu07.example.org/fullchain.pem")
+    """With given and host: the file of the certificate with its chain, PEM."""
+    gpu_front_door_key: str = _file("/etc/letsencrypt/live/gpu07.example.org/privkey.pem")
+    """With given and host: the file of its key, PEM without a password. With given it may be kept
+    by Ansible Vault (ansible-vault encrypt FILE).
+    """
+    gpu_front_door_acme_agree: bool = option(False, looked_at=True, example="true")
+    """With acme: you agree to the terms of service of the ACME server. Without your word it is not
+    asked.
+    """
     gpu_front_door_acme_email: str = option(
-        "",
-        "With acme: the address that the account is registered with. Empty: an account without "
-        "one.",
-        looked_at=True,
-        example="gpu-admins@example.org",
-        reads=_email,
+        "", looked_at=True, example="gpu-admins@example.org", reads=_email
     )
+    """With acme: the address that the account is registered with. Empty: an account without one."""
     gpu_front_door_acme_directory: str = option(
         "https://acme-v02.api.letsencrypt.org/directory",
-        "With acme: the directory of the ACME server; your own step-ca, or Let's Encrypt's "
-        "staging.",
         looked_at=True,
         example="https://ca.example.org/acme/acme/directory",
         reads=_directory,
     )
-    gpu_front_door_acme_ca: str = option(
-        "",
-        "With acme: a file of the machine that runs Ansible, PEM: the CA of the ACME server's own "
-        "HTTPS, where the hosts do not know it.",
-        path=True,
-        looked_at=True,
-        example="/srv/tls/step-ca.pem",
-        reads=_path,
-    )
-    gpu_front_door_redirect: bool = option(
-        False, "Open port 80 as well, which sends people to the door and nowhere else.",
-        looked_at=True,
-    )  # fmt: skip
-    gpu_front_door_hsts: bool = option(
-        False,
-        "Tell browsers to speak HTTPS alone with this name for a year (HSTS); on all its ports.",
-        looked_at=True,
-    )
+    """With acme: the directory of the ACME server; your own step-ca, or Let's Encrypt's staging."""
+    gpu_front_door_acme_ca: str = _file("/srv/tls/step-ca.pem")
+    """With acme: a file of the machine that runs Ansible, PEM: the CA of the ACME server's own
+    HTTPS, where the hosts do not know it.
+    """
+    gpu_front_door_redirect: bool = option(False, looked_at=True)
+    """Open port 80 as well, which sends people to the door and nowhere else."""
+    gpu_front_door_hsts: bool = option(False, looked_at=True)
+    """Tell browsers to speak HTTPS alone with this name for a year (HSTS); on all its ports."""
     gpu_front_door_people: list[dict[str, Any]] = option(
-        [],
-        "Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page "
-        "shows. Without it those are meant that the host's gpu_workspaces name.",
-        internal=True,
-        planned="gpu_workspaces | default([])",
-        example="'{{ gpu_workspaces }}'",
+        [], internal=True, planned="gpu_workspaces | default([])", example="'{{ gpu_workspaces }}'"
     )
-    gpu_front_door_patience: int = option(
-        60, "Seconds in which the door must lead to each Jupyter at the end of a run."
-    )
+    """Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page
+    shows. Without it those are meant that the host's gpu_workspaces name.
+    """
+    gpu_front_door_patience: int = option(60)
+    """Seconds in which the door must lead to each Jupyter at the end of a run."""
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:

@@ -69,129 +69,92 @@ class GpuWorkspaceOptions(Options):
 
     gpu_workspaces: list[dict[str, Any]] = option(
         [],
-        "The people who get a workspace, each as {name, gpus, port}, with kind ssh or both also "
-        "{ssh_port, ssh_keys}, and tensorboard_port, shared, cpus, memory, shm_size, user, volumes "
-        "where needed. "
-        "Who is no longer named is stopped; the home stays. Literal data, and no secrets.",
         looked_at=True,
         example='[{name: ada, gpus: 1, port: 8801, cpus: 4, memory: "16g"}]',
         reads=_people,
     )
-    gpu_workspace_tokens: dict[str, str] = option(
-        {},
-        "Jupyter's tokens as {name: token}, from Ansible Vault; 16 characters at least. For who is "
-        "not named the host makes one, in /etc/gpu-workspace/NAME/token.",
-    )
-    gpu_workspace_passwords: dict[str, str] = option(
-        {},
-        "Passwords for SSH as {name: hash}, from Ansible Vault; a hash of crypt(3) by SHA-512 or "
-        "yescrypt ($6$, $y$), as `openssl passwd -6` prints it. Who is not named comes in by keys "
-        "alone.",
-    )
+    """The people who get a workspace, each as {name, gpus, port}, with kind ssh or both also
+    {ssh_port, ssh_keys}, and tensorboard_port, shared, cpus, memory, shm_size, user, volumes where
+    needed. Who is no longer named is stopped; the home stays. Literal data, and no secrets.
+    """
+    gpu_workspace_tokens: dict[str, str] = option({})
+    """Jupyter's tokens as {name: token}, from Ansible Vault; 16 characters at least. For who is not
+    named the host makes one, in /etc/gpu-workspace/NAME/token.
+    """
+    gpu_workspace_passwords: dict[str, str] = option({})
+    """Passwords for SSH as {name: hash}, from Ansible Vault; a hash of crypt(3) by SHA-512 or
+    yescrypt ($6$, $y$), as `openssl passwd -6` prints it. Who is not named comes in by keys alone.
+    """
     gpu_workspace_image: str = option(
         "",
-        "The image to pull, by its digest; of a mirror under the mirror's name. Empty: the image "
-        "comes from gpu_workspace_image_file.",
         looked_at=True,
         example="registry.example.org/tensorflow/tensorflow@sha256:<64 hex digits>",
         reads=_image,
     )
+    """The image to pull, by its digest; of a mirror under the mirror's name. Empty: the image comes
+    from gpu_workspace_image_file.
+    """
     gpu_workspace_image_file: str = option(
-        "",
-        "The image as a tar file (docker save) on the machine that runs Ansible, for hosts that "
-        "reach no registry.",
-        path=True,
-        example="/srv/images/tensorflow-2.9.0-gpu-jupyter.tar",
+        "", path=True, example="/srv/images/tensorflow-2.9.0-gpu-jupyter.tar"
     )
-    gpu_workspace_image_sha256: str = option(
-        "",
-        "SHA-256 of gpu_workspace_image_file; it is compared before docker loads the file.",
-        looked_at=True,
-        reads=_sha256,
-    )
+    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that reach
+    no registry.
+    """
+    gpu_workspace_image_sha256: str = option("", looked_at=True, reads=_sha256)
+    """SHA-256 of gpu_workspace_image_file; it is compared before docker loads the file."""
     gpu_workspace_base: str = option(
-        "",
-        "Instead of an image that is there: the base of one that docker builds on the host, by its "
-        "digest, of the host's own release. TensorFlow's environment, CUDA and cuDNN come into it "
-        "from the host, as the lock has them.",
-        looked_at=True,
-        example="docker.io/library/debian@sha256:<64 hex digits>",
-        reads=_image,
+        "", looked_at=True, example="docker.io/library/debian@sha256:<64 hex digits>", reads=_image
     )
-    gpu_workspace_base_file: str = option(
-        "",
-        "That base as a tar file (docker save) on the machine that runs Ansible.",
-        path=True,
-        example="/srv/images/debian-11.tar",
-    )
-    gpu_workspace_base_sha256: str = option(
-        "",
-        "SHA-256 of gpu_workspace_base_file; it is compared before docker loads the file.",
-        looked_at=True,
-        reads=_sha256,
-    )
+    """Instead of an image that is there: the base of one that docker builds on the host, by its
+    digest, of the host's own release. TensorFlow's environment, CUDA and cuDNN come into it from
+    the host, as the lock has them.
+    """
+    gpu_workspace_base_file: str = option("", path=True, example="/srv/images/debian-11.tar")
+    """That base as a tar file (docker save) on the machine that runs Ansible."""
+    gpu_workspace_base_sha256: str = option("", looked_at=True, reads=_sha256)
+    """SHA-256 of gpu_workspace_base_file; it is compared before docker loads the file."""
     gpu_workspace_packages: list[str] = option(
         ["ca-certificates", "git", "less", "openssh-client", "openssh-server", "tmux"],
-        "Packages of the distribution in an image that is built, beside Python. Without "
-        "openssh-server nobody can have SSH.",
         looked_at=True,
         reads=_packages,
     )
-    gpu_workspace_proxy: str = option(
-        "",
-        "Proxy for the package archive while an image is built.",
-        example="http://proxy.example.org:3128",
-    )
+    """Packages of the distribution in an image that is built, beside Python. Without openssh-server
+    nobody can have SSH.
+    """
+    gpu_workspace_proxy: str = option("", example="http://proxy.example.org:3128")
+    """Proxy for the package archive while an image is built."""
     gpu_workspace_stack: dict[str, Any] = option(
-        {},
-        "What an image that is built takes from the host: versions, packages and hashes of "
-        "TensorFlow's environment, CUDA and cuDNN.",
-        identity=True,
-        wish='gpu_stack: {tensorflow: "2.9", packages: [jupyterlab]}',
+        {}, identity=True, wish='gpu_stack: {tensorflow: "2.9", packages: [jupyterlab]}'
     )
+    """What an image that is built takes from the host: versions, packages and hashes of
+    TensorFlow's environment, CUDA and cuDNN.
+    """
     gpu_workspace_places: list[str] = option(
         ["/opt/tensorflow", "/opt/nvidia/cudnn"],
-        "Where the host has TensorFlow's environments and cuDNN; they lie there in the image too.",
         identity=True,
         wish="tensorflow_root and cudnn_root",
     )
-    gpu_workspace_root: str = option(
-        "/srv/gpu-workspaces",
-        "Directory of the homes, one for each person, which root alone can enter (mode 0700); it "
-        "holds nothing else. No run removes a home.",
-        looked_at=True,
-        reads=_root,
-    )
-    gpu_workspace_address: str = option(
-        "127.0.0.1",
-        "Address of the host that the ports are opened on. Jupyter speaks plain HTTP: another "
-        "address than this one shows tokens and notebooks to whoever sees the traffic.",
-        looked_at=True,
-        reads=address_fault,
-    )
-    gpu_workspace_ssh_address: str = option(
-        "0.0.0.0",  # noqa: S104 sshd takes keys, and a password only of the vault
-        "Address of the host that the ports of sshd are opened on.",
-        looked_at=True,
-        reads=address_fault,
-    )
-    gpu_workspace_host_memory: str = option(
-        "",
-        "What the workspaces of the host may use together; more is then refused by `provision "
-        "render` already. Empty: the memory that the host has, which is asked there.",
-        example='"256g"',
-        reads=_size,
-    )
-    gpu_workspace_in_use: Literal["refuse", "stop"] = option(
-        "refuse",
-        "What becomes of a run that has to stop the container of somebody with kernels, "
-        "terminals or SSH open. refuse: nothing is touched. stop: they lose what they had in "
-        "memory.",
-        looked_at=True,
-    )
-    gpu_workspace_patience: int = option(
-        180, "Seconds in which each Jupyter must answer at the end of a run."
-    )
+    """Where the host has TensorFlow's environments and cuDNN; they lie there in the image too."""
+    gpu_workspace_root: str = option("/srv/gpu-workspaces", looked_at=True, reads=_root)
+    """Directory of the homes, one for each person, which root alone can enter (mode 0700); it holds
+    nothing else. No run removes a home.
+    """
+    gpu_workspace_address: str = option("127.0.0.1", looked_at=True, reads=address_fault)
+    """Address of the host that the ports are opened on. Jupyter speaks plain HTTP: another address
+    than this one shows tokens and notebooks to whoever sees the traffic.
+    """
+    gpu_workspace_ssh_address: str = option("0.0.0.0", looked_at=True, reads=address_fault)  # noqa: S104 sshd takes keys, and a password only of the vault
+    """Address of the host that the ports of sshd are opened on."""
+    gpu_workspace_host_memory: str = option("", example='"256g"', reads=_size)
+    """What the workspaces of the host may use together; more is then refused by `provision render`
+    already. Empty: the memory that the host has, which is asked there.
+    """
+    gpu_workspace_in_use: Literal["refuse", "stop"] = option("refuse", looked_at=True)
+    """What becomes of a run that has to stop the container of somebody with kernels, terminals or
+    SSH open. refuse: nothing is touched. stop: they lose what they had in memory.
+    """
+    gpu_workspace_patience: int = option(180)
+    """Seconds in which each Jupyter must answer at the end of a run."""
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

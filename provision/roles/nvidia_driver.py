@@ -5,176 +5,121 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from provision.roles.base import Options, Role, Row, option
+from provision.roles import packages
+from provision.roles.base import Options, Role, Row, State, option, state
 
 
 class NvidiaDriverOptions(Options):
     """Public variables of the role."""
 
-    nvidia_driver_state: Literal["present", "absent"] = option(
-        "present",
-        "absent: remove the driver's packages, pins and settings, and leave what was there before.",
-        looked_at=True,
-    )
+    nvidia_driver_state: State = state()
+    """absent: remove the driver's packages, pins and settings, and leave what was there before."""
     nvidia_driver_branch: str = option(
-        "470", "Driver branch.", identity=True, wish='gpu_stack: {driver_branch: "470"}'
+        "470", identity=True, wish='gpu_stack: {driver_branch: "470"}'
     )
+    """Driver branch."""
     nvidia_driver_version: str = option(
-        "470.256.02",
-        "Exact driver version.",
-        identity=True,
-        wish='gpu_stack: {driver_branch: "470"}',
+        "470.256.02", identity=True, wish='gpu_stack: {driver_branch: "470"}'
     )
+    """Exact driver version."""
     nvidia_driver_source: Literal["distribution", "network", "runfile"] = option(
-        "distribution",
-        "distribution: the platform's own packages. network: NVIDIA's repository. runfile: "
-        "NVIDIA's .run installer, with DKMS.",
-        identity=True,
-        wish="gpu_stack: {driver_source: runfile}",
+        "distribution", identity=True, wish="gpu_stack: {driver_source: runfile}"
     )
+    """distribution: the platform's own packages. network: NVIDIA's repository. runfile: NVIDIA's
+    .run installer, with DKMS.
+    """
     nvidia_driver_packages: dict[str, dict[str, str]] = option(
-        {"userspace": {}, "kernel": {}},
-        "Exact packages as {userspace: {name: version}, kernel: {...}, desktop: {...}}. "
-        "Empty: the role's own table for the platform.",
-        identity=True,
-        wish='gpu_stack: {driver_branch: "470"}',
+        {"userspace": {}, "kernel": {}}, identity=True, wish='gpu_stack: {driver_branch: "470"}'
     )
-    nvidia_driver_checksums: dict[str, str] = option(
-        {},
-        "SHA-256 of each package file, as {name: 64 hex digits}. Names without one are covered by "
-        "apt's signed indices alone.",
-        identity=True,
-    )
+    """Exact packages as {userspace: {name: version}, kernel: {...}, desktop: {...}}. Empty: the
+    role's own table for the platform.
+    """
+    nvidia_driver_checksums: dict[str, str] = packages.checksums("indices")
     nvidia_driver_repository: dict[str, Any] = option(
-        {},
-        "NVIDIA's repository for source network, as {url, suite, key, fingerprints}; `key` is the "
-        "armored public key itself. With `shared: true` CUDA comes from it too, and one source "
-        "serves both.",
-        identity=True,
-        wish="gpu_stack: {driver_source: network}",
+        {}, identity=True, wish="gpu_stack: {driver_source: network}"
     )
+    """NVIDIA's repository for source network, as {url, suite, key, fingerprints}; `key` is the
+    armored public key itself. With `shared: true` CUDA comes from it too, and one source serves
+    both.
+    """
     nvidia_driver_runfile: dict[str, str] = option(
-        {},
-        "The .run file for source runfile, as {url, sha256}. `url` may be an absolute path on the "
-        "machine that runs Ansible.",
-        identity=True,
-        wish="gpu_stack: {driver_source: runfile}",
+        {}, identity=True, wish="gpu_stack: {driver_source: runfile}"
     )
+    """The .run file for source runfile, as {url, sha256}. `url` may be an absolute path on the
+    machine that runs Ansible.
+    """
     nvidia_driver_repository_url: str = option(
         "",
-        "A mirror of NVIDIA's repository, signed by the same key. Empty: NVIDIA's own address.",
         looked_at=True,
         example="https://mirror.example.org/compute/cuda/repos/ubuntu2004/x86_64/",
     )
+    """A mirror of NVIDIA's repository, signed by the same key. Empty: NVIDIA's own address."""
     nvidia_driver_runfile_url: str = option(
-        "",
-        "Another address of the .run file, or an absolute path on the machine that runs Ansible; "
-        "the checksum stays. Empty: NVIDIA's own address.",
-        example="https://mirror.example.org/NVIDIA-Linux-x86_64-470.256.02.run",
+        "", example="https://mirror.example.org/NVIDIA-Linux-x86_64-470.256.02.run"
     )
-    nvidia_driver_ca_bundle: str = option(
-        "",
-        "CA bundle on the host, for the download and for NVIDIA's repository. Empty: the host's "
-        "own.",
-    )
-    nvidia_driver_switch: Literal["refuse", "switch"] = option(
-        "refuse",
-        "What to do where the driver came here another way (packages, NVIDIA's repository, .run "
-        "file). refuse: stop, and name the remedy. switch: remove that driver first, and nothing "
-        "else, then install.",
-        looked_at=True,
-    )
-    nvidia_driver_fabric_manager: Literal["auto", "true", "false"] = option(
-        "auto",
-        "Run the fabric manager, at the driver's version and held with it. auto: where an NVSwitch "
-        "is on the PCI bus.",
-        looked_at=True,
-    )
-    nvidia_driver_scope: Literal["auto", "userspace", "full"] = option(
-        "auto",
-        "userspace: the libraries and nvidia-smi only. full: also the kernel module (DKMS). "
-        "auto: userspace in a container, full elsewhere.",
-        looked_at=True,
-    )
-    nvidia_driver_profile: Literal["compute", "desktop"] = option(
-        "compute",
-        "compute: no X, no Recommends. desktop: also the X driver and OpenGL.",
-        looked_at=True,
-    )
-    nvidia_driver_reboot: bool = option(
-        False,
-        "May the run reboot the host when the new driver needs it? One host at a time, and never "
-        "while a GPU process runs.",
-        looked_at=True,
-    )
-    nvidia_driver_reboot_timeout: int = option(
-        600, "Seconds to wait for a host to come back from its reboot."
-    )
-    nvidia_driver_wait_for_gpu_processes: int = option(
-        0,
-        "Seconds to wait for GPU processes to end before the driver is changed. 0: refuse at once. "
-        "None is ever ended by this role.",
-        looked_at=True,
-    )
+    """Another address of the .run file, or an absolute path on the machine that runs Ansible; the
+    checksum stays. Empty: NVIDIA's own address.
+    """
+    nvidia_driver_ca_bundle: str = option("")
+    """CA bundle on the host, for the download and for NVIDIA's repository. Empty: the host's own.
+    """
+    nvidia_driver_switch: Literal["refuse", "switch"] = option("refuse", looked_at=True)
+    """What to do where the driver came here another way (packages, NVIDIA's repository, .run file).
+    refuse: stop, and name the remedy. switch: remove that driver first, and nothing else, then
+    install.
+    """
+    nvidia_driver_fabric_manager: Literal["auto", "true", "false"] = option("auto", looked_at=True)
+    """Run the fabric manager, at the driver's version and held with it. auto: where an NVSwitch is
+    on the PCI bus.
+    """
+    nvidia_driver_scope: Literal["auto", "userspace", "full"] = option("auto", looked_at=True)
+    """userspace: the libraries and nvidia-smi only. full: also the kernel module (DKMS). auto:
+    userspace in a container, full elsewhere.
+    """
+    nvidia_driver_profile: Literal["compute", "desktop"] = option("compute", looked_at=True)
+    """compute: no X, no Recommends. desktop: also the X driver and OpenGL."""
+    nvidia_driver_reboot: bool = option(False, looked_at=True)
+    """May the run reboot the host when the new driver needs it? One host at a time, and never while
+    a GPU process runs.
+    """
+    nvidia_driver_reboot_timeout: int = option(600)
+    """Seconds to wait for a host to come back from its reboot."""
+    nvidia_driver_wait_for_gpu_processes: int = option(0, looked_at=True)
+    """Seconds to wait for GPU processes to end before the driver is changed. 0: refuse at once.
+    None is ever ended by this role.
+    """
     nvidia_driver_logged_in_users: Literal["refuse", "wait", "ignore"] = option(
-        "refuse",
-        "What to do while people are logged in at a terminal or a screen, before a reboot and "
-        "before a loaded driver is changed. wait: for nvidia_driver_wait_for_users seconds, then "
-        "refuse. Nobody is ever logged out. A first installation disturbs nobody.",
-        looked_at=True,
+        "refuse", looked_at=True
     )
-    nvidia_driver_wait_for_users: int = option(
-        1800, "Seconds to wait for people to leave, where nvidia_driver_logged_in_users is wait."
-    )
-    nvidia_driver_announce: str = option(
-        "GPU driver maintenance. Please save your work.",
-        "Sent to everybody who is logged in (wall) before the run waits for them and before a "
-        "reboot, with the time. Empty: nothing is sent.",
-    )
-    nvidia_driver_hold: bool = option(
-        True,
-        "Hold the packages and keep unattended upgrades away from them, so that library and kernel "
-        "module can't drift apart.",
-        looked_at=True,
-    )
-    nvidia_driver_persistence: bool = option(
-        True, "Run the persistence daemon, where the host has a GPU.", looked_at=True
-    )
+    """What to do while people are logged in at a terminal or a screen, before a reboot and before a
+    loaded driver is changed. wait: for nvidia_driver_wait_for_users seconds, then refuse. Nobody is
+    ever logged out. A first installation disturbs nobody.
+    """
+    nvidia_driver_wait_for_users: int = option(1800)
+    """Seconds to wait for people to leave, where nvidia_driver_logged_in_users is wait."""
+    nvidia_driver_announce: str = option("GPU driver maintenance. Please save your work.")
+    """Sent to everybody who is logged in (wall) before the run waits for them and before a reboot,
+    with the time. Empty: nothing is sent.
+    """
+    nvidia_driver_hold: bool = option(True, looked_at=True)
+    """Hold the packages and keep unattended upgrades away from them, so that library and kernel
+    module can't drift apart.
+    """
+    nvidia_driver_persistence: bool = option(True, looked_at=True)
+    """Run the persistence daemon, where the host has a GPU."""
     nvidia_driver_mirror: str = option(
-        "",
-        "URL of a package archive that has the driver. Empty: the platform's own sources.",
-        looked_at=True,
-        example="http://mirror.example.org/debian",
+        "", looked_at=True, example="http://mirror.example.org/debian"
     )
-    nvidia_driver_apt_components: list[str] = option(
-        ["contrib", "non-free"],
-        "Archive components the driver's packages lie in; enabled where no source has them.",
-        looked_at=True,
-    )
-    nvidia_driver_reinstall: list[str] = option(
-        [],
-        "Packages to install again though their version is right; the plan fills it where files "
-        "of a package are missing or changed.",
-        repair=True,
-    )
-    nvidia_driver_conffiles: list[str] = option(
-        [],
-        "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. "
-        "Only a deep look fills it.",
-        repair=True,
-    )
-    nvidia_driver_modes: list[str] = option(
-        [],
-        "Directories and configuration files of these packages whose mode or owner is wrong, each "
-        "with its mode (`/usr/include 0755`); installing a package again leaves both as they are.",
-        repair=True,
-    )
-    nvidia_driver_alternatives: list[str] = option(
-        [],
-        "Groups of update-alternatives whose links are to be set again; the plan fills it where "
-        "one is missing or leads elsewhere.",
-        repair=True,
-    )
+    """URL of a package archive that has the driver. Empty: the platform's own sources."""
+    nvidia_driver_apt_components: list[str] = option(["contrib", "non-free"], looked_at=True)
+    """Archive components the driver's packages lie in; enabled where no source has them."""
+    nvidia_driver_reinstall: list[str] = packages.reinstall()
+    nvidia_driver_conffiles: list[str] = packages.conffiles()
+    nvidia_driver_modes: list[str] = packages.modes()
+    nvidia_driver_alternatives: list[str] = option([], repair=True)
+    """Groups of update-alternatives whose links are to be set again; the plan fills it where one is
+    missing or leads elsewhere.
+    """
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

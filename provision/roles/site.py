@@ -31,49 +31,34 @@ def _window(value: object) -> str | None:
 class SiteOptions(Options):
     """Public variables of site.yml."""
 
-    gpu_serial: int | str | list[int | str] = option(
-        "100%",
-        "How many hosts at once, as Ansible's `serial`: a number, a percentage or a list of them. "
-        "Each batch is proven before the next one begins. Only with -e.",
-        run_only=True,
-    )
-    gpu_canary: int | str = option(
-        "",
-        "The host that is changed first, alone, or how many; the others follow only when it is "
-        "proven. Only with -e.",
-        run_only=True,
-    )
-    gpu_deep: bool = option(
-        False, "Hash files instead of comparing sizes, times and links: slow, for suspicion."
-    )
-    gpu_platform: str = option(
-        "",
-        "The host's system, where you know it before the host is asked: the lock is then made for "
-        "that system alone, and a run refuses a host with another. Without it `provision "
-        "discover` asks, or the lock serves every platform that can have the wish.",
-        looked_at=True,
-        example="debian12",
-    )
-    gpu_models: list[str] = option(
-        [],
-        "The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: "
-        "the lock's driver then supports them, and a run refuses a host that has others.",
-        looked_at=True,
-        example='["Tesla T4", "10de:20b0"]',
-    )
+    gpu_serial: int | str | list[int | str] = option("100%", run_only=True)
+    """How many hosts at once, as Ansible's `serial`: a number, a percentage or a list of them. Each
+    batch is proven before the next one begins. Only with -e.
+    """
+    gpu_canary: int | str = option("", run_only=True)
+    """The host that is changed first, alone, or how many; the others follow only when it is proven.
+    Only with -e.
+    """
+    gpu_deep: bool = option(False)
+    """Hash files instead of comparing sizes, times and links: slow, for suspicion."""
+    gpu_platform: str = option("", looked_at=True, example="debian12")
+    """The host's system, where you know it before the host is asked: the lock is then made for that
+    system alone, and a run refuses a host with another. Without it `provision discover` asks, or
+    the lock serves every platform that can have the wish.
+    """
+    gpu_models: list[str] = option([], looked_at=True, example='["Tesla T4", "10de:20b0"]')
+    """The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: the
+    lock's driver then supports them, and a run refuses a host that has others.
+    """
     gpu_maintenance_window: str | list[str] = option(
-        "",
-        "When the driver may be changed and the host rebooted, in the host's local time: "
-        "HH:MM-HH:MM with or without days before it, or a list of such. Outside it a run that "
-        "would do either refuses before it touches anything. Empty: at any time.",
-        looked_at=True,
-        example='"Sat 22:00-04:00"',
-        reads=_window,
+        "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window
     )
-    gpu_verify: Literal["auto", "always", "never"] = option(
-        "auto",
-        "When to run the checks of verify/: on hosts that were changed, on all, on none.",
-    )
+    """When the driver may be changed and the host rebooted, in the host's local time: HH:MM-HH:MM
+    with or without days before it, or a list of such. Outside it a run that would do either refuses
+    before it touches anything. Empty: at any time.
+    """
+    gpu_verify: Literal["auto", "always", "never"] = option("auto")
+    """When to run the checks of verify/: on hosts that were changed, on all, on none."""
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:

@@ -33,15 +33,17 @@ class Workspaces:
         try:
             persons = people(values[word])
         except ValueError as error:
-            secrets = ("gpu_workspace_tokens", "gpu_workspace_passwords")
+            secrets = (TOKENS.word, PASSWORDS.word)
             if is_template(values[word]) and not any(name in str(error) for name in secrets):
                 return _literal(word)
             return Fault(word, f"{word}: {error}", hint=f"`provision explain {word}`")
         if is_template(values[word]):
             return _literal(word)
+        names = [person["name"] for person in persons]
+        with_ssh = [person["name"] for person in persons if "ssh_port" in person]
         return (
-            _tokens(values.get(self.names[1]), persons, written)
-            or _passwords(values.get(self.names[-1]), persons, written)
+            TOKENS.fault(values.get(TOKENS.word), names, written, lambda _name, _token: None)
+            or PASSWORDS.fault(values.get(PASSWORDS.word), with_ssh, written, _no_hash)
             or _too_much(persons, values.get(self.names[2]))
             or _one_image(persons, values)
             or _not_built(persons, values, wish)
@@ -59,74 +61,86 @@ def _literal(word: str) -> Fault:
     )
 
 
-def _tokens(
-    value: object, persons: list[dict[str, Any]], written: Callable[[str], str]
-) -> Fault | None:
-    """A token for somebody without a workspace, or one in clear text in the inventory."""
-    word = "gpu_workspace_tokens"
-    if not isinstance(value, Mapping):
+@dataclass(frozen=True)
+class _Secrets:
+    """A mapping of people to their secrets: whom it is for, and how a fault of it is worded."""
+
+    word: str
+    noun: str
+    kept: str
+    """What stands in the mapping."""
+    lack: str
+    """What somebody has not who needs no such secret."""
+    otherwise: str
+    """What is without one of the mapping."""
+    hint: str = ""
+
+    def fault(
+        self,
+        value: object,
+        names: list[str],
+        written: Callable[[str], str],
+        read: Callable[[str, str], Fault | None],
+    ) -> Fault | None:
+        """A secret that nobody needs, one that `read` refuses, or one in clear text."""
+        if not isinstance(value, Mapping):
+            return None
+        for name, secret in value.items():
+            if str(name).startswith("__ansible"):
+                return None  # the whole mapping is vaulted
+            if name not in names:
+                return Fault(
+                    self.word,
+                    f"{self.word} has a {self.noun} for {name}, who has no {self.lack}",
+                    expected=", ".join(names) or "nobody",
+                    hint=self.hint,
+                )
+            if not isinstance(secret, str) or is_template(secret):
+                continue
+            fault = read(name, secret) or self._in_clear_text(name, secret, written)
+            if fault:
+                return fault
         return None
-    names = [person["name"] for person in persons]
-    for name, token in value.items():
-        if str(name).startswith("__ansible"):
-            return None  # the whole mapping is vaulted
-        if name not in names:
-            return Fault(
-                word,
-                f"{word} has a token for {name}, who has no workspace",
-                expected=", ".join(names) or "nobody",
-            )
-        if not isinstance(token, str) or is_template(token):
-            continue
-        place = written(token) if token else ""
-        if place:
-            return Fault(
-                word,
-                f"the token of {name} stands in clear text in {place}",
-                expected=f"{word}: {{{name}: !vault ...}}",
-                hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then the host "
-                "makes one and keeps it for root",
-            )
-    return None
+
+    def _in_clear_text(self, name: str, secret: str, written: Callable[[str], str]) -> Fault | None:
+        place = written(secret) if secret else ""
+        if not place:
+            return None
+        return Fault(
+            self.word,
+            f"the {self.kept} of {name} stands in clear text in {place}",
+            expected=f"{self.word}: {{{name}: !vault ...}}",
+            hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then "
+            f"{self.otherwise}",
+        )
 
 
-def _passwords(
-    value: object, persons: list[dict[str, Any]], written: Callable[[str], str]
-) -> Fault | None:
-    """A password for somebody without SSH, one that is no hash, or a hash in clear text."""
-    word = "gpu_workspace_passwords"
-    if not isinstance(value, Mapping):
+TOKENS = _Secrets(
+    "gpu_workspace_tokens",
+    noun="token",
+    kept="token",
+    lack="workspace",
+    otherwise="the host makes one and keeps it for root",
+)
+PASSWORDS = _Secrets(
+    "gpu_workspace_passwords",
+    noun="password",
+    kept="password's hash",
+    lack="SSH",
+    otherwise="keys alone let in",
+    hint="kind: ssh or both in gpu_workspaces",
+)
+
+
+def _no_hash(name: str, password: str) -> Fault | None:
+    if hashed(password) is not None:
         return None
-    names = [person["name"] for person in persons if "ssh_port" in person]
-    for name, password in value.items():
-        if str(name).startswith("__ansible"):
-            return None  # the whole mapping is vaulted
-        if name not in names:
-            return Fault(
-                word,
-                f"{word} has a password for {name}, who has no SSH",
-                expected=", ".join(names) or "nobody",
-                hint="kind: ssh or both in gpu_workspaces",
-            )
-        if not isinstance(password, str) or is_template(password):
-            continue
-        if hashed(password) is None:
-            return Fault(
-                word,
-                f"the password of {name} is no hash of crypt(3) by SHA-512 or yescrypt",
-                expected="$6$... or $y$..., in Ansible Vault",
-                hint="`openssl passwd -6` asks for the password and prints one",
-            )
-        place = written(password)
-        if place:
-            return Fault(
-                word,
-                f"the password's hash of {name} stands in clear text in {place}",
-                expected=f"{word}: {{{name}: !vault ...}}",
-                hint=f"ansible-vault encrypt_string --name {name}; or leave it out: then keys "
-                "alone let in",
-            )
-    return None
+    return Fault(
+        PASSWORDS.word,
+        f"the password of {name} is no hash of crypt(3) by SHA-512 or yescrypt",
+        expected="$6$... or $y$..., in Ansible Vault",
+        hint="`openssl passwd -6` asks for the password and prints one",
+    )
 
 
 def _too_much(persons: list[dict[str, Any]], host_memory: object) -> Fault | None:

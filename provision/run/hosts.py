@@ -34,7 +34,7 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
             check=False,
         )
     except OSError as error:
-        raise MachineError("Ansible can't be started", got=str(error)) from None
+        raise MachineError.of(error, "Ansible can't be started") from None
 
 
 def answer(path: Path) -> dict[str, Any] | None:

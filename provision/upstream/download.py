@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from provision.errors import InputError, MachineError
-from provision.upstream import mirrors
+from provision.upstream import keys, mirrors
 
 Fetch = Callable[[str], bytes]
 
@@ -146,11 +146,8 @@ def file_of(
         _check(part, url, begins, sha256, actual)
         part.replace(file)
     except OSError as error:
-        raise MachineError(
-            "a download cannot be kept",
-            where=str(folder),
-            got=str(error),
-            hint="XDG_CACHE_HOME says where the cache is",
+        raise MachineError.of(
+            error, "a download cannot be kept", folder, "XDG_CACHE_HOME says where the cache is"
         ) from None
     return file, actual
 
@@ -193,11 +190,11 @@ def _check(part: Path, url: str, begins: bytes, sha256: str, actual: str) -> Non
         head = stream.read(max(len(begins), 256))
     if begins and not head.startswith(begins):
         part.unlink()
-        page = head.lstrip()[:1] == b"<"
+        page = keys.is_page(head)
         raise InputError(
             "the download is not the requested file",
             where=url,
-            got="an HTML page" if page else repr(head[:40]),
+            got=keys.called(head),
             expected=f"a file that begins with {begins.decode(errors='replace')!r}",
             hint="a login page or a proxy answered; a mirror of yours: --nvidia-mirror URL"
             if page

@@ -72,18 +72,27 @@ def armor(key: bytes) -> str:
     return "\n".join([_BEGIN, "", *lines, f"={check}", _END, ""])
 
 
+def is_page(data: bytes) -> bool:
+    """Whether it is a page, as a proxy answers with."""
+    return data.lstrip()[:1] == b"<"
+
+
+def called(data: bytes) -> str:
+    """What a person is told of an unexpected answer."""
+    return "an HTML page" if is_page(data) else repr(data[:40])
+
+
 def read(data: bytes, *, where: str) -> list[Key]:
     """The keys of a file, armored or not. InputError for a file with anything else in it."""
     if _BEGIN.encode() in data:
         data = dearmor(data.decode("ascii", errors="replace"), where=where)
     if data[:1] < b"\x80":  # no packet begins like this
-        page = data.lstrip()[:1] == b"<"
         raise InputError(
             "this is no public key",
             where=where,
-            got="an HTML page" if page else repr(data[:40]),
+            got=called(data),
             expected=f"an OpenPGP public key, armored ({_BEGIN}) or not",
-            hint="a login page or a proxy answered" if page else "",
+            hint="a login page or a proxy answered" if is_page(data) else "",
         )
     return keys(data, where=where)
 

@@ -145,5 +145,5 @@ def _key(path: Path | None) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError("the key can't be read", where=str(path), got=str(error)) from None
+        raise InputError.of(error, "the key can't be read", path) from None
     return keys.as_armored(data, where=str(path))

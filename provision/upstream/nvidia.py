@@ -314,11 +314,8 @@ def _inside(file: Path) -> tuple[str, dict[str, bytes]]:
                 if stream is not None:
                     directories.setdefault(str(path.parent), {})[name] = stream.read()
     except (DebError, ArError, tarfile.TarError, OSError, EOFError) as error:
-        raise InputError(
-            "the installer can't be read",
-            where=str(file),
-            got=str(error),
-            hint="remove it, and it is fetched anew",
+        raise InputError.of(
+            error, "the installer can't be read", file, "remove it, and it is fetched anew"
         ) from None
     for directory, files in directories.items():
         # Hosts read, mark and remove this directory: no package may name any other.

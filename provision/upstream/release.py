@@ -167,4 +167,4 @@ def unpacked(path: str, body: bytes) -> str:
             body = gzip.decompress(body)
         return body.decode("utf-8")
     except (lzma.LZMAError, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError("an index can't be read", where=path, got=str(error)) from None
+        raise InputError.of(error, "an index can't be read", path) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from provision import locallab
 from provision.errors import MachineError
+from tests.ground import Site, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -50,6 +52,33 @@ def hosts_possible() -> None:
         pytest.skip(f"no local hosts on this machine: {error}")
 
 
+def over_ssh(
+    lab: locallab.Lab,
+    command: str,
+    *,
+    host: str | None = None,
+    stdin: str | None = None,
+    timeout: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """A command of the ordinary user on a host of the lab, by default its only one."""
+    (one,) = [entry for entry in lab.hosts if host in (None, entry.name)]
+    return subprocess.run(
+        [
+            "ssh", *lab.ssh_arguments(), "-i", str(one.key_file),
+            f"{one.user}@{one.address}", command,
+        ],
+        input=stdin, capture_output=True, text=True, check=False, timeout=timeout,
+    )  # fmt: skip
+
+
+def as_root(
+    lab: locallab.Lab, command: str, stdin: str | None, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """A shell's command on the lab's only host, as root."""
+    words = "sudo sh -c " + shlex.quote(command)
+    return over_ssh(lab, words, stdin=stdin, timeout=timeout)
+
+
 @dataclass
 class Project:
     """A rendered project and the lab it is for."""
@@ -59,14 +88,7 @@ class Project:
 
     def ssh(self, host: str, command: str, *, check: bool = True, timeout: float = 300) -> str:
         """What a command prints on a host, over SSH, as the ordinary user."""
-        one = next(entry for entry in self.lab.hosts if entry.name == host)
-        done = subprocess.run(
-            [
-                "ssh", *self.lab.ssh_arguments(), "-i", str(one.key_file),
-                f"{one.user}@{one.address}", command,
-            ],
-            capture_output=True, text=True, check=False, timeout=timeout,
-        )  # fmt: skip
+        done = over_ssh(self.lab, command, host=host, timeout=timeout)
         if check:
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if check else done.stderr)
@@ -115,13 +137,26 @@ def make_project(directory: Path, name: str, hosts: list[str]) -> Iterator[Proje
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def make_proven(directory: Path, name: str, hosts: list[str]) -> Iterator[Project]:
+    """Hosts that `provision apply` has brought from bare to proven."""
+    for project in make_project(directory, name, hosts):
+        applied = project.provision("apply", "-i", "lab")
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        yield project
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The proving ground, from which hosts install."""
+    with serve(tmp_path_factory.mktemp("site")) as one:
+        yield one
+
+
 @pytest.fixture(scope="session")
 def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Two hosts brought from bare to proven once, by `provision apply`."""
     directory = tmp_path_factory.mktemp("spine") / "project"
-    for project in make_project(directory, "test-spine", ["spine1", "spine2"]):
-        applied = project.provision("apply", "-i", "lab")
-        assert applied.returncode == 0, applied.stdout + applied.stderr
+    for project in make_proven(directory, "test-spine", ["spine1", "spine2"]):
         shutil.copy(project.path / "report/latest/report.json", project.path / "report/first.json")
         yield project
 

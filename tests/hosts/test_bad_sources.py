@@ -18,16 +18,10 @@ from typing import Any
 import pytest
 from focal import NETWORK, PACKAGES, RUNFILE, VERSION, Focal, focal
 
-from tests.ground import Site, serve
+from tests.ground import Site
 from tests.hosts.conftest import NEWEST, Project
 
 pytestmark = [pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with serve(tmp_path_factory.mktemp("site")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ pictures of it lie in build/screenshots, to be looked at.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from docked import HOST, Docked, docked
 
+from tests.collection import loaded
 from tests.ground import workspace_image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,16 +50,7 @@ WHOLE = (
 )
 
 
-def _shots() -> Any:
-    spec = importlib.util.spec_from_file_location("shots", ROOT / "scripts" / "screenshots.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shots = _shots()
+shots = loaded(ROOT / "scripts" / "screenshots.py", "shots")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shots.program() is None, reason="no chromium on this machine"),

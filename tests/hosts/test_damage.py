@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import damage
 import pytest
-from conftest import Project, make_project
+from conftest import Project, make_proven
 from damage_steps import damage_and_repair
 
 HOST = "damage1"
@@ -19,10 +19,7 @@ HOST = "damage1"
 def proven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """One host, brought from bare to proven."""
     directory = tmp_path_factory.mktemp("damage") / "project"
-    for project in make_project(directory, "test-damage", [HOST]):
-        applied = project.provision("apply", "-i", "lab")
-        assert applied.returncode == 0, applied.stdout + applied.stderr
-        yield project
+    yield from make_proven(directory, "test-damage", [HOST])
 
 
 @pytest.mark.slow

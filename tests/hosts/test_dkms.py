@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from provision import locallab
-from tests.collection import collections
+from tests.collection import own_project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
@@ -38,11 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         hosts=["dkms01"],
     )
     try:
-        (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
-        (directory / "ansible.cfg").write_text(
-            f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
-            "[ssh_connection]\npipelining = True\n"
-        )
+        own_project(directory, lab.inventory(group="gpu"))
         (directory / "kernel.yml").write_text(
             "- hosts: gpu\n  become: true\n  tasks:\n    - ansible.builtin.apt:\n"
             "        name: linux-image-amd64\n        update_cache: true\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from toolkit_host import FOREIGN, Host, started
+from toolkit_host import Host, started
 
 from tests.ground import docker_ce, repository, told
 
@@ -89,17 +89,7 @@ def test_it_comes_with_the_toolkit_and_gives_gpus(host: Host) -> None:
     assert "Would install docker-ce docker-ce-cli containerd.io" in dry.stdout
     assert host.root(INSTALLED) != "installed"
     host.root(f"test ! -e {SOURCES}")
-    first = host.play(VERSION, **wish(host))
-    assert first.returncode == 0, first.stdout[-6000:] + first.stderr
-    assert host.root(INSTALLED) == "installed"
-    runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
-    assert host.config() == {**FOREIGN, "runtimes": runtime}
-    host.root("tar -C /root/tiny -c . | docker import - tiny")
-    listed = "docker run --rm --gpus all tiny nvidia-smi -L"
-    assert host.root(listed) == host.root("nvidia-smi -L")
-    again = host.play(VERSION, **wish(host))
-    assert again.returncode == 0, again.stdout[-6000:]
-    assert "changed=0" in again.stdout, again.stdout[-6000:]
+    host.gives_gpus(VERSION, "docker-ce", **wish(host))
 
 
 def test_apt_goes_there_by_that_key_alone(host: Host) -> None:

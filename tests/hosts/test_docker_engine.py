@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from toolkit_host import CONFIG, FOREIGN, Host, started
+from toolkit_host import CONFIG, Host, started
 
 from provision.errors import MachineError
 
@@ -59,18 +59,7 @@ def test_it_comes_where_it_is_wished_and_nowhere_else(host: Host) -> None:
     assert dry.returncode == 0, dry.stdout[-6000:]
     assert "Would install docker.io" in dry.stdout
     assert host.root(INSTALLED) != "installed"
-    first = host.play(VERSION, **ENGINE, **required)
-    assert first.returncode == 0, first.stdout[-6000:] + first.stderr
-    assert host.root(INSTALLED) == "installed"
-    # What was in daemon.json before there was a docker is somebody's.
-    runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
-    assert host.config() == {**FOREIGN, "runtimes": runtime}
-    host.root("tar -C /root/tiny -c . | docker import - tiny")
-    listed = "docker run --rm --gpus all tiny nvidia-smi -L"
-    assert host.root(listed) == host.root("nvidia-smi -L")
-    again = host.play(VERSION, **ENGINE, **required)
-    assert again.returncode == 0, again.stdout[-6000:]
-    assert "changed=0" in again.stdout, again.stdout[-6000:]
+    host.gives_gpus(VERSION, "docker.io", **ENGINE, **required)
 
 
 def test_it_stays_when_the_toolkit_goes(host: Host) -> None:

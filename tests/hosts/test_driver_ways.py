@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from provision import locallab
-from tests.collection import GPU_STACK, collections
+from tests.collection import GPU_STACK, own_project
 from tests.ground import Site, serve, told
 
 pytestmark = [pytest.mark.slow]
@@ -142,15 +141,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     )
     try:
         with serve(directory, releases=()) as site:
-            (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
-            (directory / "ansible.cfg").write_text(
-                f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
-                "[ssh_connection]\npipelining = True\n"
-            )
-            (directory / "driver.yml").write_text(
-                "- hosts: gpu\n  become: true\n  gather_facts: false\n"
-                "  roles: [provision.gpu.nvidia_driver]\n"
-            )
+            own_project(directory, lab.inventory(group="gpu"), driver="nvidia_driver")
             made = Host(directory, lab, site, site.ubuntu())
             one = lab.hosts[0].container
             subprocess.run(["podman", "cp", str(site.ca), f"{one}:{CA}"], check=True)

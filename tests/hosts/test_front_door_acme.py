@@ -24,11 +24,10 @@ from typing import Any
 
 import pebble
 import pytest
-import yaml
 from pebble import DIRECTORY
 
 from provision import locallab
-from tests.collection import GPU_STACK, collections
+from tests.collection import GPU_STACK, own_project
 
 pytestmark = [pytest.mark.slow]
 
@@ -175,15 +174,7 @@ def started(directory: Path) -> Iterator[Host]:
         hosts=["door01"],
     )
     try:
-        (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
-        (directory / "ansible.cfg").write_text(
-            f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
-            "[ssh_connection]\npipelining = True\n"
-        )
-        (directory / "door.yml").write_text(
-            "- hosts: gpu\n  become: true\n  gather_facts: false\n"
-            "  roles: [provision.gpu.gpu_front_door]\n"
-        )
+        own_project(directory, lab.inventory(group="gpu"), door="gpu_front_door")
         made = Host(directory, lab)
         made.root("mkdir -p /root/look")
         lab.podman.call("cp", str(GPU_STACK), f"{lab.hosts[0].container}:/root/look/gpu_stack")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from provision import locallab
-from tests.ground import Site, serve
+from tests.ground import Site
+from tests.hosts.conftest import as_root
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
@@ -28,14 +28,7 @@ class Host:
         self.lab = lab
 
     def run(self, command: str, *, stdin: str = "", rc: int = 0) -> str:
-        (one,) = self.lab.hosts
-        done = subprocess.run(
-            [
-                "ssh", *self.lab.ssh_arguments(), "-i", str(one.key_file),
-                f"{one.user}@{one.address}", "sudo sh -c " + shlex.quote(command),
-            ],
-            input=stdin, capture_output=True, text=True, check=False, timeout=900,
-        )  # fmt: skip
+        done = as_root(self.lab, command, stdin, timeout=900)
         said = done.stdout + done.stderr
         assert done.returncode == rc, f"{command}: {done.returncode}\n{said}"
         return said
@@ -57,12 +50,6 @@ class Host:
             + " ".join(names),
             rc=rc,
         )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with serve(tmp_path_factory.mktemp("site")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project, make_project
+from conftest import Project, make_proven
 
 pytestmark = [pytest.mark.slow]
 
@@ -40,10 +40,7 @@ OTHERS = (HOME, MANIFEST, "/root/.ansible", "/etc/ld.so.cache", "/usr/lib/python
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     path = tmp_path_factory.mktemp("hostile") / "project"
-    for project in make_project(path, "test-hostile", [HOST]):
-        done = project.provision("apply", "-i", "lab")
-        assert done.returncode == 0, done.stdout + done.stderr
-        yield project
+    yield from make_proven(path, "test-hostile", [HOST])
 
 
 def send(host: Project, name: str, path: str) -> None:

@@ -12,16 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.ground import Site, serve
+from tests.ground import Site
 from tests.hosts.ubuntu import Ubuntu, bare_ubuntu
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with serve(tmp_path_factory.mktemp("site")) as one:
-        yield one
 
 
 @pytest.fixture

@@ -13,10 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
 from provision import locallab
-from tests.collection import GPU_STACK, collections
+from tests.collection import GPU_STACK, own_project
 from tests.ground import deb, told, toolkit
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -150,6 +148,22 @@ class Host:
             )
         )
 
+    def gives_gpus(self, version: str, package: str, **options: Any) -> None:
+        """Docker comes as `package`, is configured and gives GPUs; a second run changes nothing."""
+        state = f"dpkg-query -W -f '${{db:Status-Status}}' {package} 2>/dev/null || true"
+        first = self.play(version, **options)
+        assert first.returncode == 0, first.stdout[-6000:] + first.stderr
+        assert self.root(state) == "installed"
+        # What was in daemon.json before there was a docker is somebody's.
+        runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
+        assert self.config() == {**FOREIGN, "runtimes": runtime}
+        self.root("tar -C /root/tiny -c . | docker import - tiny")
+        listed = "docker run --rm --gpus all tiny nvidia-smi -L"
+        assert self.root(listed) == self.root("nvidia-smi -L")
+        again = self.play(version, **options)
+        assert again.returncode == 0, again.stdout[-6000:]
+        assert "changed=0" in again.stdout, again.stdout[-6000:]
+
     def config(self) -> Any:
         return json.loads(self.root(f"cat {CONFIG}"))
 
@@ -187,15 +201,8 @@ def started(
     )
     try:
         with toolkit.serve(directory) as site:
-            (directory / "hosts.yml").write_text(yaml.safe_dump(lab.inventory(group="gpu")))
-            (directory / "ansible.cfg").write_text(
-                f"[defaults]\ncollections_path = {collections(directory / 'collections')}\n"
-                "[ssh_connection]\npipelining = True\n"
-            )
-            (directory / "toolkit.yml").write_text(
-                "- hosts: gpu\n  become: true\n  gather_facts: false\n"
-                "  roles: [provision.gpu.nvidia_container_toolkit]\n"
-            )
+            inventory = lab.inventory(group="gpu")
+            own_project(directory, inventory, toolkit="nvidia_container_toolkit")
             made = Host(directory, lab, site)
             made.put(told.CA, site.ca.read_text("utf-8"))
             name = site.web.url.split("//")[1].split(":")[0]

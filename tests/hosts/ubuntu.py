@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
 from tests.ground import Site, told
-from tests.hosts.conftest import Project
+from tests.hosts.conftest import Project, as_root
 
 CA = told.CA
 
@@ -29,14 +28,7 @@ class Ubuntu(Project):
     site: Site
 
     def root(self, command: str, *, stdin: str | None = None) -> str:
-        (one,) = self.lab.hosts
-        done = subprocess.run(
-            [
-                "ssh", *self.lab.ssh_arguments(), "-i", str(one.key_file),
-                f"{one.user}@{one.address}", "sudo sh -c " + shlex.quote(command),
-            ],
-            input=stdin, capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
+        done = as_root(self.lab, command, stdin, timeout=300)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 

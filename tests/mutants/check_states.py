@@ -280,6 +280,12 @@ def verdicts(seen: Seen) -> dict[str, Verdict]:
     return {check.id: check(seen) for check in CHECKS if check.only(seen)}
 
 
+def of_component(component: str, data: dict[str, Any]) -> dict[str, Verdict]:
+    """What a component's checks say of a host."""
+    found = verdicts(seen_of(data))
+    return {name: one for name, one in found.items() if name.startswith(f"{component}.")}
+
+
 @functools.cache
 def verdicts_before(base: Callable[[], dict[str, Any]]) -> dict[str, Verdict]:
     """What every check says of a host with which nothing is wrong."""
@@ -592,34 +598,17 @@ def cuda_states() -> Iterator[State]:
             yield State("cuda.libraries", f"{soname} {fact}", {place: value}, words)
     for name, file in row["files"].items():
         place, path = f"probe/files/{name}", file["path"]
-        yield State(
-            "cuda.files",
-            f"{name} is missing",
-            {f"{place}/exists": False, f"{place}/owner": None},
-            (f"{name} is missing ({path})",),
-        )
-        yield State(
-            "cuda.files",
-            f"{name} is nobody's",
-            {f"{place}/owner": None},
-            (f"{name} ({path}) belongs to no package, not to {file['package']}",),
-        )
-        yield State(
-            "cuda.files",
-            f"{name} is another package's",
-            {f"{place}/owner": "cuda-nvcc-12-4"},
-            (f"{name} ({path}) belongs to cuda-nvcc-12-4, not to {file['package']}",),
-        )
         closed = {"path": path, "exists": True, "usable": False, "owner": file["package"]}
-        yield State(
-            "cuda.files",
-            f"{name} is closed to users",
-            {place: closed},
-            (f"{name} can't be used by", path),
-        )
-        yield State(
-            "cuda.files", f"{name} was not looked at", {place: GONE}, (f"{name} is missing",)
-        )
+        nobody, other = {f"{place}/owner": None}, {f"{place}/owner": "cuda-nvcc-12-4"}
+        belongs, owner = f"{name} ({path}) belongs to", file["package"]
+        for fact, changes, words in (
+            ("is missing", {f"{place}/exists": False, **nobody}, (f"{name} is missing ({path})",)),
+            ("is nobody's", nobody, (f"{belongs} no package, not to {owner}",)),
+            ("is another package's", other, (f"{belongs} cuda-nvcc-12-4, not to {owner}",)),
+            ("is closed to users", {place: closed}, (f"{name} can't be used by", path)),
+            ("was not looked at", {place: GONE}, (f"{name} is missing",)),
+        ):
+            yield State("cuda.files", f"{name} {fact}", changes, words)
 
 
 def cudnn_states() -> Iterator[State]:

@@ -663,51 +663,65 @@ def docker_states() -> Iterator[State]:
     yield State(rule, "docker is left alone", {count: 1, **none}, **here)
 
 
-def containerd_states() -> Iterator[State]:
-    rule, seen = "containerd-config", "found/state/nvidia_container_toolkit/containerd/"
-    required = {"options": {"nvidia_container_toolkit_containerd": "required"}}
-    here, gone, broken = {"base": docked}, {seen + "installed": False}, {seen + "fault": "broken"}
-    words = ("containerd is required, and containerd is not installed", "install it, or set")
-    yield State(rule, "it is required and not there", {**gone, **required}, words, **here)
-    yield State(rule, "it is not required", {**gone, seen + "wanted": False}, **here)
-    engine = "nvidia_container_toolkit_docker_engine"
-    coming = {**required["options"], engine: "distribution"}
-    bare = {
-        **gone,
-        "found/state/nvidia_container_toolkit/docker/installed": False,
-        "options": coming,
-    }
-    yield State(rule, "docker is installed by this run and brings it", bare, **here)
-    words = ("config.toml is left as it is: broken", "repair it")
-    yield State(rule, "config.toml can't be read", broken, words, **here)
+def runtime_states(
+    name: str, title: str, *, gone: Any, alone: str, unread: tuple[str, str], loses: str
+) -> Iterator[State]:
+    """The states of containerd and of CRI-O.
+
+    `gone`: what it is where it is not installed. `alone`: why it is not wanted. `unread`: (which
+    file can't be read, what is said of it).
+    """
+    rule, seen = f"{name}-config", f"found/state/nvidia_container_toolkit/{name}/"
+    required = {"options": {f"nvidia_container_toolkit_{name}": "required"}}
+    here, broken = {"base": docked}, {seen + "fault": "broken"}
+    not_there = {seen + key: value for key, value in gone.items()}
+    words = (f"{name} is required, and {title} is not installed", "install it, or set")
+    yield State(rule, "it is required and not there", {**not_there, **required}, words, **here)
+    yield State(rule, "it is not required", {**not_there, seen + "wanted": False}, **here)
+    file, said = unread
+    words = (f"{said} is left as it is: broken", "repair it")
+    yield State(rule, f"{file} can't be read", broken, words, **here)
     yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)
-    yield State(rule, "it is nobody's who wants GPUs", {**broken, seen + "wanted": False}, **here)
+    yield State(rule, alone, {**broken, seen + "wanted": False}, **here)
     yield State(rule, "it is required and whole", required, **here)
-    rule, lost = "containerd-containers", {seen + "loses": "KillMode of containerd.service"}
-    words = ("containers would be lost: KillMode of containerd.service", "stop them when")
+    rule, lost = f"{name}-containers", {seen + "loses": loses}
+    words = (f"containers would be lost: {loses}", "stop them when")
     yield State(rule, "its restart would lose containers", lost, words, **here)
     yield State(rule, "none would be lost", {}, **here)
-    yield State(rule, "it is nobody's, and loses", {**lost, seen + "wanted": False}, **here)
+    yield State(rule, f"{alone}, and loses", {**lost, seen + "wanted": False}, **here)
+
+
+def containerd_states() -> Iterator[State]:
+    yield from runtime_states(
+        "containerd",
+        "containerd",
+        gone={"installed": False},
+        alone="it is nobody's who wants GPUs",
+        unread=("config.toml", "config.toml"),
+        loses="KillMode of containerd.service",
+    )
+    toolkit = "found/state/nvidia_container_toolkit/"
+    bare = {
+        toolkit + "containerd/installed": False,
+        toolkit + "docker/installed": False,
+        "options": {
+            "nvidia_container_toolkit_containerd": "required",
+            "nvidia_container_toolkit_docker_engine": "distribution",
+        },
+    }
+    fact = "docker is installed by this run and brings it"
+    yield State("containerd-config", fact, bare, base=docked)
 
 
 def crio_states() -> Iterator[State]:
-    rule, seen = "crio-config", "found/state/nvidia_container_toolkit/crio/"
-    required = {"options": {"nvidia_container_toolkit_crio": "required"}}
-    here, broken = {"base": docked}, {seen + "fault": "broken"}
-    gone = {seen + "installed": False, seen + "wanted": False}
-    words = ("crio is required, and CRI-O is not installed", "install it, or set")
-    yield State(rule, "it is required and not there", {**gone, **required}, words, **here)
-    yield State(rule, "it is not there", gone, **here)
-    words = ("CRI-O's configuration is left as it is: broken", "repair it")
-    yield State(rule, "its files can't be read", broken, words, **here)
-    yield State(rule, "it is required and can't be read", {**broken, **required}, words, **here)
-    yield State(rule, "it is left alone", {**broken, seen + "wanted": False}, **here)
-    yield State(rule, "it is required and whole", required, **here)
-    rule, lost = "crio-containers", {seen + "loses": "conmon runs in its own cgroup (2)"}
-    words = ("containers would be lost: conmon runs in its own cgroup (2)", "stop them when")
-    yield State(rule, "its restart would lose containers", lost, words, **here)
-    yield State(rule, "none would be lost", {}, **here)
-    yield State(rule, "it is left alone, and loses", {**lost, seen + "wanted": False}, **here)
+    yield from runtime_states(
+        "crio",
+        "CRI-O",
+        gone={"installed": False, "wanted": False},
+        alone="it is left alone",
+        unread=("its files", "CRI-O's configuration"),
+        loses="conmon runs in its own cgroup (2)",
+    )
 
 
 def podman_states() -> Iterator[State]:

@@ -14,6 +14,7 @@ EDGES = "tests/unit/verify/test_checks_edges.py"
 TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"
 WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
 FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
+OF_PEOPLE = "tests/unit/verify/test_checks_of_people.py"
 STATES = "tests/mutants/test_mutants_states.py"
 
 # In the order in which they are read; __init__ holds imports alone.
@@ -71,6 +72,7 @@ TARGETS = (
                 TOOLKIT,
                 WORKSPACES,
                 FRONT_DOOR,
+                OF_PEOPLE,
                 STATES,
             ),
         )

@@ -21,6 +21,7 @@ from tests.collection import altered, module
 
 LINE = ". /etc/profile.d/provision-gpu.sh"
 BLOCK = f"# BEGIN provision gpu_env\n{LINE}\n# END provision gpu_env\n"
+pytestmark = pytest.mark.usefixtures("bound")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's files need root")
 
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible"
@@ -28,20 +29,6 @@ PROGRAMS = [
     str(Path(find_program()).with_name("ansible")),
     *([str(OLDEST)] if OLDEST.exists() else []),
 ]
-
-
-@pytest.fixture(autouse=True)
-def bound() -> Iterator[None]:
-    """A program that waits for ever is the defect: it ends the test, and not the whole suite."""
-
-    def fail(*_: Any) -> None:
-        raise TimeoutError("the program waits for ever")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -6,17 +6,14 @@ import hashlib
 import io
 import json
 import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.collection import IMPORTABLE
+from tests import module_play
 
-PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 JOB = Path("/run/provision/cudnn")
 VERSION, CUDA, NAME = "8.1.0.77", "11.2", "8.1.0.77-cuda11.2"
 HEADER = b"#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n"
@@ -43,36 +40,12 @@ def play(
 ) -> tuple[Any, str]:
     """({task: its result}, all that Ansible printed) of tasks; a failure is ignored."""
     wish = {"root": str(tmp_path / "root"), "version": VERSION, "cuda": CUDA, "sha256": sha256}
-    book: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "provision.gpu.cudnn_archive": {
-                **wish,
-                **{key: value for key, value in words.items() if key != "check_mode"},
-            },
-            "check_mode": words.get("check_mode", False),
-            "register": f"result_{name}",
-            "ignore_errors": True,
-        }
-        for name, words in tasks.items()
-    ]
-    answer = ", ".join(f"'{name}': result_{name}" for name in tasks)
-    out = {"dest": str(tmp_path / "out.json"), "content": "{{ {" + answer + "} | to_json }}"}
-    book.append({"ansible.builtin.copy": {**out, "mode": "0600"}, "no_log": True})
-    text = json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": book}])
-    (tmp_path / "play.yml").write_text(text, "utf-8")
-    (tmp_path / "vars.json").write_text(json.dumps(variables), "utf-8")
-    interpreter = f"ansible_python_interpreter={sys.executable}"
-    done = subprocess.run(
-        [
-            *(str(PLAYBOOK), "-vvv", "-i", "localhost,", "-c", "local"),
-            *("-e", interpreter, "-e", "@vars.json", "play.yml"),
-        ],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE), "no_proxy": "127.0.0.1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads((tmp_path / "out.json").read_text("utf-8")), done.stdout + done.stderr
+    calls = {}
+    for name, words in tasks.items():
+        arguments = {key: value for key, value in words.items() if key != "check_mode"}
+        check_mode = words.get("check_mode", False)
+        calls[name] = {"arguments": {**wish, **arguments}, "check_mode": check_mode}
+    return module_play.results(tmp_path, "cudnn_archive", calls, variables, no_proxy="127.0.0.1")
 
 
 def downloads() -> set[Path]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import module_play
 from tests.collection import ROOT
 
-BIN = Path(sys.executable).parent
 ROLE = ROOT / "roles" / "gpu_front_door"
 APPLY = "roles/gpu_front_door/tasks/apply.yml"
 WISH: dict[str, Any] = {
@@ -35,7 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (apply, _) = yaml.safe_load((ROOT / APPLY).read_text("utf-8"))
     present = json.loads(
         json.dumps(apply["provision.gpu.front_door"])
-        .replace("__gpu_front_door_look", "look")
+        .replace("__gpu_front_door_look", "result_look")
         .replace("__gpu_front_door_wish", "wish")
     )
     site = apply["vars"]["__gpu_front_door_site"]
@@ -49,30 +46,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "absent": {"arguments": {"state": "absent"}},
         "proven": {"arguments": {"state": "proven", "patience": 0}},
     }
-    tasks: list[dict[str, Any]] = []
-    for name, call in calls.items():
-        arguments = call.pop("arguments")
-        tasks.append({"provision.gpu.front_door": arguments, "register": name, **call})
-        tasks[-1]["ignore_errors"] = True
-    content = "{{ {" + ", ".join(f"'{name}': {name}" for name in calls) + "} | to_json }}"
-    copy = {"dest": str(folder / "out.json"), "content": content, "mode": "0600"}
-    tasks.append({"ansible.builtin.copy": copy})
     # Literal data, as an inventory's `!unsafe` has it.
     (folder / "wish.json").write_text(json.dumps(WISH), "utf-8")
     read = "{{ lookup('ansible.builtin.file', playbook_dir ~ '/wish.json') | from_json }}"
-    words = {"__gpu_front_door_site": site, "wish": read}
-    play = {"hosts": "localhost", "gather_facts": False, "vars": words, "tasks": tasks}
-    (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), "utf-8")
     (folder / "templates").symlink_to(ROLE / "templates")
-    done = subprocess.run(
-        [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local",
-         "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".venv/collections")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads((folder / "out.json").read_text("utf-8"))
-    return found
+    words = {"__gpu_front_door_site": site, "wish": read}
+    return module_play.results(folder, "front_door", calls, words)[0]
 
 
 def test_a_look_changes_nothing_and_says_what_differs(results: dict[str, Any]) -> None:

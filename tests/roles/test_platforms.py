@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from gpu_stack.components.cudnn import fetch, layout
 
 from provision.catalog.rows import CudaRow, DriverRow
 from provision.registry import LOCKED
+from tests.collection import loaded
 from tests.unit.generator import recorded
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,13 +26,7 @@ UBUNTU = {"20": "focal", "22": "jammy", "24": "noble"}
 # On Ubuntu too. CUDA's packages are NVIDIA's there, of which one file tells for all platforms.
 ON_UBUNTU = NAMES
 
-spec = importlib.util.spec_from_file_location(
-    "role_tables", REPOSITORY / "scripts" / "role_tables.py"
-)
-assert spec is not None
-assert spec.loader is not None
-role_tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(role_tables)
+role_tables = loaded(REPOSITORY / "scripts" / "role_tables.py")
 
 
 def load(path: Path) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 from pathlib import Path
@@ -15,15 +14,6 @@ from gpu_stack.components.tensorflow import venv_place, venv_trust
 from gpu_stack.host.context import Context
 
 ROLES = Path(__file__).parents[2] / "roles"
-
-
-def load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem + "_removal", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 HOST = Context()

@@ -13,7 +13,9 @@ from gpu_stack.components.nvidia_container_toolkit import containerd as look
 from gpu_stack.components.nvidia_container_toolkit.containerd_runtime import Containerd
 from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.components.nvidia_container_toolkit.runtime import RestartError
-from gpu_stack.host.context import Context, Result
+from gpu_stack.host.context import Result
+
+from tests.roles.cri_machine import CriMachine
 
 OURS = """\
 # Begin of what the Ansible role nvidia_container_toolkit wrote; changes here are lost.
@@ -31,28 +33,21 @@ version = 2 # since 1.3
 """
 
 
-class Machine:
+class Machine(CriMachine):
     """A host's files; its containerd prints the file that it is asked of, in its own form."""
 
+    daemon = option = "containerd"
+    runtime, written = Containerd, look.CONFIG
+
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.units = {"MainPID": "812", "KillMode": "process"}
+        super().__init__(root, KillMode="process")
         self.fault = ""
         self.drops = ""
         self.itself = ""
-        self.stops, self.dead = 0, False
-        self.restarted: list[str] = []
-        self.put("/usr/bin/containerd", "")
         self.put("/usr/bin/kubelet", "")
-        self.put("/proc/812/stat", "812 (containerd) S 1 " + "0 " * 17 + "5000 1 2\n")
 
-    def put(self, path: str, text: str) -> None:
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
-
-    def text(self, path: str = look.CONFIG) -> str:
-        return (self.root / path.lstrip("/")).read_text("utf-8")
+    def is_written(self) -> bool:
+        return look.BEGIN in self.text()
 
     def call(self, *argv: str) -> tuple[int, str, str]:
         if argv[0] == "systemctl":
@@ -73,24 +68,6 @@ class Machine:
             path = str(self.root / "etc/containerd/config.toml")
             return Result(*self.call("containerd", "--config", path, "config", "dump"))
         return Result(*self.call(*argv))
-
-    def context(self, wish: str = "auto") -> Context:
-        options = {"nvidia_container_toolkit_containerd": wish}
-        return Context(root=str(self.root), options=options, runner=self.run)
-
-    def role(self, wish: str = "auto", *, comes_later: bool = False) -> Containerd:
-        """What the role's module works with."""
-        return Containerd(self.context(wish), self.restart, comes_later)
-
-    def restart(self, unit: str) -> Result:
-        """Another process; or none where it is dead, or as often as `stops` says with the table."""
-        self.restarted.append(unit)
-        if self.dead or (self.stops and look.BEGIN in self.text()):
-            self.stops -= 1
-            return Result(1, "", "Job for containerd.service failed.\n")
-        started = 5000 + 1000 * len(self.restarted)
-        self.put("/proc/812/stat", "812 (containerd) S 1 " + "0 " * 17 + f"{started} 1 2\n")
-        return Result(0, "", "")
 
 
 @pytest.fixture
@@ -262,7 +239,7 @@ def test_a_restart_loses_nobody_or_is_refused(machine: Machine) -> None:
 
 def test_the_plan_knows_what_a_restart_would_lose(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     shim(machine, "k8s.io", "runc")
     machine.units["RequiredBy"] = "docker.service"  # which has no container at work
     assert seen(machine)[0]["loses"] is machine.role().look()["loses"] is None
@@ -295,7 +272,7 @@ def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
 
 def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     machine.role().write()
     shim(machine, "moby", "/usr/bin/nvidia-container-runtime")  # docker is asked for its own
     assert gone(machine) == {}

@@ -5,6 +5,7 @@ The crio that is asked is the stand-in of the host tests, which merges the files
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -19,9 +20,10 @@ from gpu_stack.components.nvidia_container_toolkit import kept_files
 from gpu_stack.components.nvidia_container_toolkit.crio_runtime import Crio
 from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.components.nvidia_container_toolkit.runtime import RestartError
-from gpu_stack.host.context import Context, Result
+from gpu_stack.host.context import Result
 
 from tests.ground import crio as ground
+from tests.roles.cri_machine import CriMachine
 
 pytest.importorskip("tomllib", reason="the stand-in reads TOML with Python 3.11's own")
 
@@ -41,28 +43,20 @@ TABLE = '[crio.runtime.runtimes.nvidia]\nruntime_path = "{}"\n'
 GOOD = TABLE.format("/usr/bin/nvidia-container-runtime")
 
 
-class Machine:
+class Machine(CriMachine):
     """A host's files and what systemd says; its crio is the stand-in, asked as a machine.role()."""
 
+    daemon = option = "crio"
+    runtime, written = Crio, look.DROPIN
+
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.units = {"MainPID": "812", "KillMode": "control-group"}
-        self.units["ControlGroup"] = "/system.slice/crio.service"
+        super().__init__(root, KillMode="control-group", ControlGroup="/system.slice/crio.service")
         self.status = ""
-        self.stops = self.dead = False
-        self.restarted: list[str] = []
-        self.put("/usr/bin/crio", "")
         self.put("/etc/crio/crio.conf.d/10-crio.conf", ground.PACKAGED)
         self.put("/proc/812/comm", "crio\n")
-        self.put("/proc/812/stat", "812 (crio) S 1 " + "0 " * 17 + "5000 1 2\n")
 
-    def put(self, path: str, text: str) -> None:
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
-
-    def text(self, path: str = look.DROPIN) -> str:
-        return (self.root / path.lstrip("/")).read_text("utf-8")
+    def is_written(self) -> bool:
+        return self.there()
 
     def there(self, path: str = look.DROPIN) -> bool:
         return (self.root / path.lstrip("/")).exists()
@@ -96,23 +90,6 @@ class Machine:
             main = ["--config", str(etc / "crio.conf")] if (etc / "crio.conf").exists() else []
             return Result(*self.asked(*main, "--config-dir", str(etc / "crio.conf.d"), "config"))
         return Result(*self.call(*argv))
-
-    def context(self, wish: str = "auto") -> Context:
-        options = {"nvidia_container_toolkit_crio": wish}
-        return Context(root=str(self.root), options=options, runner=self.run)
-
-    def role(self, wish: str = "auto") -> Crio:
-        """What the role's module works with."""
-        return Crio(self.context(wish), self.restart)
-
-    def restart(self, unit: str) -> Result:
-        """Another process; none where it is dead, or with the drop-in where it stops at that."""
-        self.restarted.append(unit)
-        if self.dead or (self.stops and self.there()):
-            return Result(1, "", "Job for crio.service failed.\n")
-        started = 5000 + 1000 * len(self.restarted)
-        self.put("/proc/812/stat", "812 (crio) S 1 " + "0 " * 17 + f"{started} 1 2\n")
-        return Result(0, "", "")
 
 
 @pytest.fixture
@@ -306,14 +283,14 @@ def test_a_drop_in_that_somebody_changed_is_kept_when_it_goes(machine: Machine) 
 
 
 def seen(machine: Machine, wish: str = "auto") -> Any:
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     here = machine.context(wish)
     return look.look(here), look.remains(here)
 
 
 def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
     """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
-    machine.put(look.SOCKET, "")
+    machine.put(look.DAEMON.socket, "")
     return {rule: message for rule, message, _ in look.removal_blockers(machine.context(wish))}
 
 
@@ -501,7 +478,7 @@ def test_one_that_does_not_start_with_it_gets_its_files_back(
     machine: Machine, dead: bool, end: str
 ) -> None:
     before = machine.names()
-    machine.stops, machine.dead = True, dead
+    machine.stops, machine.dead = math.inf, dead
     with pytest.raises(RestartError) as refused:
         machine.role().present()
     assert str(refused.value) == (
@@ -521,7 +498,7 @@ def test_one_that_starts_without_the_runtime_gets_its_files_back(machine: Machin
 
 def test_one_that_was_to_be_restarted_alone_keeps_its_files(machine: Machine) -> None:
     machine.role().write()
-    machine.stops = True
+    machine.stops = math.inf
     words = "this run wrote nothing there, and crio does not start at a second time either. journal"
     with pytest.raises(RestartError, match=words):
         machine.role().present()

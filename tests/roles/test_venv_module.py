@@ -5,17 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.collection import ROOT
+from tests import module_play
 
-BIN = Path(sys.executable).parent
 TEXT = "tensorflow==2.9.3 \\\n    --hash=sha256:0\n"
 SHA = hashlib.sha256(TEXT.encode()).hexdigest()
 # As `python -I -m venv PLACE`; its pip says which settings it was given, and fails.
@@ -59,24 +54,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "absent": {"arguments": {"venv": venv, "state": "absent"}},
         "refused": {"arguments": {"venv": {**venv, "version": "2.9.4"}}},
     }
-    tasks: list[dict[str, Any]] = []
-    for name, call in calls.items():
-        tasks.append({"provision.gpu.gpu_venv": call.pop("arguments"), "register": name, **call})
-        tasks[-1]["ignore_errors"] = True
-    content = "{{ {" + ", ".join(f"'{name}': {name}" for name in calls) + "} | to_json }}"
-    copy = {"dest": str(folder / "out.json"), "content": content, "mode": "0600"}
-    tasks.append({"ansible.builtin.copy": copy, "no_log": True})
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), "utf-8")
-    done = subprocess.run(
-        [str(BIN / "ansible-playbook"), "-vvv", "-i", "localhost,", "-c", "local",
-         "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".venv/collections")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads((folder / "out.json").read_text("utf-8"))
-    found["said"], found["seen"] = done.stdout + done.stderr, (folder / "seen").read_text("utf-8")
+    found, said = module_play.results(folder, "gpu_venv", calls)
+    found.update(said=said, seen=(folder / "seen").read_text("utf-8"))
     assert not (folder / "tensorflow").exists()
     return found
 

@@ -6,21 +6,16 @@ The traces are as apt 2.2, dpkg 1.20, DKMS 2.8 and pip 20.3 of Debian 11 left th
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.collection import RUN_LOCK
+from tests.collection import RUN_LOCK, loaded
 
 SCRIPT = RUN_LOCK / "watch.py"
-spec = importlib.util.spec_from_file_location("provision_watch_under_test", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-watch = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(watch)
+watch = loaded(SCRIPT, "provision_watch_under_test")
 
 ARCHIVES = "var/cache/apt/archives"
 VENV = "opt/tensorflow/2.9.3-444c500c"
@@ -96,13 +91,18 @@ def running(host: Path, command: str, pid: str = "4711") -> None:
     (host / "proc" / pid / "cmdline").write_bytes("\0".join(command.split()).encode() + b"\0")
 
 
+def look_of_apt(host: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Apt]:
+    """(what looks at the host, on which `command` is at work, the apt that it asks)."""
+    monkeypatch.setattr(watch, "BELIEVED", os.getuid())
+    apt = Apt()
+    running(host, command)
+    return watch.Apt(str(host), apt), apt
+
+
 def test_how_much_a_lot_is_comes_from_apt_itself(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "BELIEVED", os.getuid())
-    apt = Apt()
-    look = watch.Apt(str(host), apt)
-    running(host, COMMAND)
+    look, apt = look_of_apt(host, COMMAND, monkeypatch)
     put(host / ARCHIVES / "libc6-dev_2.31_amd64.deb", 500)
     assert look.look() == {
         "phase": "download",
@@ -134,10 +134,7 @@ def test_how_much_a_lot_is_comes_from_apt_itself(
 def test_a_line_without_plain_names_asks_nothing(
     host: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "BELIEVED", os.getuid())
-    apt = Apt()
-    look = watch.Apt(str(host), apt)
-    running(host, command)
+    look, apt = look_of_apt(host, command, monkeypatch)
     put(host / ARCHIVES / "a_1_amd64.deb", 500)
     assert look.look()["total"] is None
     assert apt.asked == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -24,6 +23,7 @@ from provision.report import STATUSES, html, load, reading, validate
 from provision.report.html import words
 from provision.report.html.headline import headline
 from provision.report.html.views import SHARED_CHANGES
+from tests.collection import loaded
 
 ROOT = Path(__file__).parents[2]
 STYLE = (ROOT / "provision" / "report" / "html" / "page.css").read_text(encoding="utf-8")
@@ -642,14 +642,7 @@ def test_the_measure_of_contrast() -> None:
 
 
 def screenshots() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "screenshots", ROOT / "scripts" / "screenshots.py"
-    )
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(ROOT / "scripts" / "screenshots.py")
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,26 @@ from __future__ import annotations
 
 import collections
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable, Mapping
+
+    Check = Callable[..., Any]
+
+# An id, the component whose changes make it relevant (None: any; WORK: pending verification
+# counts too), whether it stops the run, and the function that judges.
 Rule = collections.namedtuple("Rule", "id component stops check")
 WORK = "work"
 
 
-# An id, the component whose changes make it relevant (None: any; WORK: pending verification
-# counts too), whether it stops the run, and the function that judges.
+def rules_of(
+    component: str, stops: Mapping[str, Check], warns: Mapping[str, Check] | None = None
+) -> tuple[Rule, ...]:
+    """A component's rules, by their ids: those that stop a run, and those that warn."""
+    return (
+        *(Rule(name, component, True, check) for name, check in stops.items()),
+        *(Rule(name, component, False, check) for name, check in (warns or {}).items()),
+    )
 
 
 def some(names: list[str]) -> str:

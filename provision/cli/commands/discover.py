@@ -66,7 +66,7 @@ def discover_hosts(
         try:
             tree.write_file(path, data)
         except OSError as error:
-            raise MachineError("it cannot be written", where=str(path), got=str(error)) from None
+            raise MachineError.of(error, "it cannot be written", path) from None
     if as_json:
         hosts = {host: dataclasses.asdict(answer) for host, answer in answers.items()}
         print_json({"changed": changed and bool(answers), "hosts": hosts, "failed": failed})

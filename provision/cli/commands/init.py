@@ -28,9 +28,7 @@ def init(
         for path, data in example.render(directory.resolve().name).items():
             tree.write_file(directory / path, data)
     except OSError as error:
-        raise MachineError(
-            "the project cannot be written", where=str(directory), got=str(error)
-        ) from None
+        raise MachineError.of(error, "the project cannot be written", directory) from None
     say(f"{directory}/lab/hosts.yml: write your hosts there, then")
     say(f"  provision discover --project {shell_word(directory)}")
     say(f"  provision lock --project {shell_word(directory)}")

@@ -176,9 +176,7 @@ def _write(project: Path, before: locks.Lock | None, new_lock: locks.Lock, *, ch
                 projects.keep_lock(project, before)
             tree.write_file(path, data)
         except OSError as error:
-            raise MachineError(
-                "the lock cannot be written", where=str(path), got=str(error)
-            ) from None
+            raise MachineError.of(error, "the lock cannot be written", path) from None
     return changed
 
 

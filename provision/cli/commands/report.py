@@ -62,9 +62,7 @@ def write_report(
             tree.write_file(target, data)
         except OSError as error:
             hint = "--html and --junit name other places"
-            raise MachineError(
-                "it cannot be written", where=str(target), got=str(error), hint=hint
-            ) from None
+            raise MachineError.of(error, "it cannot be written", target, hint) from None
     if as_json:
         print_json({"html": str(page), "junit": str(xml)})
         return

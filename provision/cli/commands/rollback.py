@@ -115,7 +115,7 @@ def _former_lock(project: Path, target: rollback.Receipt) -> tuple[locks.Lock, P
     try:
         return former, projects.keep_lock(project, former)
     except OSError as error:
-        raise MachineError("it cannot be written", where=str(project), got=str(error)) from None
+        raise MachineError.of(error, "it cannot be written", project) from None
 
 
 def _one_target(targets: Mapping[str, rollback.Receipt]) -> rollback.Receipt:

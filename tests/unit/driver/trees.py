@@ -9,27 +9,24 @@ from typing import Any
 
 from gpu_stack.host.context import Context, Result
 
-DRIVER: dict[str, Any] = {
-    "branch": "470",
-    "version": "470.256.02",
-    "packages": {
-        "userspace": {
-            "libcuda1": "470.256.02-2",
-            "nvidia-smi": "470.256.02-2",
-            "nvidia-persistenced": "470.103.01-2~deb11u1",
+from tests.debian11 import stack
+
+ROW: dict[str, Any] = stack(
+    nvidia_driver={
+        "packages": {
+            "userspace": {
+                "libcuda1": "470.256.02-2",
+                "nvidia-smi": "470.256.02-2",
+                "nvidia-persistenced": "470.103.01-2~deb11u1",
+            },
+            "kernel": {"nvidia-kernel-dkms": "470.256.02-2", "nvidia-modprobe": "470.182.03-1"},
+            "desktop": {"nvidia-driver": "470.256.02-2"},
         },
-        "kernel": {"nvidia-kernel-dkms": "470.256.02-2", "nvidia-modprobe": "470.182.03-1"},
-        "desktop": {"nvidia-driver": "470.256.02-2"},
     },
-}
-ROW: dict[str, Any] = {
-    "nvidia_driver": DRIVER,
-    "cuda": {
-        "release": "11.2",
-        "packages": {"runtime": {"libcudart11.0": "11.2.152~11.2.2-3+deb11u3"}},
-    },
-    "tensorflow": {"version": "2.9.3"},
-}
+    cuda={"packages": {"runtime": {"libcudart11.0": "11.2.152~11.2.2-3+deb11u3"}}},
+    tensorflow={},
+)
+DRIVER: dict[str, Any] = ROW["nvidia_driver"]
 
 KERNEL = "5.10.0-46-amd64"
 
@@ -96,3 +93,9 @@ def context(
 
 def age(root: Path, path: str, when: int) -> None:
     os.utime(root / path.lstrip("/"), (when, when))
+
+
+def places(cudnn_root: str) -> set[str]:
+    """Where a run puts something, and so needs room."""
+    usual = {"/usr", "/var/cache/apt", "/var/lib/dkms", "/var/tmp", "/opt/tensorflow"}
+    return usual | {cudnn_root}

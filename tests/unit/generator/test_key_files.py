@@ -7,9 +7,7 @@ believed by the hosts while the lock named the pinned fingerprint alone.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,8 @@ import pytest
 
 from provision.errors import InputError
 from provision.upstream import keys, nvidia
+from tests import own_apt
 from tests.unit.generator.signed_repository import Key, packages, repository
-
-
-@pytest.fixture(scope="module")
-def homes() -> Iterator[Path]:
-    """gpg-agent's socket must have a short path."""
-    with tempfile.TemporaryDirectory(prefix="k") as name:
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def key(homes: Path) -> Key:
-    return Key(homes / "a")
-
-
-@pytest.fixture(scope="module")
-def other(homes: Path) -> Key:
-    return Key(homes / "b", "other")
 
 
 def packet(tag: int, body: bytes) -> bytes:
@@ -163,27 +145,10 @@ def test_a_subkey_that_the_pinned_key_never_signed_for_is_not_believed(
 def apt_believes(folder: Path, armored: str, signer: Key, label: str = "NVIDIA CUDA") -> bool:
     """Does apt take a repository of this signer, with this text as its Signed-By?"""
     top = folder / "repository"
-    for name in ("lists/partial", "archives/partial", "empty", "repository"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    top.mkdir(parents=True, exist_ok=True)
     for name, data in repository(signer, packages(), label=label).items():
         (top / name).write_bytes(data)
-    (folder / "key.asc").write_text(armored)
-    (folder / "status").touch()
-    (folder / "sources.list").write_text(f"deb [signed-by={folder}/key.asc] file:{top} /\n")
-    options = {
-        "Dir::State::lists": folder / "lists",
-        "Dir::State::status": folder / "status",
-        "Dir::Cache": folder,
-        "Dir::Etc::sourcelist": folder / "sources.list",
-        "Dir::Etc::sourceparts": folder / "empty",
-        "Dir::Etc::parts": folder / "empty",
-        "APT::Architecture": "amd64",
-        "APT::Sandbox::User": "root",
-        "Acquire::Check-Date": "false",
-        "APT::Update::Error-Mode": "any",
-    }
-    arguments = [f"-o{name}={value}" for name, value in options.items()]
-    done = subprocess.run(["apt-get", *arguments, "update"], capture_output=True, check=False)
+    done = own_apt.run(folder, f"file:{top}", armored, "update", **{"Acquire__Check-Date": "false"})
     return done.returncode == 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,23 +50,6 @@ KNOWN_RUN = "/XFree86/Linux-x86_64/470.256.02/NVIDIA-Linux-x86_64-470.256.02.run
 RUN_PATH = "/tesla/470.199.02/NVIDIA-Linux-x86_64-470.199.02.run"
 NETWORK_ROW = next(r for r in load().nvidia_sources if r.url.endswith(NETWORK))
 LOCAL_ROW = next(r for r in load().nvidia_sources if r.file == NAME)
-
-
-@pytest.fixture(scope="session")
-def homes() -> Iterator[Path]:
-    """gpg's sockets need a short path."""
-    with tempfile.TemporaryDirectory(prefix="gpg", dir="/tmp") as name:
-        yield Path(name)
-
-
-@pytest.fixture(scope="session")
-def key(homes: Path) -> Key:
-    return Key(homes / "key")
-
-
-@pytest.fixture(scope="session")
-def other(homes: Path) -> Key:
-    return Key(homes / "other", "other")
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from gpu_stack.components import gpu_env
 from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
 from gpu_stack.host.context import Result
 
+from tests.debian11 import stack
+
 CUDART = "11.2.152~11.2.2-3+deb11u3"
 CUSOLVER = "11.1.1+~11.1.0.152~11.2.2-3+deb11u3"
 TOOLKIT = "11.2.2-3+deb11u3"
@@ -51,10 +53,8 @@ LOCK: dict[str, Any] = {
         }
     ],
     "stacks": {
-        "debian11-small": {
-            "cuda": {
-                "release": "11.2",
-                "version": "11.2.2",
+        "debian11-small": stack(
+            cuda={
                 "packages": {
                     "runtime": {"libcudart11.0": CUDART, "libcusolver11": CUSOLVER},
                     "toolkit": {
@@ -75,21 +75,13 @@ LOCK: dict[str, Any] = {
                     "ptxas": {"path": "/usr/bin/ptxas", "package": "nvidia-cuda-toolkit"},
                 },
             },
-            "cudnn": {
-                "version": "8.1.0.77",
-                "cuda": "11.2",
-                "sha256": ARCHIVE,
-                "soname": "libcudnn.so.8",
-                "minimum": "8.1.0",
-            },
-            "gpu_env": {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []},
-            "tensorflow": {
-                "version": "2.9.3",
-                "python": "3.9",
+            cudnn={"sha256": ARCHIVE},
+            gpu_env={},
+            tensorflow={
                 "wheels": {"absl-py": "2.3.1", "numpy": "1.26.4", "tensorflow": "2.9.3"},
                 "requirements_sha256": REQUIREMENTS,
             },
-        }
+        )
     },
 }
 

@@ -9,8 +9,6 @@ import mmap
 import os
 import signal
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +25,8 @@ from gpu_stack.components.tensorflow import (
 )
 from gpu_stack.components.tensorflow.environment import Environment, RefusedError
 from gpu_stack.host.context import Context
+
+from tests.mapped import mapped
 
 TEXT = "tensorflow==2.9.3 \\\n    --hash=sha256:0\nabsl-py==1.4.0\n"
 SHA = hashlib.sha256(TEXT.encode()).hexdigest()
@@ -324,17 +324,7 @@ def test_one_that_is_in_use_is_left_alone(wished: dict[str, Any], root: Path) ->
     library = root / NAME / SITE / "core.so"
     library.write_bytes(b"\x7fELF" * 2000)
     (root / f".building-{NAME}").mkdir()
-    code = (
-        "import mmap, sys; stream = open(sys.argv[1], 'rb'); "
-        "held = mmap.mmap(stream.fileno(), 0, prot=1); print(1, flush=True); input()"
-    )
-    job = subprocess.Popen(
-        [sys.executable, "-c", code, str(library)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert job.stdout is not None
-    job.stdout.readline()
-    try:
+    with mapped(library) as job:
         said = (
             rf"{NAME} would be changed, and is in use by pid {job.pid} \(.*\)\. Run again when "
             "they have ended; none is ever ended for you. Nothing was touched."
@@ -345,9 +335,6 @@ def test_one_that_is_in_use_is_left_alone(wished: dict[str, Any], root: Path) ->
         assert (root / f".building-{NAME}").exists()
         # A complete one is not changed, and asks nobody.
         assert brought(wished)
-    finally:
-        job.communicate("\n")
-    assert job.returncode == 0
 
 
 def test_who_tests_it_is_no_user_of_it(wished: dict[str, Any], root: Path) -> None:

@@ -176,8 +176,20 @@ def until(days: int) -> Callable[[Host], None]:
     return change
 
 
+# (what is done to the host, options, the item that differs, before, after, words of the reason)
+Case = tuple[Callable[[Host], None], dict[str, Any], str, "str | None", str, str]
+
+
+def differs(host: Host, case: Case, **wished: Any) -> None:
+    harm, options, item, old, new, why = case
+    harm(host)
+    ((seen, before, after, reason),) = plan(host, **wished, **options)
+    assert (seen, before, after) == (item, old, new)
+    assert why in reason
+
+
 @pytest.mark.parametrize(
-    ("harm", "options", "item", "old", "new", "why"),
+    "case",
     [
         (remove(paths.DOOR), {}, f"front door {NAME}", None, "as wished", "not here"),
         (
@@ -217,19 +229,8 @@ def until(days: int) -> Callable[[Host], None]:
         ),
     ],
 )  # fmt: skip
-def test_what_differs_is_named_with_its_reason(
-    host: Host,
-    harm: Callable[[Host], None],
-    options: dict[str, Any],
-    item: str,
-    old: str | None,
-    new: str,
-    why: str,
-) -> None:
-    harm(host)
-    ((seen, before, after, reason),) = plan(host, **options)
-    assert (seen, before, after) == (item, old, new)
-    assert why in reason
+def test_what_differs_is_named_with_its_reason(host: Host, case: Case) -> None:
+    differs(host, case)
 
 
 def test_what_the_page_does_not_show_is_no_change(host: Host) -> None:
@@ -269,7 +270,7 @@ def test_what_certbot_keeps_is_as_it_should_be(by_acme: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "options", "item", "old", "new", "why"),
+    "case",
     [
         (
             remove(paths.LETSENCRYPT + CHAIN), {}, "certificate", None, "obtained", "no longer",
@@ -298,19 +299,8 @@ def test_what_certbot_keeps_is_as_it_should_be(by_acme: Host) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_differs_of_a_certificate_by_acme_is_named(
-    by_acme: Host,
-    harm: Callable[[Host], None],
-    options: dict[str, Any],
-    item: str,
-    old: str | None,
-    new: str,
-    why: str,
-) -> None:
-    harm(by_acme)
-    ((seen, before, after, reason),) = plan(by_acme, **ACME, **options)
-    assert (seen, before, after) == (item, old, new)
-    assert why in reason
+def test_what_differs_of_a_certificate_by_acme_is_named(by_acme: Host, case: Case) -> None:
+    differs(by_acme, case, **ACME)
 
 
 def test_of_a_door_that_was_another_way_the_certificate_is_no_change_of_its_own(

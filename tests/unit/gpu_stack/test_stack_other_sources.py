@@ -130,18 +130,11 @@ def look(root: Path) -> Context:
 
 
 @pytest.mark.parametrize(("name", "files", "expected"), ALL)
-def test_others_entries_are_found(
+def test_others_entries_are_found_put_aside_and_no_more_in_the_way(
     tmp_path: Path, name: str, files: dict[str, str], expected: list[str]
 ) -> None:
     lay(tmp_path, files)
     assert other_sources.stale_files(look(tmp_path), name, URL) == expected
-
-
-@pytest.mark.parametrize(("name", "files", "expected"), ALL)
-def test_what_is_put_aside_is_kept_and_no_more_in_the_way(
-    tmp_path: Path, name: str, files: dict[str, str], expected: list[str]
-) -> None:
-    lay(tmp_path, files)
     assert other_sources.put_aside(look(tmp_path), name, URL) == expected
     for path in expected:
         assert (tmp_path / (path + ".provision-saved").lstrip("/")).read_text() == files[path]

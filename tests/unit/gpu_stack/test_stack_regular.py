@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gpu_stack.components import gpu_env
@@ -17,21 +15,8 @@ from gpu_stack.host import regular
 from gpu_stack.host.context import Context
 
 NOBODY = ("nobody", 65534, 65534)
+pytestmark = pytest.mark.usefixtures("bound")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's files need root")
-
-
-@pytest.fixture(autouse=True)
-def bound() -> Iterator[None]:
-    """A look that waits for ever is the defect: it ends the test, and not the whole suite."""
-
-    def fail(*_: Any) -> None:
-        raise TimeoutError("the look waits for ever")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.collection import loaded
+
 PLUGINS = Path(__file__).parents[3] / "plugins" / "action"
 SUDO = "sudo: sorry, you must have a tty to run sudo"
 
 
 def plugin(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, PLUGINS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(PLUGINS / f"{name}.py")
 
 
 def hold(monkeypatch: pytest.MonkeyPatch, script: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import pytest
 from gpu_stack.components.tensorflow import venv_files, venv_place, venv_trust, venv_use
 from gpu_stack.host.context import Context
 
+from tests.mapped import mapped
+
 GPU_STACK = Path(__file__).parents[3] / "plugins" / "module_utils"
 FLUSH = venv_place.flush
 NAME = "2.9.3-aaaaaaaa"
@@ -182,17 +184,7 @@ def test_what_is_not_whole_takes_nobodys_place(root: Path, fault: str) -> None:
 def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> None:
     library = make(root / NAME) / SITE / "numpy/core.so"
     built(root)
-    code = (
-        "import mmap, sys; stream = open(sys.argv[1], 'rb'); "
-        "held = mmap.mmap(stream.fileno(), 0, prot=1); print(1, flush=True); input()"
-    )
-    job = subprocess.Popen(
-        [sys.executable, "-c", code, str(library)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert job.stdout is not None
-    job.stdout.readline()
-    try:
+    with mapped(library) as job:
         users = venv_use.names_of_users(HOST, [str(root / NAME)])
         assert [one.split()[1] for one in users] == [str(job.pid)]
         for act in (
@@ -203,9 +195,6 @@ def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> N
                 act()
             assert says(root / NAME) == "x = 1\n"
             assert job.poll() is None
-    finally:
-        job.communicate("\n")
-    assert job.returncode == 0
     venv_place.finish(HOST, str(root), NAME, MARK)
     assert says(root / NAME) == "x = 2\n"
 

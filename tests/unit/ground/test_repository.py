@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import own_apt
 from tests.ground import cuda, deb, repository
 from tests.ground import site as sites
 from tests.ground.server import Authority, WebServer
 from tests.ground.site import Site
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def package(directory: Path, name: str, version: str = "1.0-1", **more: str) -> Path:
@@ -30,14 +33,6 @@ def package(directory: Path, name: str, version: str = "1.0-1", **more: str) -> 
     made.link("usr/local/cuda-11.2/lib64", "targets/x86_64-linux/lib")
     made.file("etc/ld.so.conf.d/988_cuda-11.conf", "/usr/local/cuda-11\n")
     return made.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keys of these tests alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("c")))
-        yield
 
 
 @pytest.fixture
@@ -112,34 +107,14 @@ def apt(
     site: Site, where: Path, *arguments: str, key: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """This machine's apt with directories of its own, asking the site over TLS."""
-    for name in ("lists/partial", "archives/partial", "empty"):
-        (where / name).mkdir(parents=True, exist_ok=True)
-    (where / "key.asc").write_text(key or site.key.armored)
-    (where / "status").touch()
-    (where / "sources.list").write_text(f"deb [signed-by={where}/key.asc] {site.cuda_url} /\n")
     options = {
-        "Dir::State::lists": where / "lists",
-        "Dir::State::status": where / "status",
-        "Dir::Cache": where,
-        "Dir::Etc::sourcelist": where / "sources.list",
-        "Dir::Etc::sourceparts": where / "empty",
-        "Dir::Etc::parts": where / "empty",
-        "APT::Architecture": "amd64",
-        "APT::Sandbox::User": "root",
-        "Acquire::https::CAInfo": site.ca,
-        "Acquire::https::Proxy": "DIRECT",
-        "Acquire::Retries": "0",
-        "Acquire::Check-Date": "true",
-        "Acquire::Check-Valid-Until": "true",
-        "APT::Update::Error-Mode": "any",
+        "Acquire__https__CAInfo": site.ca,
+        "Acquire__https__Proxy": "DIRECT",
+        "Acquire__Retries": "0",
+        "Acquire__Check-Date": "true",
+        "Acquire__Check-Valid-Until": "true",
     }
-    return subprocess.run(
-        ["apt-get", *(f"-o{name}={value}" for name, value in options.items()), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=where,
-    )
+    return own_apt.run(where, site.cuda_url, key or site.key.armored, *arguments, **options)
 
 
 def test_apt_reads_it_and_gets_a_package(site: Site, tmp_path: Path) -> None:

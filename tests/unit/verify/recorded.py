@@ -9,6 +9,7 @@ import copy
 from typing import Any
 
 from provision.verify.checks import Seen
+from tests.debian11 import stack
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/"
 SONAMES = {
@@ -16,18 +17,14 @@ SONAMES = {
     "libcusolver.so.11": ("libcusolver11", "libcusolver.so.11.1.0.152"),
     "libcupti.so.11.2": ("libcupti11.2", "libcupti.so.2020.3.1"),
 }
-ROW: dict[str, Any] = {
-    "nvidia_driver": {
-        "branch": "470",
-        "version": "470.256.02",
+ROW: dict[str, Any] = stack(
+    nvidia_driver={
         "packages": {
             "userspace": {"libcuda1": "470.256.02-2"},
             "kernel": {"nvidia-kernel-dkms": "470.256.02-2"},
         },
     },
-    "cuda": {
-        "release": "11.2",
-        "version": "11.2.2",
+    cuda={
         "packages": {
             "runtime": {"libcusolver11": "11.1.0.152~11.2.2-3+deb11u3"},
             "toolkit": {
@@ -38,19 +35,10 @@ ROW: dict[str, Any] = {
         "sonames": {soname: package for soname, (package, _) in SONAMES.items()},
         "files": {"ptxas": {"path": "/usr/bin/ptxas", "package": "nvidia-cuda-toolkit"}},
     },
-    "cudnn": {
-        "version": "8.1.0.77",
-        "cuda": "11.2",
-        "soname": "libcudnn.so.8",
-        "minimum": "8.1.0",
-    },
-    "gpu_env": {"xla_cuda_data_dir": "/usr/lib/cuda", "path": [], "library": []},
-    "tensorflow": {
-        "version": "2.9.3",
-        "python": "3.9",
-        "wheels": {"numpy": "1.26.4", "tensorflow": "2.9.3"},
-    },
-}
+    cudnn={},
+    gpu_env={},
+    tensorflow={"wheels": {"numpy": "1.26.4", "tensorflow": "2.9.3"}},
+)
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}
 NVCC = """\
 nvcc: NVIDIA (R) Cuda compiler driver

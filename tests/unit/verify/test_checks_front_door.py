@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import socket
 import ssl
@@ -19,29 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
 
-from provision.verify.checks import Verdict
-
-ANSWERS, PAGE, STRANGERS = (f"gpu_front_door.{name}" for name in ("answers", "page", "strangers"))
+STRANGERS = "gpu_front_door.strangers"
 NAME = "gpu01.example.org"
-
-
-def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    found = check_states.verdicts(check_states.seen_of(data or check_states.doored()))
-    return {name: one for name, one in found.items() if name.startswith("gpu_front_door.")}
-
-
-def test_a_host_with_a_good_door_passes() -> None:
-    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
-        ANSWERS: ("passed", f"TLSv1.3, a certificate for {NAME}"),
-        PAGE: ("passed", "lists ada, bob"),
-        STRANGERS: ("passed", "refused: /ada/api/status, /ada/tensorboard/, /bob/"),
-    }
-
-
-def test_where_there_is_none_it_is_not_asked() -> None:
-    assert verdicts(check_states.shared()) == {}
-    one = check_states.BY_ID[ANSWERS](check_states.seen_of(check_states.shared()))
-    assert (one.result, one.detail) == ("not_applicable", "there is no front door here")
+verdicts = functools.partial(check_states.of_component, "gpu_front_door")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import sys
@@ -18,33 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 import check_states
 
 from provision.verify import conftest as session
-from provision.verify.checks import Verdict
 
 RUNS, JUPYTER, SSH, BOARD, GPUS, LIMITS = (
     f"gpu_workspace.{name}" for name in ("runs", "jupyter", "ssh", "tensorboard", "gpus", "limits")
 )
-
-
-def verdicts(data: dict[str, Any] | None = None) -> dict[str, Verdict]:
-    found = check_states.verdicts(check_states.seen_of(data or check_states.shared()))
-    return {name: one for name, one in found.items() if name.startswith("gpu_workspace.")}
-
-
-def test_a_host_with_good_workspaces_passes() -> None:
-    assert {name: (one.result, one.detail) for name, one in verdicts().items()} == {
-        RUNS: ("passed", "active: ada, bob"),
-        JUPYTER: ("passed", "refused without a token: ada"),
-        SSH: ("passed", "by key, or by a wished password: bob"),
-        BOARD: ("passed", "answers: ada"),
-        GPUS: ("passed", "nvidia-smi: ada 1, bob 0; TensorFlow 1"),
-        LIMITS: ("passed", "as wished: ada, bob"),
-    }
-
-
-def test_where_nobody_has_one_it_is_not_asked() -> None:
-    assert verdicts(check_states.machine()) == {}
-    one = check_states.BY_ID[RUNS](check_states.seen_of(check_states.machine()))
-    assert (one.result, one.detail) == ("not_applicable", "nobody has a workspace here")
+verdicts = functools.partial(check_states.of_component, "gpu_workspace")
 
 
 @pytest.mark.parametrize(

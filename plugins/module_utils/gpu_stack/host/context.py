@@ -19,7 +19,9 @@ from . import apt, dpkg, loader, regular
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable
+    from typing import Any, BinaryIO, Callable, TypeVar
+
+    Answer = TypeVar("Answer")
 
 Result = collections.namedtuple("Result", "rc out err")
 PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -148,6 +150,14 @@ def run_nothing(argv: list[str]) -> Result:
     return Result(127, "", "{0} was not run: not the running system".format(argv[0]))
 
 
+def _answer(ask: Callable[[str], Answer], path: str | None) -> Answer | None:
+    """What `ask` says of a path; None without one, or where it can't be asked."""
+    try:
+        return None if path is None else ask(path)
+    except OSError:
+        return None
+
+
 class Context(object):
     """Read access to one host; every path is absolute within `root`."""
 
@@ -261,27 +271,15 @@ class Context(object):
 
         Links that a user of the host made are not followed.
         """
-        real = self._real(path)
-        try:
-            return None if real is None else os.fdopen(regular.open_regular(real), "rb")
-        except OSError:
-            return None
+        return _answer(lambda real: os.fdopen(regular.open_regular(real), "rb"), self._real(path))
 
     def stat(self, path: str) -> os.stat_result | None:
         """What stat(2) says of the path, links followed; None when it is absent or unreadable."""
-        real = self._real(path)
-        try:
-            return None if real is None else os.stat(real)
-        except OSError:
-            return None
+        return _answer(os.stat, self._real(path))
 
     def lstat(self, path: str) -> os.stat_result | None:
         """What lstat(2) says of the path itself; None when it is absent or unreadable."""
-        entry = self._entry(path)
-        try:
-            return None if entry is None else os.lstat(entry)
-        except OSError:
-            return None
+        return _answer(os.lstat, self._entry(path))
 
     def is_roots(self, pid: int | str | None) -> bool:
         """Whether root started this process; anybody may choose a name and arguments for one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...host import dpkg
 from ...host.processes import text_of
-from ...rules import Rule
+from ...rules import rules_of
 from .. import cuda
 from . import nvidia_cuda
 
@@ -52,4 +52,4 @@ def unowned_cuda(host: Facts, _changes: Changes, _options: Options, row: Row) ->
     ]
 
 
-RULES = (Rule("unowned-cuda", cuda.NAME, True, unowned_cuda),)
+RULES = rules_of(cuda.NAME, stops={"unowned-cuda": unowned_cuda})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import Rule
+from ...rules import rules_of
 from .. import cudnn
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -26,4 +26,4 @@ def cudnn_archive_absent(_host: Facts, changes: Changes, options: Options, row: 
     ]
 
 
-RULES = (Rule("cudnn-archive", cudnn.NAME, True, cudnn_archive_absent),)
+RULES = rules_of(cudnn.NAME, stops={"cudnn-archive": cudnn_archive_absent})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import Rule
+from ...rules import rules_of
 from .. import gpu_front_door
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -60,9 +60,12 @@ def front_door_terms(_facts: Facts, _changes: Changes, options: Options, _row: R
     ]
 
 
-RULES = (
-    Rule("front-door-port", gpu_front_door.NAME, True, front_door_port),
-    Rule("front-door-site", gpu_front_door.NAME, True, front_door_site),
-    Rule("front-door-nobody", gpu_front_door.NAME, True, front_door_nobody),
-    Rule("front-door-terms", gpu_front_door.NAME, True, front_door_terms),
+RULES = rules_of(
+    gpu_front_door.NAME,
+    stops={
+        "front-door-port": front_door_port,
+        "front-door-site": front_door_site,
+        "front-door-nobody": front_door_nobody,
+        "front-door-terms": front_door_terms,
+    },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import Rule, some
+from ...rules import rules_of, some
 from .. import gpu_workspace
 from ..nvidia_container_toolkit import docker
 from . import obstacles
@@ -142,13 +142,16 @@ def workspace_in_use(facts: Facts, _changes: Changes, options: Options, _row: Ro
     ]
 
 
-RULES = (
-    Rule("workspace-docker", gpu_workspace.NAME, True, workspace_docker),
-    Rule("workspace-port", gpu_workspace.NAME, True, workspace_port),
-    Rule("workspace-user", gpu_workspace.NAME, True, workspace_user),
-    Rule("workspace-root", gpu_workspace.NAME, True, workspace_root),
-    Rule("workspace-volume", gpu_workspace.NAME, True, workspace_volume),
-    Rule("workspace-gpu", gpu_workspace.NAME, True, workspace_gpu),
-    Rule("workspace-memory", gpu_workspace.NAME, True, workspace_memory),
-    Rule("workspace-in-use", gpu_workspace.NAME, True, workspace_in_use),
+RULES = rules_of(
+    gpu_workspace.NAME,
+    stops={
+        "workspace-docker": workspace_docker,
+        "workspace-port": workspace_port,
+        "workspace-user": workspace_user,
+        "workspace-root": workspace_root,
+        "workspace-volume": workspace_volume,
+        "workspace-gpu": workspace_gpu,
+        "workspace-memory": workspace_memory,
+        "workspace-in-use": workspace_in_use,
+    },
 )

@@ -24,19 +24,21 @@ PROGRAMS = ("/usr/bin/containerd", "/usr/local/bin/containerd")
 # Programs that create containers through CRI; docker does not.
 USERS = ("kubelet", "crictl", "nerdctl")
 PLACES = ("/usr/bin/", "/usr/local/bin/", "/usr/sbin/")
-RUNTIME = "/usr/bin/nvidia-container-runtime"
+RUNTIME = units.RUNTIME
 NAME = "nvidia-container-runtime"
 BEGIN = "# Begin of what the Ansible role nvidia_container_toolkit wrote; changes here are lost.\n"
 END = "# End of what the Ansible role nvidia_container_toolkit wrote.\n"
 UNIT = "containerd.service"
 OWED = "/run/provision/containerd-restart"
-SOCKET = "/run/containerd/containerd.sock"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task/"
 # The CRI plugin's name, by the version of the configuration's format.
 PLUGINS = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 ENTRY = CONFIG + " runtimes.nvidia"
 RESTART = "containerd daemon"
 PATIENCE = "20"
+DAEMON = units.Daemon("containerd", "containerd", UNIT, "/run/containerd/containerd.sock", OWED)
+daemon, owed = DAEMON.process, DAEMON.restart_due
+stale, restarts = units.stale, units.restarts
 
 
 def wish(options: Options) -> str:
@@ -147,12 +149,7 @@ def look(context: Context) -> dict[str, Any]:
     whether a restart is pending. loses: why a restart would end containers. containerd is asked
     only if it is to know the runtime.
     """
-    state: dict[str, Any] = {
-        "installed": installed(context),
-        "wanted": needs_runtime(context),
-        "fault": None,
-    }
-    state.update(runtime=None, other=False, running=False, owed=False, loses=None)
+    state = units.not_asked(installed(context), needs_runtime(context))
     if not state["wanted"]:
         return state
     content = context.read(CONFIG)
@@ -175,21 +172,8 @@ def look(context: Context) -> dict[str, Any]:
     state["other"] = BEGIN in (content or "") and cgroups[0] != cgroups[1]
     if state["runtime"] not in (None, RUNTIME):
         state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
-    state["running"] = context.lstat(SOCKET) is not None
-    state["owed"] = context.exists(OWED) and owed(context)
-    if restarts(state):
-        state["loses"] = losing(context)
+    DAEMON.finish(context, state, losing)
     return state
-
-
-def daemon(context: Context) -> str | None:
-    """Returns "PID START" of the containerd that runs as a unit; None without one."""
-    return units.daemon(context, UNIT, "containerd")
-
-
-def owed(context: Context) -> bool:
-    """Whether the running containerd has to be restarted."""
-    return units.restart_due(context, OWED, daemon(context))
 
 
 def at_work(context: Context) -> list[tuple[str, str]]:
@@ -209,16 +193,6 @@ def losing(context: Context) -> str | None:
     if "moby" in spaces and "docker.service" in " ".join(bound).split():
         return "docker.service would be restarted with containerd"
     return None
-
-
-def stale(state: State) -> bool:
-    """Whether the table has to be written."""
-    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
-
-
-def restarts(state: State) -> bool:
-    """Whether a run would restart containerd."""
-    return bool((stale(state) and state["running"]) or state["owed"])
 
 
 def differ(name: str, state: State) -> Changes:
@@ -249,14 +223,9 @@ def users(context: Context) -> list[str]:
 def removal_blockers(context: Context) -> list[list[str]]:
     """[[rule, message, hint]] of what forbids the toolkit's removal from containerd."""
     content = context.read(CONFIG) or ""
-    reasons: list[list[str]] = []
     if not installed(context):
-        return reasons
-    started = users(context)
-    if started:
-        message = "containers of containerd's were started by NVIDIA's program, wished away: {0}"
-        hint = "stop them when their users agree; without it nobody could"
-        reasons.append(["containerd-containers", message.format(", ".join(started)), hint])
+        return []
+    reasons = DAEMON.users_in_the_way(users(context))
     if wish(context.options) == "none" or BEGIN not in content:
         return reasons
     fault = _torn_words(content)
@@ -267,12 +236,8 @@ def removal_blockers(context: Context) -> list[list[str]]:
     if default(dump):
         message = f"{CONFIG} names nvidia as its default_runtime_name"
         reasons.append(["containerd-config", message, "take that out first"])
-    lost = losing(context) if context.lstat(SOCKET) is not None else None
-    if lost is not None:
-        message = "containerd would be restarted to forget NVIDIA's runtime, and containers lost: "
-        hint = "stop them when their users agree, then run again"
-        reasons.append(["containerd-containers", message + lost, hint])
-    return reasons
+    lost = losing(context) if context.lstat(DAEMON.socket) is not None else None
+    return reasons + DAEMON.restart_in_the_way(lost)
 
 
 def remains(context: Context) -> list[list[str]]:

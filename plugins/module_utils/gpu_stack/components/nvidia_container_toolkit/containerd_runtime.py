@@ -123,6 +123,7 @@ class Containerd(CriRuntime):
     """The containerd of a host, whose config.toml gets one table."""
 
     facts = containerd
+    option = "nvidia_container_toolkit_containerd"
     name = daemon = "containerd"
     unit, config = containerd.UNIT, CONFIG
     would = (
@@ -253,12 +254,6 @@ class Containerd(CriRuntime):
             "containerd has to be restarted to read the runtime, and containers would be lost: "
             f"{state['loses']}. Stop them when their users agree, then run again; or set "
             f"nvidia_container_toolkit_containerd to none. {done}"
-        )
-
-    def unwritten(self, fault: str) -> str:
-        return (
-            f"{fault}. It was left as it is; set nvidia_container_toolkit_containerd to none where "
-            "that is meant."
         )
 
     # without it

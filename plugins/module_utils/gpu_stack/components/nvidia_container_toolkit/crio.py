@@ -22,11 +22,10 @@ CONFIG = "/etc/crio/crio.conf"
 PLACE = "/etc/crio/crio.conf.d"
 DROPIN = PLACE + "/99-nvidia.toml"
 PROGRAMS = ("/usr/bin/crio", "/usr/local/bin/crio")
-RUNTIME = "/usr/bin/nvidia-container-runtime"
+RUNTIME = units.RUNTIME
 HEADER = "# Written by the Ansible role nvidia_container_toolkit; changes made here are lost.\n"
 UNIT = "crio.service"
 OWED = "/run/provision/crio-restart"
-SOCKET = "/run/crio/crio.sock"
 TABLE = "crio.runtime.runtimes."
 # Options copied from the default runtime: how containers are monitored and what pods may request.
 OPTIONS = (
@@ -36,6 +35,9 @@ OPTIONS = (
 ENTRY = DROPIN
 RESTART = "crio daemon"
 PATIENCE = "20"
+DAEMON = units.Daemon("CRI-O", "crio", UNIT, "/run/crio/crio.sock", OWED)
+daemon, owed = DAEMON.process, DAEMON.restart_due
+stale, restarts = units.stale, units.restarts
 # crio's message where the configured default is the runtime that is not there yet.
 WAITS = r'default_runtime set to .?"nvidia.?"'
 
@@ -116,12 +118,7 @@ def look(context: Context) -> dict[str, Any]:
     runtime: program of the runtime nvidia. other: whether its options differ from the default
     runtime's. owed: whether a restart is pending. loses: why a restart would end containers.
     """
-    state: dict[str, Any] = {
-        "installed": installed(context),
-        "wanted": needs_runtime(context),
-        "fault": None,
-    }
-    state.update(runtime=None, other=False, running=False, owed=False, loses=None)
+    state = units.not_asked(installed(context), needs_runtime(context))
     if not state["wanted"]:
         return state
     content = context.read(DROPIN)
@@ -148,21 +145,8 @@ def look(context: Context) -> dict[str, Any]:
         mine and state["runtime"] in (content or "")
     ):
         state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
-    state["running"] = context.lstat(SOCKET) is not None
-    state["owed"] = context.exists(OWED) and owed(context)
-    if restarts(state):
-        state["loses"] = losing(context)
+    DAEMON.finish(context, state, losing)
     return state
-
-
-def daemon(context: Context) -> str | None:
-    """Returns "PID START" of the crio that runs as a unit; None without one."""
-    return units.daemon(context, UNIT, "crio")
-
-
-def owed(context: Context) -> bool:
-    """Whether the running crio has to be restarted."""
-    return units.restart_due(context, OWED, daemon(context))
 
 
 def monitors(context: Context) -> list[str]:
@@ -187,16 +171,6 @@ def losing(context: Context) -> str | None:
     if not held:
         return None
     return f"crio.service has no KillMode=process, and conmon runs in its own cgroup ({held})"
-
-
-def stale(state: State) -> bool:
-    """Whether the drop-in has to be written."""
-    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
-
-
-def restarts(state: State) -> bool:
-    """Whether a run would restart CRI-O."""
-    return bool(state["wanted"] and ((stale(state) and state["running"]) or state["owed"]))
 
 
 def differ(name: str, state: State) -> Changes:
@@ -231,14 +205,9 @@ def users(context: Context) -> list[str]:
 
 def removal_blockers(context: Context) -> list[list[str]]:
     """[[rule, message, hint]] of what forbids the toolkit's removal from CRI-O."""
-    reasons: list[list[str]] = []
     if not installed(context):
-        return reasons
-    started = users(context)
-    if started:
-        message = "containers of CRI-O's were started by NVIDIA's program, wished away: {0}"
-        hint = "stop them when their users agree; without it nobody could"
-        reasons.append(["crio-containers", message.format(", ".join(started)), hint])
+        return []
+    reasons = DAEMON.users_in_the_way(users(context))
     if wish(context.options) == "none":
         return reasons
     mine = ours(context.read(DROPIN))
@@ -249,12 +218,8 @@ def removal_blockers(context: Context) -> list[list[str]]:
     elif not mine and program(dump) == RUNTIME:
         message = f"a file of somebody's below /etc/crio names {RUNTIME}, which goes"
         reasons.append(["crio-config", message, "take its runtime nvidia out first"])
-    lost = losing(context) if mine and context.lstat(SOCKET) is not None else None
-    if lost is not None:
-        message = "CRI-O would be restarted to forget NVIDIA's runtime, and containers lost: "
-        hint = "stop them when their users agree, then run again"
-        reasons.append(["crio-containers", message + lost, hint])
-    return reasons
+    lost = losing(context) if mine and context.lstat(DAEMON.socket) is not None else None
+    return reasons + DAEMON.restart_in_the_way(lost)
 
 
 def remains(context: Context) -> list[list[str]]:

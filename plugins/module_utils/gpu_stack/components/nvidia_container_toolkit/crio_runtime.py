@@ -80,6 +80,7 @@ class Crio(CriRuntime):
     """The CRI-O of a host, which gets one drop-in."""
 
     facts = crio
+    option = "nvidia_container_toolkit_crio"
     name = daemon = "crio"
     unit, config = crio.UNIT, DROPIN
     would = (
@@ -237,12 +238,6 @@ class Crio(CriRuntime):
             f"{state['loses']}. Drain the node when its users agree, or give the unit "
             "KillMode=process (systemctl edit crio), then run again; or set "
             f"nvidia_container_toolkit_crio to none. {done}"
-        )
-
-    def unwritten(self, fault: str) -> str:
-        return (
-            f"{fault}. It was left as it is; set nvidia_container_toolkit_crio to none where that "
-            "is meant."
         )
 
     def started(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import Rule
+from ...rules import rules_of
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
 
@@ -97,18 +97,19 @@ def docker_containers(host: Facts, changes: Changes, _options: Options, _row: Ro
     ]
 
 
+def _missing(name: str, option: str) -> Reasons:
+    return [
+        (f"{option} is required, and {name} is not installed", f"install it, or set {option}: auto")
+    ]
+
+
 def containerd_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     toolkit = host["state"][nvidia_container_toolkit.NAME]
     state = toolkit["containerd"]
     if containerd.wish(options) == "required" and not state["installed"]:
         if docker.installs(toolkit["docker"], options):
             return []  # the platform's docker brings it
-        return [
-            (
-                "nvidia_container_toolkit_containerd is required, and containerd is not installed",
-                "install it, or set nvidia_container_toolkit_containerd: auto",
-            )
-        ]
+        return _missing("containerd", "nvidia_container_toolkit_containerd")
     if not state["wanted"] or state["fault"] is None:
         return []
     return [
@@ -141,12 +142,7 @@ def containerd_containers(host: Facts, _changes: Changes, _options: Options, _ro
 def crio_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     state = host["state"][nvidia_container_toolkit.NAME]["crio"]
     if crio.wish(options) == "required" and not state["installed"]:
-        return [
-            (
-                "nvidia_container_toolkit_crio is required, and CRI-O is not installed",
-                "install it, or set nvidia_container_toolkit_crio: auto",
-            )
-        ]
+        return _missing("CRI-O", "nvidia_container_toolkit_crio")
     if not state["wanted"] or state["fault"] is None:
         return []
     return [
@@ -178,15 +174,18 @@ def podman_too_old(host: Facts, _changes: Changes, options: Options, _row: Row) 
     ]
 
 
-RULES = (
-    Rule("docker-config", nvidia_container_toolkit.NAME, True, docker_config),
-    Rule("docker-missing", nvidia_container_toolkit.NAME, True, docker_missing),
-    Rule("docker-other", nvidia_container_toolkit.NAME, True, docker_other),
-    Rule("docker-snap", nvidia_container_toolkit.NAME, True, docker_snap),
-    Rule("docker-containers", nvidia_container_toolkit.NAME, True, docker_containers),
-    Rule("containerd-config", nvidia_container_toolkit.NAME, True, containerd_config),
-    Rule("containerd-containers", nvidia_container_toolkit.NAME, True, containerd_containers),
-    Rule("crio-config", nvidia_container_toolkit.NAME, True, crio_config),
-    Rule("crio-containers", nvidia_container_toolkit.NAME, True, crio_containers),
-    Rule("podman-too-old", nvidia_container_toolkit.NAME, True, podman_too_old),
+RULES = rules_of(
+    nvidia_container_toolkit.NAME,
+    stops={
+        "docker-config": docker_config,
+        "docker-missing": docker_missing,
+        "docker-other": docker_other,
+        "docker-snap": docker_snap,
+        "docker-containers": docker_containers,
+        "containerd-config": containerd_config,
+        "containerd-containers": containerd_containers,
+        "crio-config": crio_config,
+        "crio-containers": crio_containers,
+        "podman-too-old": podman_too_old,
+    },
 )

@@ -177,6 +177,11 @@ class CriRuntime(Runtime):
 
     # The module with the look's functions: wish, wanted, owed, installed, daemon, losing, OWED.
     facts: Any = None
+    # The role's option for it.
+    option = ""
+
+    def unwritten(self, fault: str) -> str:
+        return f"{fault}. It was left as it is; set {self.option} to none where that is meant."
 
     def left_alone(self) -> bool:
         return self.wish() == "none"

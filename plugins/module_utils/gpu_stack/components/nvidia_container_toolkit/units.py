@@ -8,7 +8,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from ...host.context import Context, Result
+    from ...shapes import State
+
+RUNTIME = "/usr/bin/nvidia-container-runtime"
 
 
 def process(context: Context, pid: str | None, name: str) -> str | None:
@@ -41,3 +47,72 @@ def last_line(answer: Result) -> str:
     """Last line of a failed program's output; "" without output."""
     lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
+
+
+class Daemon:
+    """containerd or CRI-O as a unit: it loads a runtime only when it starts."""
+
+    def __init__(self, title: str, program: str, unit: str, socket: str, note: str) -> None:
+        """`note`: where a pending restart is noted."""
+        self.title = title
+        self.program = program
+        self.unit = unit
+        self.socket = socket
+        self.note = note
+
+    def process(self, context: Context) -> str | None:
+        """Returns "PID START" of the daemon that runs as the unit; None without one."""
+        return daemon(context, self.unit, self.program)
+
+    def restart_due(self, context: Context) -> bool:
+        """Whether the running daemon has to be restarted."""
+        return restart_due(context, self.note, self.process(context))
+
+    def finish(
+        self, context: Context, state: State, losing: Callable[[Context], str | None]
+    ) -> None:
+        """Adds to what is known of the configuration whether it runs, and what a restart costs."""
+        state["running"] = context.lstat(self.socket) is not None
+        state["owed"] = context.exists(self.note) and self.restart_due(context)
+        if restarts(state):
+            state["loses"] = losing(context)
+
+    def users_in_the_way(self, names: list[str]) -> list[list[str]]:
+        """[[rule, message, hint]] where NVIDIA's program, wished away, started these containers."""
+        if not names:
+            return []
+        message = f"containers of {self.title}'s were started by NVIDIA's program, wished away: "
+        hint = "stop them when their users agree; without it nobody could"
+        return [[f"{self.program}-containers", message + ", ".join(names), hint]]
+
+    def restart_in_the_way(self, lost: str | None) -> list[list[str]]:
+        """[[rule, message, hint]] where forgetting the runtime would lose containers."""
+        if lost is None:
+            return []
+        message = f"{self.title} would be restarted to forget NVIDIA's runtime, and containers lost"
+        hint = "stop them when their users agree, then run again"
+        return [[f"{self.program}-containers", f"{message}: {lost}", hint]]
+
+
+def not_asked(installed: bool, wanted: bool) -> dict[str, Any]:
+    """A daemon's state before it is asked what it knows."""
+    return {
+        "installed": installed,
+        "wanted": wanted,
+        "fault": None,
+        "runtime": None,
+        "other": False,
+        "running": False,
+        "owed": False,
+        "loses": None,
+    }
+
+
+def stale(state: State) -> bool:
+    """Whether the configuration has to be written."""
+    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
+
+
+def restarts(state: State) -> bool:
+    """Whether a run would restart the daemon."""
+    return bool(state["wanted"] and ((stale(state) and state["running"]) or state["owed"]))

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Row
 
-DISTRIBUTION = "distribution"
-NETWORK = "network"
-RUNFILE = "runfile"
+DISTRIBUTION, NETWORK, RUNFILE = "distribution", "network", "runfile"
 
 # NVIDIA's installer leaves its uninstaller, and a record whose first line is the version.
 UNINSTALLER = "/usr/bin/nvidia-uninstall"

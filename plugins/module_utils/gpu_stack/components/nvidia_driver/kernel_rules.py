@@ -6,7 +6,7 @@ import re
 
 from ...host import debian_versions
 from ...host.processes import text_of
-from ...rules import Rule
+from ...rules import rules_of
 from .. import nvidia_driver
 from . import driver_method
 from .rules import replaces, scope
@@ -224,11 +224,16 @@ def kernel_compiler(
     ]
 
 
-RULES = (
-    Rule("boot-full", nvidia_driver.NAME, True, boot_full),
-    Rule("secure-boot", nvidia_driver.NAME, True, secure_boot_unsigned),
-    Rule("nouveau", nvidia_driver.NAME, False, nouveau_loaded),
-    Rule("headers", nvidia_driver.NAME, True, headers_absent),
-    Rule("no-kernel", nvidia_driver.NAME, True, no_kernel),
-    Rule("kernel-compiler", nvidia_driver.NAME, False, kernel_compiler),
+RULES = rules_of(
+    nvidia_driver.NAME,
+    stops={
+        "boot-full": boot_full,
+        "secure-boot": secure_boot_unsigned,
+        "headers": headers_absent,
+        "no-kernel": no_kernel,
+    },
+    warns={
+        "nouveau": nouveau_loaded,
+        "kernel-compiler": kernel_compiler,
+    },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ... import transaction
-from ...rules import Rule, some
+from ...rules import rules_of, some
 from .. import nvidia_driver
 from . import driver_method, driver_packages
 from .rules import scope
@@ -144,10 +144,13 @@ def runfile_driver(
     ]
 
 
-RULES = (
-    Rule("held", nvidia_driver.NAME, True, held_elsewhere),
-    Rule("foreign-driver", nvidia_driver.NAME, True, foreign_driver),
-    Rule("runfile-driver", nvidia_driver.NAME, True, runfile_driver),
-    Rule("packaged-driver", nvidia_driver.NAME, True, packaged_driver),
-    Rule("driver-method", nvidia_driver.NAME, True, other_method),
+RULES = rules_of(
+    nvidia_driver.NAME,
+    stops={
+        "held": held_elsewhere,
+        "foreign-driver": foreign_driver,
+        "runfile-driver": runfile_driver,
+        "packaged-driver": packaged_driver,
+        "driver-method": other_method,
+    },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...host import gpu_models, people
-from ...rules import Rule
+from ...rules import rules_of
 from ...tables import DRIVER_BRANCHES
 from .. import nvidia_driver
 from . import driver_method, driver_packages
@@ -139,10 +139,15 @@ def gpu_driver_window(host: Facts, _changes: Changes, _options: Options, row: Ro
     return reasons
 
 
-RULES = (
-    Rule("gpu-processes", nvidia_driver.NAME, True, gpu_processes),
-    Rule("maintenance-window", nvidia_driver.NAME, True, maintenance_window),
-    Rule("logged-in", nvidia_driver.NAME, True, logged_in),
-    Rule("logged-in-told", nvidia_driver.NAME, False, logged_in_told),
-    Rule("gpu-driver-window", nvidia_driver.NAME, True, gpu_driver_window),
+RULES = rules_of(
+    nvidia_driver.NAME,
+    stops={
+        "gpu-processes": gpu_processes,
+        "maintenance-window": maintenance_window,
+        "logged-in": logged_in,
+        "gpu-driver-window": gpu_driver_window,
+    },
+    warns={
+        "logged-in-told": logged_in_told,
+    },
 )

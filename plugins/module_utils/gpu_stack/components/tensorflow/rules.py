@@ -7,7 +7,7 @@ import re
 
 from ...host import gpu_models, surroundings
 from ...host.processes import accounts, text_of
-from ...rules import Rule
+from ...rules import rules_of
 from .. import tensorflow
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -110,9 +110,14 @@ def conda_first(facts: Facts, _changes: Changes, _options: Options, _row: Row) -
     ]
 
 
-RULES = (
-    Rule("avx", tensorflow.NAME, True, avx_missing),
-    Rule("gpu-without-code", tensorflow.NAME, True, gpu_without_code),
-    Rule("gpu-translated", tensorflow.NAME, False, gpu_translated),
-    Rule("conda", tensorflow.NAME, False, conda_first),
+RULES = rules_of(
+    tensorflow.NAME,
+    stops={
+        "avx": avx_missing,
+        "gpu-without-code": gpu_without_code,
+    },
+    warns={
+        "gpu-translated": gpu_translated,
+        "conda": conda_first,
+    },
 )

@@ -10,7 +10,7 @@ import os
 import re
 
 from ...host.processes import process
-from ...rules import Rule
+from ...rules import rules_of
 from .. import tensorflow
 from .venv_files import OWN, PROGRAMS, SEEDED
 
@@ -227,8 +227,13 @@ def parents(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> li
     ]
 
 
-RULES = (
-    Rule("venv-parents", tensorflow.NAME, True, parents),
-    Rule("venv-in-use", tensorflow.NAME, True, in_use),
-    Rule("venv-kept", tensorflow.NAME, False, kept),
+RULES = rules_of(
+    tensorflow.NAME,
+    stops={
+        "venv-parents": parents,
+        "venv-in-use": in_use,
+    },
+    warns={
+        "venv-kept": kept,
+    },
 )

@@ -1,0 +1,49 @@
+"""A module of the collection as a play calls it on this machine, task after task."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.collection import IMPORTABLE, NAME
+
+
+def results(
+    folder: Path,
+    module: str,
+    tasks: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Any] | None = None,
+    **environment: str,
+) -> tuple[dict[str, Any], str]:
+    """({task: its result}, all that a person with -vvv reads); a failure is ignored.
+
+    `tasks`: {name: the task's keywords, with the module's under `arguments`}.
+    """
+    book: list[dict[str, Any]] = []
+    for name, task in tasks.items():
+        words = {key: value for key, value in task.items() if key != "arguments"}
+        call = {f"{NAME}.{module}": task["arguments"], "register": f"result_{name}"}
+        book.append({"name": name, **call, "ignore_errors": True, **words})
+    answers = ", ".join(f"'{name}': result_{name}" for name in tasks)
+    out = {"dest": str(folder / "out.json"), "content": "{{ {" + answers + "} | to_json }}"}
+    book.append({"ansible.builtin.copy": {**out, "mode": "0600"}, "no_log": True})
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": book}
+    (folder / "play.yml").write_text(json.dumps([play]), "utf-8")
+    (folder / "vars.json").write_text(json.dumps(dict(variables or {})), "utf-8")
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    done = subprocess.run(
+        [
+            *(program, "-vvv", "-i", "localhost,", "-c", "local"),
+            *("-e", interpreter, "-e", "@vars.json", "play.yml"),
+        ],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE), **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads((folder / "out.json").read_text("utf-8")), done.stdout + done.stderr

@@ -1,0 +1,66 @@
+"""A host with a container runtime of the kubelet's: its files, and a daemon to be restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_stack.host.context import Context, Result
+
+
+class CriMachine:
+    """What hosts with containerd and with CRI-O share; each has `run`, which answers programs."""
+
+    # The daemon's process, the role's option for it and what the role's module works with.
+    daemon = option = ""
+    runtime: Any = None
+    # The file that is written.
+    written = ""
+
+    def __init__(self, root: Path, **units: str) -> None:
+        self.root = root
+        # What systemd says of the unit.
+        self.units = {"MainPID": "812", **units}
+        # How often it does not start with what is written; whether it starts at all.
+        self.stops: float = 0
+        self.dead = False
+        self.restarted: list[str] = []
+        self.put(f"/usr/bin/{self.daemon}", "")
+        self.runs(5000)
+
+    def runs(self, start: int) -> None:
+        text = f"812 ({self.daemon}) S 1 " + "0 " * 17 + f"{start} 1 2\n"
+        self.put("/proc/812/stat", text)
+
+    def put(self, path: str, text: str) -> None:
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+
+    def text(self, path: str = "") -> str:
+        return (self.root / (path or self.written).lstrip("/")).read_text("utf-8")
+
+    def is_written(self) -> bool:
+        """Whether the daemon would start with what the role writes."""
+        raise NotImplementedError
+
+    def run(self, argv: Sequence[str]) -> Result:
+        raise NotImplementedError
+
+    def context(self, wish: str = "auto") -> Context:
+        options = {f"nvidia_container_toolkit_{self.option}": wish}
+        return Context(root=str(self.root), options=options, runner=self.run)
+
+    def role(self, wish: str = "auto", **more: Any) -> Any:
+        """What the role's module works with."""
+        return self.runtime(self.context(wish), self.restart, **more)
+
+    def restart(self, unit: str) -> Result:
+        """Another process; or none where it is dead, or as often as `stops` says with the entry."""
+        self.restarted.append(unit)
+        if self.dead or (self.stops and self.is_written()):
+            self.stops -= 1
+            return Result(1, "", f"Job for {self.daemon}.service failed.\n")
+        self.runs(5000 + 1000 * len(self.restarted))
+        return Result(0, "", "")
