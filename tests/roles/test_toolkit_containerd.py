@@ -129,7 +129,7 @@ def test_one_table_comes_and_goes_and_all_else_stays(
     assert machine.role().write() == {"changed": False, "saved": None}
     if content is not None:
         assert Path(done["saved"]).read_text("utf-8") == content
-    assert machine.role().parting()["entry"] is True
+    assert machine.role().removal_state()["entry"] is True
     assert machine.role().take()["changed"] is True
     if content is None:
         assert not (machine.root / "etc/containerd/config.toml").exists()
@@ -217,7 +217,7 @@ def test_a_block_without_its_end_is_refused_and_nothing_is_touched(
     line = harmed.splitlines().index(look.BEGIN.strip()) + 1
     words = f"/etc/containerd/config.toml has in line {line} the begin of this role's lines"
     assert words in machine.role().look()["fault"]
-    assert words in machine.role().parting()["fault"]
+    assert words in machine.role().removal_state()["fault"]
     for action in (machine.role().write, machine.role().take):
         with pytest.raises(RefusedError) as refused:
             action()
@@ -281,16 +281,16 @@ def test_the_plan_knows_what_a_restart_would_lose(machine: Machine) -> None:
 
 
 def test_who_was_started_by_nvidia_s_program_is_named(machine: Machine) -> None:
-    assert machine.role().parting()["users"] == []
+    assert machine.role().removal_state()["users"] == []
     shim(machine, "k8s.io", "/usr/bin/nvidia-container-runtime")
     shim(machine, "moby", "/usr/bin/nvidia-container-runtime")
     shim(machine, "default", "runc")
-    assert machine.role().parting()["users"] == ["k8s.io/abc"]
+    assert machine.role().removal_state()["users"] == ["k8s.io/abc"]
 
 
 def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
     """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
-    return {rule: message for rule, message, _ in look.parting(machine.context(wish))}
+    return {rule: message for rule, message, _ in look.removal_blockers(machine.context(wish))}
 
 
 def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:
@@ -310,7 +310,7 @@ def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -
     ours = machine.text()
     head = '[plugins."io.containerd.grpc.v1.cri".containerd]\ndefault_runtime_name = "nvidia"\n'
     machine.put(look.CONFIG, head + ours)
-    assert machine.role().parting()["default"] is True
+    assert machine.role().removal_state()["default"] is True
     assert "default_runtime_name" in gone(machine)["containerd-config"]
     machine.put(look.CONFIG, ours.replace(look.END, ""))
     assert "no line ends it" in gone(machine)["containerd-config"]
@@ -381,8 +381,8 @@ def test_who_serves_docker_alone_is_left_alone(
     assert seen(machine)[0]["wanted"] is auto
     assert seen(machine, "required")[0]["wanted"] is required
     assert seen(machine, "none")[0]["wanted"] is False
-    assert machine.role().wanted() is auto
-    assert machine.role("required").wanted() is required
+    assert machine.role().needs_runtime() is auto
+    assert machine.role("required").needs_runtime() is required
 
 
 @pytest.mark.parametrize(

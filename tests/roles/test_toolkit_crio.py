@@ -143,7 +143,7 @@ def test_one_drop_in_comes_and_goes_and_nothing_else_changes(
     assert machine.role().look()["right"] is True
     assert machine.role().look()["owed"] is True
     assert machine.role().write() == {"changed": False, "saved": None}
-    assert machine.role().parting()["entry"] is True
+    assert machine.role().removal_state()["entry"] is True
     done = machine.role().take()
     assert (done["changed"], done["saved"]) == (True, None)
     assert machine.names() == before
@@ -202,7 +202,7 @@ def test_somebody_s_entry_for_the_same_program_is_taken_as_it_is(
     assert machine.role().look()["right"] is True
     assert machine.role().write() == {"changed": False, "saved": None}
     assert machine.role().take() == {"changed": False, "saved": None}
-    assert machine.role().parting()["other"] == look.RUNTIME
+    assert machine.role().removal_state()["other"] == look.RUNTIME
     assert machine.text(path) == GOOD
 
 
@@ -214,7 +214,7 @@ def test_a_default_of_somebody_s_is_served_and_forbids_the_removal(machine: Mach
     machine.role().write()
     assert 'runtime_root = "/run/runc"' in machine.text()
     assert machine.role().look()["right"] is True
-    assert machine.role().parting()["default"] is True
+    assert machine.role().removal_state()["default"] is True
 
 
 BROKEN: list[tuple[str, str, str]] = [
@@ -281,9 +281,9 @@ def test_a_restart_loses_nobody_or_is_refused(machine: Machine) -> None:
 
 def test_who_was_started_by_nvidia_s_program_is_named(machine: Machine) -> None:
     conmon(machine, "900", "/usr/sbin/runc", "/a")
-    assert machine.role().parting()["users"] == []
+    assert machine.role().removal_state()["users"] == []
     conmon(machine, "901", look.RUNTIME, "/a")
-    assert machine.role().parting()["users"] == ["k8s_ada"]
+    assert machine.role().removal_state()["users"] == ["k8s_ada"]
 
 
 def test_the_crio_that_runs_is_asked_for_the_runtime(machine: Machine) -> None:
@@ -314,7 +314,7 @@ def seen(machine: Machine, wish: str = "auto") -> Any:
 def gone(machine: Machine, wish: str = "auto") -> dict[str, str]:
     """{rule: message} of what stands in the way of the toolkit's going, by the plan."""
     machine.put(look.SOCKET, "")
-    return {rule: message for rule, message, _ in look.parting(machine.context(wish))}
+    return {rule: message for rule, message, _ in look.removal_blockers(machine.context(wish))}
 
 
 def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -> None:

@@ -298,13 +298,13 @@ def test_the_entry_goes_and_all_else_stays(machine: Machine, root: Path) -> None
     config = put(root, docker.CONFIG, FOREIGN)
     config.chmod(0o640)
     machine.role().write()
-    assert machine.role().parting()["entry"] is True
+    assert machine.role().removal_state()["entry"] is True
     told = machine.role().take()
     assert json.loads(config.read_text("utf-8")) == json.loads(FOREIGN)
     assert config.stat().st_mode & 0o7777 == 0o640
     assert "nvidia" in Path(told["saved"]).read_text("utf-8")
     assert machine.role().take() == {"changed": False, "saved": None}
-    assert machine.role().parting()["entry"] is False
+    assert machine.role().removal_state()["entry"] is False
 
 
 def test_other_runtimes_stay_and_a_file_of_ours_alone_goes(machine: Machine, root: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_docker_that_would_not_start_keeps_it(
     entry = {"runtimes": {"nvidia": {"path": docker.RUNTIME}}}
     text = config if isinstance(config, str) else json.dumps({**entry, **config})
     target = put(root, docker.CONFIG, text)
-    found = machine.role().parting()
+    found = machine.role().removal_state()
     assert (found["default"], bool(found["fault"])) == (said == "default-runtime", said[0] == "i")
     with pytest.raises(RefusedError, match=said):
         machine.role().take()
@@ -408,7 +408,7 @@ def test_containers_that_were_given_gpus_are_found(
     if answers:
         machine.says = at_work
     assert docker.users(machine.context()) == names
-    assert machine.role().parting()["users"] == names
+    assert machine.role().removal_state()["users"] == names
 
 
 # the steps of the module

@@ -32,7 +32,7 @@ def unfinished(context: Context) -> bool:
 
 def fault(context: Context) -> str | None:
     """What keeps the receipt from being root's and readable for all; None where nothing does."""
-    faults = modes.ways(context, [os.path.dirname(PATH), PATH])
+    faults = modes.faults(context, [os.path.dirname(PATH), PATH])
     return min(faults.items())[1][0] if faults else None
 
 

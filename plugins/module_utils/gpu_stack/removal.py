@@ -245,10 +245,10 @@ def preflight_look(context: Context, changes: Changes, removed: Sequence[str]) -
     return {
         "dependents": dependents(context, packages) if packages else [],
         "using": _using(context, {entry["component"] for entry in ours}),
-        "docker": docker.parting(context)
+        "docker": docker.removal_state(context)
         if any(entry["component"] == TOOLKIT for entry in ours)
         else None,
-        "pods": containerd.parting(context) + crio.parting(context)
+        "pods": containerd.removal_blockers(context) + crio.removal_blockers(context)
         if any(entry["component"] == TOOLKIT for entry in ours)
         else [],
     }

@@ -76,7 +76,7 @@ def owner_of_all(context: Context) -> int:
     return root.st_uid if root is not None else 0
 
 
-def ways(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+def faults(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
     """{path: (fault, the mode that it should have)} of paths that everybody must reach.
 
     Each is followed to its end: what is in a linked directory's place is the administrator's.

@@ -42,10 +42,10 @@ def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
     """
-    return patiently(lambda: _try(suites), wait)
+    return retry_while_locked(lambda: _try(suites), wait)
 
 
-def patiently(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
+def retry_while_locked(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
     """The answer of `attempt`, repeated for `wait` seconds as long as another apt is at work."""
     answer = attempt()
     for _pause in range(wait // PAUSE):

@@ -13,7 +13,7 @@ import tempfile
 from urllib.parse import urlsplit
 
 from . import apt
-from .package_lists import LOCKED, patiently, run
+from .package_lists import LOCKED, retry_while_locked, run
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def fetch(
         host = urlsplit(uri).hostname
         if ca_bundle and host:
             argv.append("-oAcquire::https::{0}::CaInfo={1}".format(host, ca_bundle))
-        return patiently(lambda: _try([*argv, "update"]), wait)
+        return retry_while_locked(lambda: _try([*argv, "update"]), wait)
     finally:
         shutil.rmtree(folder)
 

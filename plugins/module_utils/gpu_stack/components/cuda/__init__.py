@@ -90,8 +90,8 @@ def _file(context: Context, path: str) -> dict[str, Any] | None:
     info = context.stat(path)
     if info is None:
         return None
-    ways = modes.ways(context, [context.resolve(path) or path])
-    return {"path": path, "size": info.st_size, "modes": sorted(ways.items())}
+    faults = modes.faults(context, [context.resolve(path) or path])
+    return {"path": path, "size": info.st_size, "modes": sorted(faults.items())}
 
 
 def _files(context: Context, row: Row) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def look(context: Context) -> dict[str, Any]:
         "version": None,
         "files": {path: context.read(path) for path in paths},
         "written": faults,
-        "ways": modes.ways(context, read_by_all) if row else {},
+        "ways": modes.faults(context, read_by_all) if row else {},
         "block": between_markers(context.read(PAM)),
         "bashrc": {user: text for user, (text, _fault) in bashrc.items()},
         "left": {user: fault for user, (_text, fault) in bashrc.items() if fault},

@@ -26,7 +26,7 @@ NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
-def wanted(options: Options) -> dict[str, dict[str, Any]]:
+def wished_people(options: Options) -> dict[str, dict[str, Any]]:
     """{name: the person as the inventory has it}."""
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
@@ -34,7 +34,7 @@ def wanted(options: Options) -> dict[str, dict[str, Any]]:
 # the look
 
 
-def there(context: Context) -> list[str]:
+def recorded_people(context: Context) -> list[str]:
     """Names of the people who have something here."""
     return [
         name
@@ -88,16 +88,16 @@ def look(context: Context) -> dict[str, Any]:
 
     The version is how many there are, for receipts and reports.
     """
-    names = there(context)
+    names = recorded_people(context)
     state: dict[str, Any] = {
         "version": str(len(names)) if names else None,
         "people": {name: person(context, name) for name in names},
         "running": {},
     }
-    if not wanted(context.options):
+    if not wished_people(context.options):
         return state
     state["running"] = running(context) if names else {}
-    state["uids"] = workspace_users.look(context, wanted(context.options))
+    state["uids"] = workspace_users.look(context, wished_people(context.options))
     state["files"] = files(context)
     return state
 
@@ -177,7 +177,7 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
 def differ(state: State, options: Options) -> Changes:
     """Changes of the workspaces that differ from the wish, and of no others."""
     changes = []
-    people = wanted(options)
+    people = wished_people(options)
     for name in sorted(state["people"]):
         if name not in people:
             changes.append(

@@ -79,7 +79,8 @@ def _index(name: str, gpu: int | str, uuids: list[str]) -> int:
 
 def kept() -> dict[str, Any]:
     """{name: [indices]} that people have."""
-    return {name: files.data(places.folder(name) + "/gpus.json") for name in settings.there()}
+    names = settings.recorded_people()
+    return {name: files.data(places.folder(name) + "/gpus.json") for name in names}
 
 
 def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:

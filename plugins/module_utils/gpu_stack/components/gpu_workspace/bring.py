@@ -9,7 +9,7 @@ import secrets
 import shutil
 
 from .. import gpu_workspace
-from . import allocation, current, held_ports, here, homes, uids, wished, workspace_users
+from . import allocation, current, homes, port_sockets, running_host, uids, wished, workspace_users
 from .program import containers, docker, files, people_list, places, programs, settings, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -62,7 +62,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
         raise places.RefusedError("docker has no image {0}".format(wish["image"]))
     if not (seen["changes"] or seen["gone"] or seen["open"]):
         return result
-    people, context = people_list.checked(wish["workspaces"]), here.context(wish)
+    people, context = people_list.checked(wish["workspaces"]), running_host.context(wish)
     allocated = allocation.asked_for(people)
     # Who is gone leaves a home, and what it holds must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
@@ -71,10 +71,10 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     users = uids.assign(context, people) if people else {}
     for name in seen["gone"]:
         _remove(name)
-    if seen["gone"] and not settings.there() and docker.network():
+    if seen["gone"] and not settings.recorded_people() and docker.network():
         # Somebody's own container may be on it: then it stays.
         docker.answer("network", "rm", places.NETWORK)
-    settled = wanted(context, seen, users)
+    settled = settings_of_changed(context, seen, users)
     for person in people:
         if person["name"] in settled:
             _write(settled[person["name"]], person, allocated[person["name"]], wish)
@@ -83,11 +83,11 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     return dict(result, changed=sorted(settled), removed=seen["gone"])
 
 
-def wanted(
+def settings_of_changed(
     context: Context, seen: dict[str, Any], users: dict[str, str]
 ) -> dict[str, dict[str, Any]]:
     """{name: settings} that those who differ are to have."""
-    people = gpu_workspace.wanted(context.options)
+    people = gpu_workspace.wished_people(context.options)
     return {
         name: wished.settings(people[name], context.options, users)
         for name in sorted(seen["changes"])
@@ -116,7 +116,7 @@ def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
     """
     units = [places.UNIT.format(name) for name in settled]
     programs.must(programs.call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
-    held_ports.hold_ports(settled)
+    port_sockets.hold_ports(settled)
     for name, settings_of in settled.items():
         homes.give_home(places.home_of(settings_of["root"], name), settings_of["user"])
         if not files.text(places.folder(name) + "/revision"):
@@ -129,7 +129,7 @@ def _remove(name: str) -> None:
     """Stopped and forgotten; the home stays."""
     programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
     containers.stop(name)
-    held_ports.close_ports(held_ports.opened_for(name))
+    port_sockets.close_ports(port_sockets.opened_for(name))
     shutil.rmtree(files.inside(places.folder(name)))
 
 

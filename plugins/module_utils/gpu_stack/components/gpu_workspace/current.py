@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import gpu_workspace
-from . import allocation, here, homes, obstacles, uids, workspace_users
+from . import allocation, homes, obstacles, running_host, uids, workspace_users
 from .program import docker, people_list, places, settings, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -22,14 +22,14 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     """
     people = people_list.checked(wish["workspaces"])
     names = {person["name"] for person in people}
-    left = [name for name in settings.there() if name not in names]
+    left = [name for name in settings.recorded_people() if name not in names]
     seen: dict[str, Any] = {"changes": {}, "gone": left, "parts": [], "open": False}
     seen.update(image=True, tried=True)
     if not people and not left:
         return seen
     # Without docker nobody's container runs, and who is gone can be forgotten all the same.
     runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
-    context = here.context(wish)
+    context = running_host.context(wish)
     users = uids.own_users(context, people)
     homes.refuse_homes(context, people, users)
     # Nobody's container is stopped for it.
@@ -48,11 +48,12 @@ def _changes(
     context: Context, people: list[dict[str, Any]], runs: dict[str, str]
 ) -> dict[str, str]:
     """{name: why} of those whose workspace is not as wished."""
-    wishes = gpu_workspace.wanted(context.options)
+    wishes = gpu_workspace.wished_people(context.options)
     state = {"running": runs, "uids": workspace_users.look(context, wishes)}
     changes: dict[str, str] = {}
+    recorded = settings.recorded_people()
     for name in wishes:
-        present = gpu_workspace.person(context, name) if name in settings.there() else None
+        present = gpu_workspace.person(context, name) if name in recorded else None
         wrong = gpu_workspace.fault(wishes[name], present, state, context.options)
         home = state["uids"]["homes"].get(name, {"owner": None})
         if wrong is not None:
@@ -108,7 +109,7 @@ def _refuse_users(
 def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
     """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
     tried: set[str] = set()
-    for name in settings.there():
+    for name in settings.recorded_people():
         recorded = settings.of_person(name)
         if recorded.get("image") == wish["image"]:
             tried |= traits.needs(recorded.get("workspace") or {})

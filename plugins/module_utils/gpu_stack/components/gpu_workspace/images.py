@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 
-from . import asked, image_build
+from . import image_build, parameters
 from .program import docker, places, programs
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -26,7 +26,7 @@ def bring(params: dict[str, Any], dry: bool) -> bool:
     RefusedError with the sentence that a person sees; nobody's container is touched.
     """
     image = params["image"]
-    reference = asked.reference(image)
+    reference = parameters.reference(image)
     missing = docker.answer("image", "inspect", reference)[0] != 0
     if missing and not dry:
         if image["image"]:
@@ -55,7 +55,7 @@ def _pull(name: str, what: str) -> None:
 
 
 def _build(params: dict[str, Any], reference: str) -> None:
-    image, base = params["image"], asked.base_name(params["image"])
+    image, base = params["image"], parameters.base_name(params["image"])
     if docker.answer("image", "inspect", base)[0] != 0:
         if image["base"]:
             _pull(image["base"], "base")

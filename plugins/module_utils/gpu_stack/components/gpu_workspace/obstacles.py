@@ -33,7 +33,7 @@ def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
     `ports` are ports that a workspace needs and another program uses; `in_use` is {name: number
     of open kernels, terminals and SSH connections}.
     """
-    names, people = touched(changes), gpu_workspace.wanted(context.options)
+    names, people = touched(changes), gpu_workspace.wished_people(context.options)
     runs = gpu_workspace.running(context)
     settings = {name: gpu_workspace.person(context, name)["settings"] for name in runs or {}}
     options = wished.with_image(context.options, context.row)
@@ -63,7 +63,7 @@ def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) 
     for recorded in settings.values():
         held.update(traits.ports((recorded or {}).get("workspace") or {}))
     words = {"jupyter": "port", "tensorboard": "tensorboard_port"}
-    for name in gpu_workspace.there(context):
+    for name in gpu_workspace.recorded_people(context):
         recorded = gpu_workspace.person(context, name)["settings"] or {}
         person = recorded.get("workspace") or {}
         for what, word in words.items():

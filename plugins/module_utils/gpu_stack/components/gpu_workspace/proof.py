@@ -119,7 +119,7 @@ def offered(name: str, address: str, port: int) -> str | None:
 def prove(seconds: float) -> dict[str, Any]:
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
-    faults = {name: proven(name, until) for name in settings.there()}
+    faults = {name: proven(name, until) for name in settings.recorded_people()}
     handed = handed_gpus.handed()
     for name in faults:
         faults[name] = faults[name] or handed["people"].get(name, {}).get("wrong")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from . import asked, bring, current, here, installed, proof, uids
+from . import bring, current, installed, parameters, proof, running_host, uids
 from .program import docker, files, people_list, places
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -34,20 +34,20 @@ def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 def looked(params: dict[str, Any]) -> dict[str, Any]:
     """What differs from the wish, and what of the image is missing."""
-    asked.refuse(params)
-    wish = asked.wish_of(params)
+    parameters.refuse(params)
+    wish = parameters.wish_of(params)
     seen = current.look(wish)
     image = params["image"]
     missing = bool(seen["changes"]) and not seen["image"]
     by_file = bool(image["image_file"])
     if image["base_file"] and missing:
-        by_file = docker.answer("image", "inspect", asked.base_name(image))[0] != 0
+        by_file = docker.answer("image", "inspect", parameters.base_name(image))[0] != 0
     return dict(seen, changed=False, reference=wish["image"], file=missing and by_file)
 
 
 def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Brings all of it, or says what would be done where `dry`."""
-    wish = asked.wish_of(params)
+    wish = parameters.wish_of(params)
     seen = bring.prepared(wish)
     if wish["workspaces"] or seen["gone"]:
         written = installed.install(installed.texts(params["shipped"]), dry)
@@ -85,7 +85,7 @@ def _listed(names: list[str]) -> str:
 
 def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings of those who differ, before and after; no secret is among them."""
-    context = here.context(wish)
+    context = running_host.context(wish)
     users = uids.own_users(context, people_list.checked(wish["workspaces"]))
     return [
         {
@@ -94,5 +94,5 @@ def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
             "before": files.text(places.folder(name) + "/workspace.json") or "",
             "after": json.dumps(settings, indent=2, sort_keys=True) + "\n",
         }
-        for name, settings in bring.wanted(context, seen, users).items()
+        for name, settings in bring.settings_of_changed(context, seen, users).items()
     ]

@@ -246,7 +246,7 @@ def users(context: Context) -> list[str]:
     return names
 
 
-def parting(context: Context) -> list[list[str]]:
+def removal_blockers(context: Context) -> list[list[str]]:
     """[[rule, message, hint]] of what forbids the toolkit's removal from containerd."""
     content = context.read(CONFIG) or ""
     reasons: list[list[str]] = []

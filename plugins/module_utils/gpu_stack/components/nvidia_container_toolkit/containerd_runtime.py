@@ -263,7 +263,7 @@ class Containerd(CriRuntime):
 
     # without it
 
-    def parting(self) -> dict[str, Any]:
+    def removal_state(self) -> dict[str, Any]:
         """What stands in the way of taking the toolkit away, and whether our entry is there."""
         state = {"entry": False, "users": [], "default": False, "loses": None}
         content = text(self.context, CONFIG)

@@ -229,7 +229,7 @@ def users(context: Context) -> list[str]:
     return sorted(names)
 
 
-def parting(context: Context) -> list[list[str]]:
+def removal_blockers(context: Context) -> list[list[str]]:
     """[[rule, message, hint]] of what forbids the toolkit's removal from CRI-O."""
     reasons: list[list[str]] = []
     if not installed(context):

@@ -262,7 +262,7 @@ class Crio(CriRuntime):
 
     # without it
 
-    def parting(self) -> dict[str, Any]:
+    def removal_state(self) -> dict[str, Any]:
         """What stands in the way of taking the toolkit away, and whether our drop-in is there."""
         state = {"entry": False, "users": [], "default": False, "other": None, "loses": None}
         if not crio.installed(self.context):

@@ -21,7 +21,7 @@ def remains(context: Context) -> list[list[str]]:
 def reasons(docker_state: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Blockers of a removal of the toolkit from docker.
 
-    docker_state: of `docker.parting`; None where docker is not concerned.
+    docker_state: of `docker.removal_state`; None where docker is not concerned.
     """
     reasons: list[dict[str, Any]] = []
     if docker_state is None:

@@ -170,7 +170,7 @@ def _asks_for_gpus(text: str) -> bool:
     return False
 
 
-def parting(context: Context) -> dict[str, Any]:
+def removal_state(context: Context) -> dict[str, Any]:
     """What may forbid the toolkit's removal: {"users", "default", "fault"}."""
     config, fault = parsed(context.read(CONFIG))
     return {

@@ -164,10 +164,10 @@ class Docker(Runtime):
     def left_alone(self) -> bool:
         return docker.wish(self.context.options) == "none"
 
-    def wanted(self) -> bool:
+    def needs_runtime(self) -> bool:
         return any(self.context.exists(path) for path in docker.PROGRAMS)
 
-    def there(self) -> dict[str, Any]:
+    def installation(self) -> dict[str, Any]:
         return docker.look(self.context)
 
     def look(self) -> dict[str, Any]:
@@ -268,9 +268,9 @@ class Docker(Runtime):
 
     # without it
 
-    def parting(self) -> dict[str, Any]:
-        """As docker.parting, with `entry`: is the runtime's entry there, and ours?"""
-        state = dict(docker.parting(self.context), entry=False, fault=None)
+    def removal_state(self) -> dict[str, Any]:
+        """As docker.removal_state, with `entry`: is the runtime's entry there, and ours?"""
+        state = dict(docker.removal_state(self.context), entry=False, fault=None)
         try:
             state["entry"] = docker.program(self._read()) == RUNTIME
         except RefusedError as error:

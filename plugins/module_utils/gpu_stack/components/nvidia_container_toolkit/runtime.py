@@ -67,10 +67,10 @@ class Runtime:
         """Make it know the runtime; with `check` say what would be done. Returns the answer."""
         if self.left_alone():
             return {"changed": False}
-        state = self.there()
+        state = self.installation()
         answer = {"changed": False, "installed": state["installed"]}
         refuse(self.unserved(state))
-        if not self.wanted():
+        if not self.needs_runtime():
             return answer
         if check:
             state = self.look()
@@ -91,7 +91,7 @@ class Runtime:
 
     def absent(self, check: bool = False) -> dict[str, Any]:
         """Make it forget the runtime; with `check` say what would be done. Returns the answer."""
-        state = self.parting()
+        state = self.removal_state()
         refuse(self.needed(state))
         if self.left_alone():
             return {"changed": False}
@@ -156,9 +156,9 @@ class Runtime:
     # Methods of each runtime: its state, why it can't be configured, whether it is to be; the plan
     # and its obstacles; writing and restoring; and the same for the removal.
     left_alone: Any
-    there: Any
+    installation: Any
     unserved: Any
-    wanted: Any
+    needs_runtime: Any
     look: Any
     unready: Any
     due: Any
@@ -166,7 +166,7 @@ class Runtime:
     planned: Any
     write: Any
     restore: Any
-    parting: Any
+    removal_state: Any
     needed: Any
     take: Any
     owed: Any
@@ -184,13 +184,13 @@ class CriRuntime(Runtime):
     def wish(self) -> str:
         return str(self.facts.wish(self.context.options))
 
-    def wanted(self) -> bool:
+    def needs_runtime(self) -> bool:
         return bool(self.facts.needs_runtime(self.context))
 
     def owed(self) -> bool:
         return bool(self.facts.owed(self.context))
 
-    def there(self) -> dict[str, Any]:
+    def installation(self) -> dict[str, Any]:
         return {"installed": self.facts.installed(self.context)}
 
     def look(self) -> dict[str, Any]:
