@@ -24,7 +24,7 @@ NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
 # Packages of the keys that sign the platform's archive.
 KEYRINGS = {"debian": "debian-archive-keyring"}
-# Profile runtime takes ptxas and libdevice out of their package, and records which one it was.
+# Profile runtime extracts ptxas and libdevice from a package, and records which one.
 TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 

@@ -130,7 +130,7 @@ def _link_changes(row: Row, state: State, root: str) -> Changes:
 
 
 def differ(row: Row, state: State, options: Options) -> Changes:
-    """Changes that make the locked cuDNN complete, current, readable and found by the loader."""
+    """Changes that make the locked cuDNN complete, current, readable and known to the loader."""
     root = root_of(options)
     version = "{0} for CUDA {1}".format(row["version"], row["cuda"])
     manifest = state["manifest"]

@@ -1,4 +1,4 @@
-"""The directories above cuDNN's files: everybody may enter them, and only root may write."""
+"""The directories above cuDNN's files: everybody may enter them, only root may write there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def faults(context: Context, root: str, directory: str, names: Iterable[str]) ->
         elif inside and fault is not None:
             faulty[path] = fault
         elif inside and info.st_mode & stat.S_IWOTH:
-            # With the sticky bit too: whoever adds a library here is found by the loader.
+            # With the sticky bit too: the loader would find a library that anybody adds here.
             faulty[path] = f"mode {stat.S_IMODE(info.st_mode):04o}, writable by others"
     return faulty
 
