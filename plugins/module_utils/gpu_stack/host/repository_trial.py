@@ -1,7 +1,7 @@
 """Fetches the lists of one repository alone, before anything on the host names it.
 
-With this source alone no entry of anybody else's is in the way, and from a directory of its own
-nothing stays where the repository can't be reached or its signature is not good.
+With this source alone no other entry can fail it, and from a directory of its own nothing is left
+behind if the repository can't be reached or its signature is bad.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPTIONS = (
 # Before 2.1 apt ends with 0 where it could not fetch a list.
 FAILED = re.compile(r"^E: |^W: .*(Failed to fetch|not signed|NO_PUBKEY|EXPKEYSIG|verif)", re.M)
 ERRORS = re.compile(r"^[EW]: .*", re.M)
-# sqv's reasons stand in lines of their own below the error.
+# sqv's reasons are on lines of their own below the error.
 REASONS = re.compile(r"^[EW]: .*|^\s+(?:because: .*|Signing key on .*)$", re.M)
 
 
