@@ -1,9 +1,9 @@
 """Modes and owners of packages' files, by rule: dpkg records neither.
 
 After `chmod a-x /usr/bin/nvcc` size, time and checksum are the same, but nobody can compile; who
-can write a library runs code as root as soon as root's programs load it. The
-rules are Debian's policy 10.9: root's, readable for all, writable for nobody else, and programs
-and directories executable for all. They cost no call beyond the one lstat that each file gets.
+can write a library runs code as root as soon as root's programs load it. The rules are Debian's
+policy 10.9: root's, readable for all, writable for nobody else, and programs and directories
+executable for all. They cost no call beyond the one lstat that each file gets.
 """
 
 from __future__ import annotations
