@@ -1,4 +1,4 @@
-"""Brings people's workspaces to what is wished."""
+"""Makes people's workspaces as wished."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def prepared(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply(wish: dict[str, Any]) -> dict[str, Any]:
-    """As `fulfil`, of a host that is looked at first."""
+    """Looks at the host, and then as `fulfil`."""
     return fulfil(wish, prepared(wish))
 
 
@@ -64,7 +64,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
         return result
     people, context = people_list.checked(wish["workspaces"]), running_host.context(wish)
     allocated = allocation.asked_for(people)
-    # Who is gone leaves a home, and what it holds must be out of reach as well.
+    # A removed person's home stays, and must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
     if people or (root_there and workspace_users.unfit(context) is None):
         homes.close_root(wish["root"])
@@ -72,7 +72,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     for name in seen["gone"]:
         _remove(name)
     if seen["gone"] and not settings.recorded_people() and docker.network():
-        # Somebody's own container may be on it: then it stays.
+        # It stays if a container of somebody else uses it.
         docker.answer("network", "rm", places.NETWORK)
     settled = settings_of_changed(context, seen, users)
     for person in people:
@@ -86,7 +86,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
 def settings_of_changed(
     context: Context, seen: dict[str, Any], users: dict[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """{name: settings} that those who differ are to have."""
+    """{name: settings} of the workspaces that differ, as they are to be."""
     people = gpu_workspace.wished_people(context.options)
     return {
         name: wished.settings(people[name], context.options, users)
@@ -104,7 +104,7 @@ def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
                 f"{SHORTEST_TOKEN} characters without blanks"
             )
     wrong = needless(passwords, people)
-    # Where nobody is wished for they are nobody's, as tokens are.
+    # Without people in the wish they are unused, as tokens are.
     if wrong and people:
         raise places.RefusedError(wrong)
 
@@ -126,7 +126,7 @@ def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
 
 
 def _remove(name: str) -> None:
-    """Stopped and forgotten; the home stays."""
+    """Stops and removes a workspace; the home stays."""
     programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
     containers.stop(name)
     port_sockets.close_ports(port_sockets.opened_for(name))
@@ -152,7 +152,7 @@ def _write(
     )
     if unchanged:
         return
-    # Without it nothing of what is there is taken for what was wished.
+    # Without it no existing file counts as written.
     if os.path.lexists(files.inside(place + "/revision")):
         os.unlink(files.inside(place + "/revision"))
     owner = traits.numbers(settings_of["user"])
@@ -175,7 +175,7 @@ def _write(
 
 
 def _host_key(place: str) -> None:
-    """sshd's host key, made once: a new one would make ssh warn of an attack."""
+    """Creates sshd's host key, once: ssh would warn of an attack after a change."""
     path = files.inside(place + "/host_key")
     if not os.path.exists(path):
         making = path + ".new"

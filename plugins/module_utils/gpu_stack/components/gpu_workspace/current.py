@@ -1,4 +1,4 @@
-"""What of a host's workspaces is not as wished, and what forbids to change it."""
+"""Finds the workspaces that are not as wished, and refuses changes that can't be made."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def look(wish: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the wish. RefusedError for what this host can't give; stops nothing.
+    """What differs from the wish; changes nothing. RefusedError if this host can't fulfil it.
 
-    {changes: {name: why}, gone: names, image, tried, parts, open}: whether docker has the image,
-    whether it was seen to have the parts that people need, and whether the homes' root is open to
-    others than root.
+    {changes: {name: why}, gone: names, image, tried, parts, open}: `image`: whether docker has it;
+    `tried`: whether it was seen to have the parts that people need; `open`: whether others than
+    root can enter the homes' root.
     """
     people = people_list.checked(wish["workspaces"])
     names = {person["name"] for person in people}
@@ -27,12 +27,12 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     seen.update(image=True, tried=True)
     if not people and not left:
         return seen
-    # Without docker nobody's container runs, and who is gone can be forgotten all the same.
+    # Without docker no container runs, and removed people's files can still be deleted.
     runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
     context = running_host.context(wish)
     users = uids.own_users(context, people)
     homes.refuse_homes(context, people, users)
-    # Nobody's container is stopped for it.
+    # That stops no container.
     seen["open"] = bool(people) and homes.open_to_others(wish["root"])
     seen["changes"] = _changes(context, people, runs)
     _refuse_memory(context, wish, people)
@@ -47,7 +47,7 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
 def _changes(
     context: Context, people: list[dict[str, Any]], runs: dict[str, str]
 ) -> dict[str, str]:
-    """{name: why} of those whose workspace is not as wished."""
+    """{name: why} of the workspaces that are not as wished."""
     wishes = gpu_workspace.wished_people(context.options)
     state = {"running": runs, "uids": workspace_users.look(context, wishes)}
     changes: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _refuse_ports(context: Context, people: list[dict[str, Any]], runs: dict[str
 def _refuse_users(
     context: Context, wish: dict[str, Any], seen: dict[str, Any], runs: dict[str, str]
 ) -> None:
-    """RefusedError where the container of somebody who works in it would be stopped."""
+    """RefusedError if a container in use would be stopped."""
     if wish.get("in_use") == "stop":
         return
     names = [name for name in sorted(runs) if name in seen["changes"] or name in seen["gone"]]
@@ -107,7 +107,7 @@ def _refuse_users(
 
 
 def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
-    """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
+    """{image, tried, parts} as `look` returns them."""
     tried: set[str] = set()
     for name in settings.recorded_people():
         recorded = settings.of_person(name)

@@ -1,4 +1,4 @@
-"""What stands in the way of people's workspaces."""
+"""Rules about what prevents changes of workspaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the module `workspaces` answers: looks, brings people to what is wished, proves."""
+"""The module `workspaces`: looks, makes workspaces as wished, proves them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    """The module's result. RefusedError or ValueError with the sentence that a person sees."""
+    """The module's result; raises RefusedError or ValueError with its message."""
     if params["state"] == "proven":
         try:
             return {"changed": False, "proven": proof.prove(params["patience"])["proven"]}
@@ -33,7 +33,7 @@ def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def looked(params: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the wish, and what of the image is missing."""
+    """What differs from the wish, and what the image lacks."""
     parameters.refuse(params)
     wish = parameters.wish_of(params)
     seen = current.look(wish)
@@ -46,7 +46,7 @@ def looked(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    """Brings all of it, or says what would be done where `dry`."""
+    """Makes the workspaces as wished, or with `dry` says what would be done."""
     wish = parameters.wish_of(params)
     seen = bring.prepared(wish)
     if wish["workspaces"] or seen["gone"]:
@@ -65,7 +65,7 @@ def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
             "{2}".format(_listed(result["changed"]), _listed(result["removed"]), result["tokens"])
         )
     if left and not wish["workspaces"]:
-        # Only now nobody's unit needs it any more.
+        # Only now no unit needs it.
         written += installed.remove(dry)
     acted = bool(names or left or seen["open"])
     return {
@@ -84,7 +84,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings of those who differ, before and after; no secret is among them."""
+    """The settings of workspaces that differ, before and after, without secrets."""
     context = running_host.context(wish)
     users = uids.own_users(context, people_list.checked(wish["workspaces"]))
     return [
