@@ -23,7 +23,7 @@ import yaml
 from bench import cold, rerun
 from provision import locallab
 from provision.locallab.machine import Podman
-from tests.ground import Site, drivers, serve, told
+from tests.ground import Site, clients, drivers, serve
 
 Say = Callable[[str], None]
 
@@ -109,7 +109,7 @@ class Ground:
             hosts=["focal1"],
         )
         try:
-            for path, text in told.host(self.site, archive).items():
+            for path, text in clients.host(self.site, archive).items():
                 self._write(lab, path, text)
             self._exec(lab, "sh", "-s", stdin=PREPARE)
         except BaseException:
@@ -159,9 +159,9 @@ class Ground:
                 "gpu_platform": "ubuntu2004",
                 "gpu_stack": wish,
                 "cudnn_urls": [cudnn["url"]],
-                "cudnn_ca_bundle": told.CA,
-                "cuda_ca_bundle": told.CA,
-                "nvidia_driver_ca_bundle": told.CA,
+                "cudnn_ca_bundle": clients.CA,
+                "cuda_ca_bundle": clients.CA,
+                "nvidia_driver_ca_bundle": clients.CA,
                 # With the module, which a container leaves out by default, and without the
                 # persistence daemon, as the tutorials have it.
                 "nvidia_driver_scope": "full",
@@ -174,8 +174,8 @@ class Ground:
     def _lock_and_render(self, way: str, project: Path) -> None:
         self.site.local_installer()
         local = WISHES[way].get("cuda_source") == "local"
-        lock = told.lock(self.site, self.archive, project, local=local)
-        environment = told.environment(self.site, self.folder)
+        lock = clients.lock(self.site, self.archive, project, local=local)
+        environment = clients.environment(self.site, self.folder)
         for arguments in (lock, ["render", "."]):
             done = subprocess.run(
                 [str(cold.BIN / "provision"), *arguments],
@@ -207,7 +207,7 @@ def variables(site: Site, kernel: str) -> str:
     """The script's variables: URLs of the files that its reader would find at NVIDIA's."""
     installer = site.local_installer()
     values = {
-        "ca": told.CA,
+        "ca": clients.CA,
         "kernel": kernel,
         "driver_url": str(site.runfile(BRANCH)["url"]),
         "pin_url": f"{site.cuda_url}/cuda-ubuntu2004.pin",

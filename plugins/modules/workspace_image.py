@@ -51,8 +51,8 @@ reference:
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E402, E501
-    asked,
     images,
+    parameters,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace.program.places import (  # noqa: E402, E501
     RefusedError,
@@ -62,7 +62,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "image": asked.IMAGE,
+            "image": parameters.IMAGE,
             "archive": {"type": "str", "default": ""},
             "containerfile": {"type": "str", "default": ""},
             # An address may carry a password.
@@ -83,7 +83,7 @@ def main() -> None:
         changed = images.bring(module.params, dry=module.check_mode)
     except (RefusedError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=changed, reference=asked.reference(module.params["image"]))
+    module.exit_json(changed=changed, reference=parameters.reference(module.params["image"]))
 
 
 if __name__ == "__main__":

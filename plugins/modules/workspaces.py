@@ -153,7 +153,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E402, E501
-    asked,
+    parameters,
     service,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace.program.places import (  # noqa: E402, E501
@@ -169,7 +169,7 @@ def main() -> None:
             "workspaces": {"type": "raw", "default": [], "no_log": True},
             "tokens": {"type": "dict", "default": {}, "no_log": True},
             "passwords": {"type": "dict", "default": {}, "no_log": True},
-            "image": asked.IMAGE,
+            "image": parameters.IMAGE,
             "root": {"type": "str", "default": "/srv/gpu-workspaces"},
             "address": {"type": "str", "default": "127.0.0.1"},
             "ssh_address": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 as wished
@@ -184,7 +184,7 @@ def main() -> None:
     )
     # People's names and paths stay readable in what this returns.
     shipped = set((module.params["shipped"] or {}).values())
-    module.no_log_values = asked.secrets(module.params) | shipped
+    module.no_log_values = parameters.secrets(module.params) | shipped
     try:
         result = service.answer(module.params, dry=module.check_mode)
     except (RefusedError, ValueError, OSError) as error:

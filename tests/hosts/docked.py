@@ -15,7 +15,7 @@ import yaml
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
-from tests.ground import told, toolkit
+from tests.ground import clients, toolkit
 from tests.hosts import toolkit_host
 from tests.hosts.conftest import BIN, Project
 from tests.hosts.toolkit_host import CONFIG
@@ -60,7 +60,7 @@ class Docked(Project):
             {
                 "gpu_stack": stack,
                 "cudnn_controller_file": str(archive.path),
-                "nvidia_container_toolkit_ca_bundle": told.CA,
+                "nvidia_container_toolkit_ca_bundle": clients.CA,
                 "tensorflow_cache_dir": "/var/cache/lab/pip",
             }
         )
@@ -69,7 +69,7 @@ class Docked(Project):
         key = self.path / "toolkit.asc"
         key.write_text(self.site.key.armored, "ascii")
         trusted = self.path / "trusted.pem"
-        both = told.SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8")
+        both = clients.SYSTEM_CA.read_text("utf-8") + self.site.ca.read_text("utf-8")
         trusted.write_text(both, "utf-8")
         self.relock()
 
@@ -127,7 +127,7 @@ def docked(directory: Path, name: str, kind: type[Made]) -> Iterator[Made]:
             made = kind(directory / "project", lab)
             made.site = site
             made.lock()
-            made.root("sh", "-c", f"cat > {told.CA}", stdin=site.ca.read_text("utf-8"))
+            made.root("sh", "-c", f"cat > {clients.CA}", stdin=site.ca.read_text("utf-8"))
             address = site.web.url.split("//")[1].split(":")[0]
             direct = f'Acquire::https::Proxy::{address} "DIRECT";\n'
             made.root("sh", "-c", "cat > /etc/apt/apt.conf.d/99lab", stdin=direct)

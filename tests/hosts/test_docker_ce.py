@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from toolkit_host import Host, started
 
-from tests.ground import docker_ce, repository, told
+from tests.ground import clients, docker_ce, repository
 
 pytestmark = [pytest.mark.slow]
 
@@ -48,7 +48,7 @@ def wish(host: Host, **changed: Any) -> dict[str, Any]:
     given = {
         "url": f"{host.site.web.url}/{docker_ce.PLACE}",
         "fingerprints": [signer().fingerprint],
-        "ca_bundle": told.CA,
+        "ca_bundle": clients.CA,
         **changed,
     }
     return {

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asked import Found, cure
-from asked import doctor as ask
-from asked import package as script_of
+from doctor_run import Found, cure
+from doctor_run import doctor as ask
+from doctor_run import package as script_of
 from focal import NETWORK, Focal, focal
 
 from tests.ground import serve

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from asked import doctor
 from conftest import ROOT, Project
+from doctor_run import doctor
 
 sys.path.insert(0, str(ROOT / "molecule"))
 import containers

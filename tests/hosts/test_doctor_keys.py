@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asked import Found
-from asked import doctor as ask
 from conftest import BIN, Project
+from doctor_run import Found
+from doctor_run import doctor as ask
 from test_other_platforms import CASES
 from test_other_platforms import project as made
 

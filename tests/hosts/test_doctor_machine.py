@@ -12,9 +12,9 @@ from pathlib import Path
 
 import own_kernel
 import pytest
-from asked import Found, cure, package
-from asked import doctor as ask
 from conftest import Project
+from doctor_run import Found, cure, package
+from doctor_run import doctor as ask
 
 from provision.locallab import gpu
 

@@ -20,11 +20,11 @@ import pytest
 
 from provision import locallab
 from tests.collection import GPU_STACK, own_project
-from tests.ground import Site, serve, told
+from tests.ground import Site, clients, serve
 
 pytestmark = [pytest.mark.slow]
 
-CA = told.CA
+CA = clients.CA
 LIBCUDA = "basename $(readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1)"
 VERSIONS = {"470": "470.256.02", "535": "535.261.03"}
 

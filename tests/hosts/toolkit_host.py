@@ -15,7 +15,7 @@ from typing import Any
 
 from provision import locallab
 from tests.collection import GPU_STACK, own_project
-from tests.ground import deb, told, toolkit
+from tests.ground import clients, deb, toolkit
 
 ROLES = Path(__file__).parents[2] / "roles"
 NAMES = toolkit.NAMES
@@ -90,7 +90,7 @@ class Host:
             "nvidia_container_toolkit_packages": row["packages"]["toolkit"],
             "nvidia_container_toolkit_repository": row["repository"],
             "nvidia_container_toolkit_checksums": checksums,
-            "nvidia_container_toolkit_ca_bundle": told.CA,
+            "nvidia_container_toolkit_ca_bundle": clients.CA,
             **options,
         }
         return subprocess.run(
@@ -140,7 +140,7 @@ class Host:
 
     def looked(self, version: str) -> Any:
         one = self.lab.hosts[0].container
-        options = {"nvidia_container_toolkit_ca_bundle": told.CA}
+        options = {"nvidia_container_toolkit_ca_bundle": clients.CA}
         asked = json.dumps([self.row(version), options])
         return json.loads(
             self.lab.podman.call(
@@ -204,7 +204,7 @@ def started(
             inventory = lab.inventory(group="gpu")
             own_project(directory, inventory, toolkit="nvidia_container_toolkit")
             made = Host(directory, lab, site)
-            made.put(told.CA, site.ca.read_text("utf-8"))
+            made.put(clients.CA, site.ca.read_text("utf-8"))
             name = site.web.url.split("//")[1].split(":")[0]
             made.put("/etc/apt/apt.conf.d/99lab", f'Acquire::https::Proxy::{name} "DIRECT";\n')
             made.root("mkdir -p /root/look /etc/docker")

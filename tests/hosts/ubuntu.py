@@ -16,10 +16,10 @@ import yaml
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
-from tests.ground import Site, told
+from tests.ground import Site, clients
 from tests.hosts.conftest import Project, as_root
 
-CA = told.CA
+CA = clients.CA
 
 
 class Ubuntu(Project):
@@ -54,12 +54,12 @@ class Ubuntu(Project):
         """The inventory is written, locked from the site or its local installer, and rendered."""
         (self.path / "lab").mkdir(parents=True, exist_ok=True)
         (self.path / "lab/hosts.yml").write_text(yaml.safe_dump(inventory), "utf-8")
-        lock = told.lock(self.site, self.site.ubuntu(), self.path, local=local)
+        lock = clients.lock(self.site, self.site.ubuntu(), self.path, local=local)
         for arguments in (lock, ["render", "."]):
             done = subprocess.run(
                 [str(Path(sys.executable).parent / "provision"), *arguments], cwd=self.path,
                 text=True, check=False, timeout=600, capture_output=True,
-                env=told.environment(self.site, self.path),
+                env=clients.environment(self.site, self.path),
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
 
@@ -106,7 +106,7 @@ def bare_ubuntu(
     try:
         project = kind(directory, lab)
         project.site = site
-        for path, text in told.host(site, site.ubuntu(), trusts).items():
+        for path, text in clients.host(site, site.ubuntu(), trusts).items():
             project.root(f"cat > {path}", stdin=text)
         yield project
     finally:

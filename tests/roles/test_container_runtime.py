@@ -58,7 +58,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, "utf-8")
     monkeypatch.setattr(runtimes, "Context", partial(Context, root=str(tmp_path)))
-    monkeypatch.setattr(runtimes, "asked", made.run)
+    monkeypatch.setattr(runtimes, "run", made.run)
     monkeypatch.setattr(runtimes, "restart", made.restart)
     return made
 

@@ -358,8 +358,8 @@ def test_who_serves_docker_alone_is_left_alone(
     assert seen(machine)[0]["wanted"] is auto
     assert seen(machine, "required")[0]["wanted"] is required
     assert seen(machine, "none")[0]["wanted"] is False
-    assert machine.role().wanted() is auto
-    assert machine.role("required").wanted() is required
+    assert machine.role().needs_runtime() is auto
+    assert machine.role("required").needs_runtime() is required
 
 
 @pytest.mark.parametrize(

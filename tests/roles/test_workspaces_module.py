@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_stack.components.gpu_workspace import asked, images, installed, service, shipped
+from gpu_stack.components.gpu_workspace import images, installed, parameters, service, shipped
 from gpu_stack.components.gpu_workspace.program import docker, files, places, programs
 from test_workspaces_program import ADA, HASHED, IMAGE, KEY, SECRET, Machine, person, wish
 
@@ -223,7 +223,7 @@ def test_what_may_be_a_secret_in_the_wrong_place_is_in_no_log(
     workspaces: Any, texts: set[str]
 ) -> None:
     params = {"workspaces": workspaces, "tokens": {"ada": "t"}, "passwords": {"ada": "p"}}
-    assert asked.secrets(params) == texts | {"t", "p"}
+    assert parameters.secrets(params) == texts | {"t", "p"}
 
 
 # what is refused before the host is asked
@@ -263,13 +263,13 @@ ONE_IMAGE = "The workspaces need one image: gpu_workspace_image with its digest"
 def test_an_image_is_one_for_sure(image: dict[str, Any], words: str | None) -> None:
     params = {"workspaces": [ADA], "tokens": {}, "passwords": {}, "image": {**NONE, **image}}
     if words is None:
-        asked.refuse(params)
+        parameters.refuse(params)
     else:
         with pytest.raises(places.RefusedError) as error:
-            asked.refuse(params)
+            parameters.refuse(params)
         assert str(error.value).startswith(words)
     # Nobody needs one.
-    asked.refuse({**params, "workspaces": []})
+    parameters.refuse({**params, "workspaces": []})
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_a_password_is_somebodys_and_a_hash(
         "image": {**NONE, "image": IMAGE},
     }  # fmt: skip
     if unfit is None:
-        asked.refuse(params)
+        parameters.refuse(params)
     else:
         with pytest.raises(places.RefusedError) as error:
-            asked.refuse(params)
+            parameters.refuse(params)
         assert str(error.value).endswith(f"it does not of {unfit}")
 
 
@@ -359,7 +359,7 @@ def test_what_is_built_of_a_base_that_is_missing_pulls_it_first(
     assert images.bring(order, dry=False) is True
     assert ["pull", "--quiet", BASE] in [one[3:] for one in machine.calls]
     assert (built[0]["base"], built[0]["containerfile"]) == (BASE, "FROM")
-    assert built[0]["reference"] == asked.reference({**NONE, "base": BASE})
+    assert built[0]["reference"] == parameters.reference({**NONE, "base": BASE})
 
 
 def test_a_build_that_fails_shows_no_password_of_the_proxy(

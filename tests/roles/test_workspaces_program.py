@@ -19,15 +19,15 @@ import pytest
 import yaml
 from gpu_stack.components.gpu_workspace import (
     allocation,
-    asked,
     bring,
     current,
-    held_ports,
-    here,
     images,
     jupyter,
     obstacles,
+    parameters,
+    port_sockets,
     proof,
+    running_host,
     wished,
 )
 from gpu_stack.components.gpu_workspace.program import (
@@ -848,7 +848,7 @@ def test_a_token_is_told_only_at_the_socket_that_root_opened(
     monkeypatch.undo()
     monkeypatch.setattr(files, "ROOT", str(machine.root))
     monkeypatch.setattr(jupyter, "ask", ask)
-    context = here.context(wish(ADA))
+    context = running_host.context(wish(ADA))
     # Also where systemd has lost the socket.
     (machine.root / f"{places.PORTS}/ada.jupyter".lstrip("/")).unlink()
     obstacles.in_use(context, ["ada"], {"ada": settings.of_person("ada")})
@@ -923,12 +923,12 @@ def test_behind_its_socket_jupyter_is_asked_by_a_hosts_name(
 
 def test_ports_of_who_is_gone_are_free(machine: Machine) -> None:
     bring.apply(wish({**ADA, "tensorboard_port": 8901}, BOB))
-    assert held_ports.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]
+    assert port_sockets.opened_for("ada") == ["ada.jupyter", "ada.tensorboard"]
     bring.apply(wish(ADA, BOB))
-    assert held_ports.opened_for("ada") == ["ada.jupyter"]
+    assert port_sockets.opened_for("ada") == ["ada.jupyter"]
     bring.apply(wish(BOB))
-    assert held_ports.opened_for("ada") == []
-    assert held_ports.opened_for("bob") == ["bob.jupyter"]
+    assert port_sockets.opened_for("ada") == []
+    assert port_sockets.opened_for("bob") == ["bob.jupyter"]
 
 
 # limits
@@ -1118,11 +1118,11 @@ def test_connections_are_counted_in_the_containers_own_network(machine: Machine)
     line = "   0: 020011AC:{0:04X} 010011AC:E000 {1} 0:0 0:0 0 0 0\n"
     table = "  sl\n" + line.format(22, "01") + line.format(22, "0A") + line.format(8888, "01")
     machine.put("/run/gpu-workspace/ada.json", json.dumps({"pid": 4711}))
-    assert obstacles.sessions(here.context(wish()), "ada") == 0
+    assert obstacles.sessions(running_host.context(wish()), "ada") == 0
     machine.put("/proc/4711/net/tcp", table)
     machine.put("/proc/4711/net/tcp6", table)
-    assert obstacles.sessions(here.context(wish()), "ada") == 2
-    assert obstacles.sessions(here.context(wish()), "bob") == 0
+    assert obstacles.sessions(running_host.context(wish()), "ada") == 2
+    assert obstacles.sessions(running_host.context(wish()), "bob") == 0
 
 
 HASHED = "$6$rounds=5000$salt$" + "a" * 86
@@ -1325,14 +1325,14 @@ def test_an_image_that_is_built_is_named_by_all_that_goes_in() -> None:
         "places": [],
         "stack": {"tensorflow": {}},
     }
-    names = {asked.reference(made_of)}
+    names = {parameters.reference(made_of)}
     for key, value in (("base_sha256", "b"), ("packages", ["git"]), ("stack", {})):
-        names.add(asked.reference({**made_of, key: value}))
+        names.add(parameters.reference({**made_of, key: value}))
     assert len(names) == 4
     assert all(one.startswith("gpu-workspace-built:") for one in names)
-    assert asked.reference({**made_of, "base_sha256": "", "image": IMAGE}) == IMAGE
+    assert parameters.reference({**made_of, "base_sha256": "", "image": IMAGE}) == IMAGE
     by_file = {**made_of, "base_sha256": "", "image_file": "x.tar", "image_sha256": "c" * 64}
-    assert asked.reference(by_file) == "gpu-workspace:" + "c" * 16
+    assert parameters.reference(by_file) == "gpu-workspace:" + "c" * 16
 
 
 class Handing:

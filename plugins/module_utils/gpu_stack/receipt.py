@@ -1,8 +1,8 @@
-"""What the last finished run left behind: rollback and "what changed since" read it.
+"""The receipt of the last finished run, for rollback and for changes since then.
 
-The receipt proves nothing about the host, so the plan never trusts it to say what is installed.
-But a host whose run died, or whose proof failed, may look right and was never proven: without
-the mark of an unfinished run, and the digest in the receipt, the next run would pass it by.
+The plan never takes the receipt's word for what is installed. But a host whose run died, or whose
+proof failed, may look right without ever having been proven: by the mark of an unfinished run, and
+the digest in the receipt, the next run proves it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ UNFINISHED = "/var/lib/provision/unfinished.json"
 
 
 def unfinished(context: Context) -> bool:
-    """True when a run has begun on this host and did not get to its end."""
+    """True when a run has begun on this host and has not finished."""
     return context.exists(UNFINISHED)
 
 
 def fault(context: Context) -> str | None:
     """What keeps the receipt from being root's and readable for all; None where nothing does."""
-    faults = modes.ways(context, [os.path.dirname(PATH), PATH])
+    faults = modes.faults(context, [os.path.dirname(PATH), PATH])
     return min(faults.items())[1][0] if faults else None
 
 

@@ -1,4 +1,4 @@
-"""Room on the disks for what a run installs."""
+"""Disk space that a run needs, and has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
-# Room for what one component installs, in bytes, by where it goes: {component: {path: bytes}}.
+# Space that a component needs: {component: {path: bytes}}.
 # The driver is 0.1 GB to fetch and 0.2 GB unpacked, and 0.4 GB with a DKMS build. CUDA's own size
 # is CUDA_NEEDS'. cuDNN's archive beside its content; a TensorFlow 2.9 venv 2.5 GB.
 NEEDS = {
@@ -29,7 +29,7 @@ NEEDS = {
     "tensorflow": {"tensorflow_root": 5 * GIB // 2},
 }
 
-# Where a platform's CUDA is known, by profile. What the package indices say (2026-11-21), in GB to
+# Known platforms' CUDA, by profile. By the package indices (2026-11-21), in GB to
 # fetch and unpacked: Debian 11 toolkit 1.33 and 3.64, runtime 0.49 and 1.23; 12 toolkit 1.56 and
 # 5.19, runtime 0.54 and 1.64; 13 toolkit 1.82 and 4.64, runtime 0.63 and 1.41. Profile runtime also
 # fetches ptxas in a package of 0.06 to 0.09 GB.
@@ -88,7 +88,7 @@ def disk(context: Context) -> dict[str, Any]:
 def cuda_needs(
     platform: dict[str, Any], profile: str | None, source: str | None = None
 ) -> dict[str, int]:
-    """{path: bytes} of CUDA in one profile; on a platform without figures those of the largest."""
+    """{path: bytes} of CUDA in one profile; of an unknown platform as of the largest."""
     profile = "runtime" if profile == "runtime" else "toolkit"
     if source == "network":
         return CUDA_NVIDIA[profile]
@@ -106,7 +106,7 @@ def _needs(
     needs = []
     venvs = facts["preflight"].get("venvs") or {}
     for component in sorted({entry["component"] for entry in changes}):
-        # A component that is there and only changed needs little; one that is absent all of it, and
+        # An installed component that only changes needs little; an absent one needs all of it, and
         # so does an environment that is built beside the one in use.
         absent = facts["state"].get(component, {}).get("version") is None
         part = row.get(component) or {}
@@ -123,7 +123,7 @@ def _needs(
 
 
 def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
-    """True of an environment that this run makes."""
+    """Whether this run builds the environment."""
     name = tensorflow.directory(part) if part else None
     return name is not None and (venvs.get(name) or {}).get("kind") in ("new", "anew")
 

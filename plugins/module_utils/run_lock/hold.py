@@ -1,27 +1,27 @@
-"""Holds a host for one run: shows who is at work, and ends what a run that was cut off left.
+"""Holds a host for one run, and first ends the last step of a run that was cut off.
 
-Two runs on one host would install over each other, and the mark of an unfinished run cannot tell
-"at work" from "died". A lock can: the kernel lets go of it with the process that holds it, however
-that ends. This is that process. `gpu_hold` starts it over the run's own connection, with a pipe
-from the run as its standard input, and its life hangs on that pipe: when the run ends, by
-finishing, by Ctrl-C or by kill -9, the pipe ends, and the lock with it. Where the network or the
-controller is gone, no end arrives; so the run gives a sign of life every few seconds, and a holder
-that hears none for a while says so in the file, and the next run may take its place.
+Two runs on one host would install over each other, and the mark of an unfinished run does not show
+whether that run is at work or has died. A lock does: the kernel releases it when the process that
+holds it ends. This is that process. `gpu_hold` starts it over the run's own connection, with a pipe
+from the run as its standard input: however the run ends, kill -9 included, the pipe closes and the
+lock is released. If the network or the controller fails, the pipe stays open; so the run sends a
+line every few seconds, and a holder that has had none for a while says so in the file, and the next
+run may take its place.
 
 A run that is cut off leaves its last step behind, an apt-get or a pip that nobody waits for any
-more; a second run would remove the venv that this pip still fills. So that step is ended first,
-found by the PROVISION_RUN that the playbook sets in the environment of its tasks and nowhere else.
-What roles have begun behind others (PROVISION_JOB) is ended with every run: one that failed before
-it asked for the result leaves it to nobody.
-dpkg is never ended: the lock stays until it is done, and the next run waits for it. Only what runs
-as root counts as a step, and only root's /usr/bin/dpkg as dpkg: anybody may choose a process's name
-and environment. And nobody else can open the lock, for who can open a file can lock it.
+more; a second run would remove the venv that this pip still fills. So that step is ended first. It
+is found by PROVISION_RUN, which only the playbook sets in the environment of its tasks. Background
+jobs of roles (PROVISION_JOB) are ended with every run: nobody collects them after a failed one.
+
+dpkg is never ended: the lock is held until it is done, and the next run waits. Only processes of
+root count as steps, and only root's /usr/bin/dpkg as dpkg: anybody can choose a process's name and
+environment. Only root can open the lock file, for who can open it can lock it.
 
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
-tests. Standard input: lines, of which "done" tells that the run has come to its end and any other
-one that it lives. Output: lines of MARK and one JSON object: {"waiting": content of the lock}, then
-one of {"held": pid}, {"busy": content}, {"failed": why}; while it holds, {"progress": what watch.py
-sees}, and at the end {"finishing": what it stays for}.
+tests. Standard input: the line "done" at the run's end, any other as a sign of life. Output: lines
+of MARK and one JSON object: {"waiting": content of the lock}, then one of {"held": pid}, {"busy":
+content}, {"failed": why}; while it holds, {"progress": what watch.py sees}, and at the end
+{"finishing": what it still waits for}.
 """
 
 from __future__ import annotations
@@ -43,33 +43,32 @@ if TYPE_CHECKING:
 
 PATH = "/var/lib/provision/run.lock"
 MARK = "PROVISION-HOLD "
-# In the argument list of this process, for a person's ps and for the one who takes its place.
+# In the argument list of this process: for ps, and for a holder that takes its place.
 NAME = "holds this host"
-# A look tests the lock for an instant; nothing is refused for that.
+# A look holds the lock for an instant while it tests it; that refuses no run.
 INSTANT = 2.0
-# Longer than between two signs of life: who looks then may well look at a run that is gone, and
-# waits until that is sure.
+# Longer than between two signs of life: a run may be dead then, and a look waits until it knows.
 QUIET = 8.0
 # As long as apt waits for its own lock in the roles.
 PATIENCE = 900.0
-# The run says every five seconds that it lives. After this long without a word it is taken to be
-# gone: a controller without power, a network that was cut, a laptop that was closed.
+# The run gives a sign of life every five seconds. After this long without one it counts as dead: a
+# controller without power, a network that was cut, a laptop that was closed.
 SILENCE = 20.0
 TICK = 1.0
-# A pip or a download ends at once when asked; this is for a slow disk.
+# pip and downloads end at once on SIGTERM; this is for a slow disk.
 GOODBYE = 5.0
 # Of the lock file, in bytes: more than is ever written.
 SIZE = 2048
-# Interrupted in it, packages are left half-unpacked.
+# If it is interrupted, packages stay half-unpacked.
 NOT_TO_BE_ENDED = ("dpkg",)
-# Where that program is: one of that name from elsewhere is no dpkg.
+# Its real path: other programs of that name do not count.
 PLACES = ("/usr/bin", "/bin")
 
 
 def read(path: str) -> dict[str, Any]:
-    """What the lock file says of its holder; {} where it says nothing. The lock is the truth.
+    """The lock file's content about its holder; {} without any. Only the lock itself is proof.
 
-    A read that meets a write may have some of both: what is read twice is what was written.
+    A read during a write may mix two contents, so it is repeated until two reads are equal.
     """
     before = None
     data = b""
@@ -87,23 +86,23 @@ def read(path: str) -> dict[str, Any]:
 
 
 def write(handle: int, content: dict[str, Any]) -> None:
-    """Puts the content into the locked file; it cannot be replaced, for the lock is on this one."""
+    """Writes the content into the locked file, in place: the lock belongs to this inode."""
     data = json.dumps(content, sort_keys=True).encode("utf-8")
-    # In one piece over what was there: who reads in this moment must not find an empty file.
+    # Overwritten in one call: a reader must never find an empty file.
     os.pwrite(handle, data.ljust(SIZE - 1) + b"\n", 0)
 
 
 def open_lock(path: str) -> int:
-    """A handle of the lock file, made where it is not; nobody but its owner can open it."""
+    """A handle of the lock file, which is created if missing; only its owner can open it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         os.makedirs(directory, 0o755)
-        os.chmod(directory, 0o755)  # noqa: S103  as its files say; a umask is in the way
+        os.chmod(directory, 0o755)  # noqa: S103  whatever the umask
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
     info = os.fstat(handle)
     if info.st_uid != os.geteuid() or info.st_mode & 0o077:
-        # Of an earlier version: any user may have it open, and hold it. What a run holds stays.
+        # Of an earlier version: any user may have it open and locked. One that a run holds stays.
         with contextlib.suppress(FileNotFoundError):
             if os.stat(path).st_ino == info.st_ino and not is_holder(read(path).get("holder")):
                 os.unlink(path)
@@ -113,11 +112,11 @@ def open_lock(path: str) -> int:
 
 
 def try_lock(path: str) -> int | None:
-    """A handle that holds the lock, or None where somebody else does."""
+    """A handle that holds the lock, or None where another process does."""
     handle = open_lock(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Removed and made again in between, the file of this name would be another one.
+        # The file may have been removed and created again meanwhile.
         if os.fstat(handle).st_ino == os.stat(path).st_ino:
             return handle
     except OSError as error:
@@ -129,7 +128,7 @@ def try_lock(path: str) -> int | None:
 
 
 def ended(seconds: float) -> bytes | None:
-    """Waits at most so long for standard input: None (nothing), b"" (its end), or what came."""
+    """Reads standard input for at most `seconds`: its data, b"" at its end, None for nothing."""
     ready, _, _ = select.select([0], [], [], seconds)
     if not ready:
         return None
@@ -140,11 +139,11 @@ def ended(seconds: float) -> bytes | None:
 
 
 class Steps(object):
-    """What the tasks of one run have started on this host and is still there.
+    """Processes on this host that the tasks of one run have started.
 
     Found by the run's mark in a process's environment, or by its parent: root without ptrace, as
-    in a container, may not read the environment of an apt-get, which has changed its user. What
-    was found once is known by its number and the time of its start, whoever adopts it.
+    in a container, may not read the environment of an apt-get, which has changed its user. Once
+    found, a process is remembered by its pid and start time, whatever its parent is then.
     """
 
     def __init__(self, run: str, proc: str = "/proc", word: str = "PROVISION_RUN") -> None:
@@ -154,7 +153,7 @@ class Steps(object):
         self._asked: set[int] = set()
 
     def left(self) -> list[tuple[int, str]]:
-        """[(pid, name)] of those that are there now, this process not among them."""
+        """[(pid, name)] of those that run now, without this process."""
         processes = {}
         for name in os.listdir(self._proc):
             if name.isdigit() and int(name) != os.getpid():
@@ -180,13 +179,13 @@ class Steps(object):
                 text = stream.read().decode("utf-8", "replace")
         except OSError:  # it has ended meanwhile
             return None
-        # "12 (a name) S 1 ...": the name may hold anything, its end is the last bracket.
+        # "12 (a name) S 1 ...": the name may hold anything, and ends with the last bracket.
         name = text[text.index("(") + 1 : text.rindex(")")]
         state, parent, *fields = text[text.rindex(")") + 2 :].split()
         if state == "Z":
             return None
-        # Another user's is no step of a run, whatever its environment says; to read that could
-        # take for ever, for the user chooses where it lies.
+        # Another user's is no step of a run, whatever its environment says; reading that could
+        # block for ever, for the user chooses what memory it is in.
         own = _uid(place) == os.getuid()
         marked = False
         path = os.path.join(place, "environ")
@@ -199,9 +198,9 @@ class Steps(object):
         return {"name": name, "parent": int(parent), "id": (pid, fields[17]), "marked": marked}
 
     def end(self, seconds: float) -> list[tuple[int, str]]:
-        """Asks them to end; what is still there after that time.
+        """Sends them SIGTERM; those that still run after `seconds`.
 
-        While dpkg is among them nothing is asked: what stands around dpkg waits for it.
+        None is ended while dpkg is among them: the others wait for dpkg.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -210,7 +209,7 @@ class Steps(object):
                 for pid, _name in left:
                     if pid not in self._asked:
                         self._asked.add(pid)
-                        with contextlib.suppress(OSError):  # it has ended by itself
+                        with contextlib.suppress(OSError):  # already ended
                             os.kill(pid, signal.SIGTERM)
             if not left or time.monotonic() > deadline:
                 return left
@@ -230,31 +229,31 @@ def _uid(place: str) -> int | None:
 
 
 def _is_program(place: str, name: str) -> bool:
-    """Is this process the system's program of that name? True where the kernel doesn't tell."""
+    """Whether this process is the system's program of that name; True if unknown."""
     try:
         program = os.readlink(os.path.join(place, "exe"))
     except OSError:
         return True
     directory, _slash, file = program.rpartition("/")
-    # While it replaces itself: "dpkg.dpkg-tmp", "dpkg (deleted)".
+    # During its own upgrade: "dpkg.dpkg-tmp", "dpkg (deleted)".
     return directory in PLACES and re.split(r"[. ]", file)[0] == name
 
 
 class Output(object):
-    """Lines to the controller. Never waits: where nobody reads, lines are dropped."""
+    """Writes lines to the controller; never blocks: lines that nobody reads are dropped."""
 
     def __init__(self) -> None:
         os.set_blocking(1, False)
 
     def say(self, **message: Any) -> None:
         text = MARK + json.dumps(message, sort_keys=True) + "\n"
-        # The end of standard input tells that the controller is gone.
+        # The end of standard input shows that the controller is gone.
         with contextlib.suppress(OSError):
             os.write(1, text.encode("utf-8"))
 
 
 def is_holder(pid: Any, proc: str = "/proc") -> bool:
-    """Is this process one of ours? A number in a file may be anybody's by now."""
+    """Whether this process is a holder: a pid from a file may be another process's by now."""
     place = os.path.join(proc, str(pid))
     try:
         if _uid(place) != os.getuid():
@@ -266,9 +265,9 @@ def is_holder(pid: Any, proc: str = "/proc") -> bool:
 
 
 def take(request: dict[str, Any], output: Output, path: str) -> int | None:
-    """A handle that holds the lock, when nothing of the run before is at work any more.
+    """A handle that holds the lock, once no step of the previous run is left.
 
-    None where another run has it, or this one has ended meanwhile.
+    None if another run has it, or this run has ended meanwhile.
     """
     start = time.monotonic()
     reported = None
@@ -279,7 +278,7 @@ def take(request: dict[str, Any], output: Output, path: str) -> int | None:
             handle = try_lock(path)
         before = read(path)
         if handle is not None:
-            # What is written there is of a run that did not come to its end.
+            # A content is left by a run that did not finish.
             if before.get("run") in (None, request.get("run")):
                 return handle
             steps = steps or Steps(before["run"])
@@ -307,7 +306,7 @@ def names(processes: list[tuple[int, str]]) -> str:
 
 
 def into_background() -> None:
-    """Lets go of the connection: the rest is nobody's to wait for."""
+    """Detaches from the connection: nobody waits for the rest."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -317,11 +316,11 @@ def into_background() -> None:
 
 
 def cut_off(handle: int, content: dict[str, Any], output: Output) -> None:
-    """The run has ended without saying so: end its last step, and hold the host until it has."""
+    """After a run that was cut off: ends its last step, and holds the host until that is done."""
     steps = Steps(content["run"])
     left = steps.end(0)
     if left:
-        # Before anything is waited for: who looks in this moment must not read that it is at work.
+        # First of all: a look must not read now that the run is at work.
         write(handle, dict(content, ended=True, finishing=names(left)))
         left = steps.end(GOODBYE)
     if left:
@@ -338,7 +337,7 @@ def hold(
     output: Output,
     watch: Callable[[], dict[str, Any] | None] | None = None,
 ) -> None:
-    """Until the run ends. `watch()` gives what is to be told of the host now, or None."""
+    """Holds the lock until the run ends. `watch()` returns progress to report, or None."""
     content: dict[str, Any] = {
         key: request.get(key) for key in ("run", "who", "host", "pid", "started")
     }
@@ -364,11 +363,11 @@ def hold(
             write(handle, dict(content, **doubt))
         try:
             progress = watch() if watch is not None else None
-        except Exception:  # what it sees is for the eye alone, and no reason to let go
+        except Exception:  # progress is only shown, and no reason to release the host
             watch = progress = None
         if progress is not None:
             output.say(progress=progress)
-    # Nothing of this run is at work any more, and who comes next need not look for it.
+    # No step of this run is left, so the next run need not search for any.
     os.ftruncate(handle, 0)
 
 
@@ -377,7 +376,7 @@ def main(
     path: str = PATH,
     watch: Callable[[], dict[str, Any] | None] | None = None,
 ) -> None:
-    """Takes the lock and holds it; the exit code says nothing, the lines do."""
+    """Takes the lock and holds it; the result is in the output, not the exit code."""
     output = Output()
     try:
         handle = take(request, output, path)

@@ -1,12 +1,12 @@
-"""Sees how far the long steps of a run are, by what they leave on the disk while they work.
+"""Measures the progress of a run's long steps by the files that they write.
 
-apt, dpkg, DKMS and pip tell nobody how far they are when Ansible runs them, and a gigabyte takes
-as long as a hang. Whoever holds the host for the run (hold.py) looks once a second, at sizes and
-names only, and tells what has changed. Nothing here is exact, and nothing decides anything.
+apt, dpkg, DKMS and pip report no progress when Ansible runs them, and a download of a gigabyte
+looks like a hang. The run's holder on the host (hold.py) looks once a second, at sizes and names
+only, and reports changes. It is an estimate, and decides nothing.
 
 Runs on the host with its own Python (3.7 or newer), standard library only, and is also imported by
-tests. A source answers `look()` with a dict of phase, text, and where known bytes and total, or
-with None where nothing has moved since it was asked before.
+tests. `look()` of a source returns a dict of phase, text, and where known bytes and total, or None
+if nothing has changed since its last call.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 ARCHIVES = "/var/cache/apt/archives"
-# As apt takes them from the command line; nothing else of another process's line is used.
+# apt's own options; nothing else of another process's command line is used.
 PACKAGE = re.compile(r"^[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$")
 # "'http://.../libcublas11_11.4_amd64.deb' libcublas11_11.4_amd64.deb 187654321 SHA256:..."
 URI = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
 DPKG_STEP = re.compile(r"^\S+ \S+ (install|upgrade|configure|startup) (\S+)")
 MODULE_KERNEL = re.compile(rb"^DKMS make\.log for \S+ for kernel (\S+)")
-# Whose apt-get is asked about: what others call by that name may be anything.
+# The real apt-get: other programs of that name do not count.
 BELIEVED = 0
 # Smaller files that Ansible copies are its modules and our templates.
 LARGE = 4 << 20
@@ -42,7 +42,7 @@ def entries(path: str) -> list[tuple[str, int]]:
     try:
         with os.scandir(path) as directory:
             for entry in directory:
-                with contextlib.suppress(OSError):  # it has gone meanwhile
+                with contextlib.suppress(OSError):  # removed meanwhile
                     if entry.is_file(follow_symlinks=False):
                         files.append((entry.name, entry.stat(follow_symlinks=False).st_size))
     except OSError:
@@ -69,7 +69,7 @@ def size_of(path: str) -> int:
 
 
 class Moved(object):
-    """Remembers a value, and tells whether it has moved since it was asked before."""
+    """Remembers a value; a call returns whether it differs from the last one's."""
 
     def __init__(self) -> None:
         self._before = None
@@ -81,7 +81,7 @@ class Moved(object):
 
 
 class Apt(object):
-    """Packages that apt fetches: what is in its archive now and was not before."""
+    """Packages that apt fetches: the new files in its archive."""
 
     def __init__(self, root: str, run: Any = subprocess.Popen) -> None:
         self._directory = os.path.join(root, ARCHIVES.lstrip("/"))
@@ -93,7 +93,7 @@ class Apt(object):
         self.begin()
 
     def begin(self) -> None:
-        """From now on another lot is counted: apt fetches all of one before dpkg takes it."""
+        """Starts counting a new batch: apt fetches all of one before dpkg unpacks it."""
         self._old = {name for name, _size in entries(self._directory)}
         self._total = None
         self._stop()
@@ -107,7 +107,7 @@ class Apt(object):
 
     @property
     def count(self) -> int:
-        """How many packages of this lot are there."""
+        """Number of this batch's packages that are fetched."""
         return len(self._new())
 
     def _new(self) -> list[tuple[str, int]]:
@@ -128,7 +128,7 @@ class Apt(object):
         return {"phase": "download", "text": text, "bytes": now, "total": self._total}
 
     def _ask(self, got: int) -> None:
-        """Learns from apt how much this lot is, beside its work: the same names, printed only."""
+        """Asks apt for the size of this batch: the same command, which only prints."""
         if not self._tried:
             self._tried = True
             argv = self._argv()
@@ -152,11 +152,11 @@ class Apt(object):
             self._answer.close()
 
     def _argv(self) -> list[str] | None:
-        """What prints the lot of the apt-get that root runs now; None where none does."""
+        """The command that prints the batch of the apt-get that root runs now; None without one."""
         for pid in (name for name in os.listdir(self._proc) if name.isdigit()):
             place = os.path.join(self._proc, pid)
             try:
-                # First, for a user chooses where the arguments lie, and reading may take for ever.
+                # Checked first: reading the arguments of a user's process may block for ever.
                 if os.stat(place).st_uid != BELIEVED:
                     continue
                 with open(os.path.join(place, "cmdline"), "rb") as stream:
@@ -199,7 +199,7 @@ class Lists(object):
 
 
 class Dpkg(object):
-    """What dpkg notes in its log of the lot that it unpacks and sets up."""
+    """The batch that dpkg unpacks and sets up, by its log."""
 
     def __init__(self, root: str, apt: Apt) -> None:
         self._path = os.path.join(root, "var/log/dpkg.log")
@@ -217,7 +217,7 @@ class Dpkg(object):
 
     def look(self) -> dict[str, Any] | None:
         size = self._size()
-        if size < self._offset:  # another month, another file
+        if size < self._offset:  # rotated
             self._offset = 0
         if size == self._offset:
             return None
@@ -279,11 +279,11 @@ class Dkms(object):
 
 
 class Archive(object):
-    """A large file on its way to this host, and cuDNN's tree when it is unpacked from it."""
+    """A large file that is copied or fetched to this host, and cuDNN's tree, unpacked from it."""
 
     def __init__(self, root: str, cudnn_root: str, total: int | None) -> None:
-        # Where Ansible puts what it copies and fetches. Other homes are none of a run's business:
-        # who looks into a user's directory waits as long as that user wants.
+        # Where Ansible puts what it copies and fetches. Other homes are left alone: reading a
+        # user's directory may block as long as that user wants.
         user = os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or "root"
         homes = {"/root", os.path.expanduser("~" + user) if root == "/" else "/home/" + user}
         self._homes = [os.path.join(root, home.lstrip("/")) for home in sorted(homes)]
@@ -310,7 +310,7 @@ class Archive(object):
 
 
 class Pip(object):
-    """Wheels that pip fetches into a directory of the venv for the time, and those it installed."""
+    """Wheels that pip fetches into a temporary directory of the venv, and those it installed."""
 
     def __init__(self, root: str, tensorflow_root: str) -> None:
         self._directory = os.path.join(root, tensorflow_root.lstrip("/"))
@@ -319,12 +319,12 @@ class Pip(object):
     def look(self) -> dict[str, Any] | None:
         for venv in directories(self._directory):
             temporary = directories(venv, "pip-*")
-            if not temporary:  # pip is not at work in it
+            if not temporary:  # pip does not run in it
                 continue
             wheels = self._wheels(venv)
             done = len(wheels & self._present(venv))
             fetched = sum(size_of(directory) for directory in temporary)
-            # All are fetched before the first is installed; then the temporary files go.
+            # All are fetched before the first is installed; then the temporary files are removed.
             got, self._fetched = fetched > self._fetched, fetched
             put = self._installed(done)
             if got:
@@ -353,12 +353,12 @@ class Pip(object):
 
 
 def _wheel(name: str, version: str) -> tuple[str, str]:
-    """A name as pip compares it: upper case and the kind of dash mean nothing."""
+    """A name as pip compares it, without regard to case and the kind of dash."""
     return re.sub(r"[-_.]+", "-", name).lower(), version
 
 
 class Watch(object):
-    """Asks every source; the first that has moved is what the host does now."""
+    """Asks every source; returns the progress of the first that has changed."""
 
     def __init__(self, root: str = "/", places: dict[str, Any] | None = None) -> None:
         places = places or {}

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from cudnn_archives import CUDA, HEADER, NAME, VERSION, everything, nvidia, pack, wish
-from gpu_stack.components.cudnn import bring, fetch, layout, versions, ways
+from gpu_stack.components.cudnn import bring, directories, fetch, layout, versions
 from gpu_stack.host import background, download
 from gpu_stack.host.context import Context
 
@@ -464,7 +464,8 @@ def test_what_a_link_on_the_way_leads_to_is_the_administrators(
     root.parent.symlink_to(place / "elsewhere")
     (place / "elsewhere").chmod(0o700)
     names = versions.look(HERE, wish(root, sha256))["names"]
-    assert ways.faults(HERE, str(root), f"{root}/{NAME}", names)[str(root.parent)] == "closed"
+    faults = directories.faults(HERE, str(root), f"{root}/{NAME}", names)
+    assert faults[str(root.parent)] == "closed"
     settle(root, sha256, host_file=str(archive))
     assert stat.S_IMODE((place / "elsewhere").stat().st_mode) == 0o700
 

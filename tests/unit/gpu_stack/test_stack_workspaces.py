@@ -16,8 +16,8 @@ import yaml
 from converged_host import Host
 from gpu_stack.components import gpu_workspace as workspaces
 from gpu_stack.components.gpu_workspace import (
-    asked,
     obstacles,
+    parameters,
     program,
     shipped,
     wished,
@@ -384,7 +384,7 @@ def test_the_look_and_the_module_name_an_image_alike() -> None:
         "stack": generated("", STACK)["gpu_workspace_stack"],
     }
     options = {**BUILT, "gpu_workspace_packages": ["git"], "tensorflow_root": "/srv/tf"}
-    assert wished.image(wished.with_image(options, STACK)) == asked.reference(image)
+    assert wished.image(wished.with_image(options, STACK)) == parameters.reference(image)
     by_file = {"gpu_workspace_base_sha256": "c" * 64}
     assert wished.built({**options, **by_file}, STACK) != wished.built(options, STACK)
 

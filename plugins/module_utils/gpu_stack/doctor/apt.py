@@ -1,4 +1,4 @@
-"""What keeps apt and dpkg from work: keys, entries that contradict each other, holds, leftovers."""
+"""Cases of apt and dpkg: keys, contradicting entries, holds, leftovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..shapes import Facts
 
 
-# More packages on hold than this, none of them of the stack, are a policy of nothing moving.
+# So many packages on hold, besides the stack's, mean that the whole host is frozen.
 MANY_HELD = 20
 
 # NVIDIA's keyring package by platform, and its SHA-256.
@@ -184,7 +184,7 @@ def keyring(platform: str | None) -> str:
 def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
-    # An entry beside one with the key is a contradiction, which is a case of its own.
+    # An entry beside one with the key contradicts it, which is a case of its own.
     known = {
         (repository["uri"], repository["suite"])
         for repository in facts["keys"]
@@ -323,14 +323,14 @@ def everything_held(facts: Facts) -> list[dict[str, Any]]:
 
 
 def _from_nvidia(facts: Facts, clues: list[dict[str, Any]]) -> dict[str, Any]:
-    """A run of what the lock takes from NVIDIA's repository, whose key stands in the lock."""
+    """Runs the components that the lock takes from NVIDIA's repository: the lock has its key."""
     row = facts["row"] or {}
     names = [n for n in ("nvidia_driver", "cuda") if (row.get(n) or {}).get("source") == "network"]
     return run_of(*names)(facts, clues)
 
 
 def _finish_dpkg(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
-    """dpkg can't finish a package that lacks what it depends on; a run brings that for ours."""
+    """Lets dpkg finish; a run installs the dependencies that packages of ours lack."""
     row = facts["row"] or {}
     left = {name for name, _status in facts["found"]["preflight"].get("unfinished") or []}
     ours = {

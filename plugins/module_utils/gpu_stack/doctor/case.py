@@ -1,11 +1,11 @@
-"""What a case is: what is known to go wrong on GPU machines, as data, one row per case.
+"""A case: one known problem of GPU machines, as a row of data.
 
-Most cases come from public threads of people who met them. A row says what is wrong, what cures it
-and the sentences by which programs tell it. The rows of a component stand in its `doctor.py`, those
-of apt in doctor/apt.py. CHECKS there has, by the same id, the small function that sees a case on a
-host; a case without one can only be told from a log. FIXES has what `--fix` does about it.
+Most cases come from public threads. A row has what is wrong, what to do, and the messages of
+programs that show it. A component's rows are in its `doctor.py`, apt's in doctor/apt.py. CHECKS
+there has, by the same id, the function that finds a case on a host; a case without one can only be
+found in a log. FIXES has what `--fix` does about it.
 
-Words in braces in a cure are filled in with what was found; what was not found stays as <word>.
+Words in braces in a cure are filled in with the values found; an unknown one stays as <word>.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from ..shapes import Facts
 
 
-# title: what is wrong. threads: where it is known from. cure: what to do, in words. commands: the
-# same for a shell, on the host or (provision ...) on the controller. says: patterns of what
-# programs print, found in any line (so none begins with what matches anything: a line may be a
-# megabyte long); named groups fill in the cure. fix: what `--fix` does about it, "" for nothing.
+# title: what is wrong. threads: its sources. cure: what to do, in words. commands: the same for a
+# shell, on the host or (provision ...) on the controller. says: patterns of programs' messages,
+# searched in every line (so none begins with a wildcard: a line may be a megabyte long); named
+# groups fill in the cure. fix: what `--fix` does about it, "" for nothing.
 Case = collections.namedtuple("Case", "id title threads cure commands says fix")
 
 RUN = "a run of the components concerned"
 
-# A person reads it: of many alike the first few tell.
+# Of many similar clues a person reads the first few.
 LINES = 5
 
 WIDTH = 300
 
 
 def clue(evidence: str, **words: str) -> dict[str, Any]:
-    """Why a case is believed, and what was found for its cure."""
+    """A clue: the evidence of a case, and the values for the words in its cure."""
     return {"evidence": evidence, "words": words}
 
 
 def heard(case: Case, text: str, who: str) -> list[dict[str, Any]]:
-    """Clues of a case in what a program said. Pure."""
+    """Clues of a case in a program's output. Pure."""
     clues = []
     for pattern in case.says:
-        # One line of a kind tells; a log repeats itself.
+        # The first match is enough; a log repeats itself.
         match = re.search(pattern, text, re.I if "<!DOCTYPE" in pattern else 0)
         if match is None:
             continue
@@ -59,7 +59,7 @@ def heard(case: Case, text: str, who: str) -> list[dict[str, Any]]:
 
 
 def run_of(*components: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any]]:
-    """A fix that is a run of those of the components that the host's lock has."""
+    """A fix that runs those of the components that the host's lock has."""
 
     def fix(facts: Facts, _clues: list[dict[str, Any]]) -> dict[str, Any]:
         row = facts["row"] or {}

@@ -1,7 +1,7 @@
-"""Which keys apt trusts a repository by, read from the keyrings themselves.
+"""The keys by which apt trusts a repository, read from the keyrings themselves.
 
-gpg is not on every host and makes a home directory where it runs; of a keyring only the keys'
-fingerprints and the hash of their own signatures matter here, which are a few bytes (RFC 4880).
+gpg is not on every host and creates a home directory; only the keys' fingerprints and the hashes
+of their own signatures are needed, which are a few bytes of a keyring (RFC 4880).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CUDA_OLD = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80"
 CUDA_DEBIAN13 = "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
 TOOLKIT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 
-# What signs which of NVIDIA's repositories; other addresses are mirrors, of which nothing is known.
+# The signers of NVIDIA's repositories; other addresses are mirrors, whose signers are unknown.
 SIGNERS = (
     (r"developer\.download\.nvidia\.com/compute/cuda/repos/debian13", CUDA_DEBIAN13),
     (r"developer\.download\.nvidia\.com/compute/cuda/repos/", CUDA),
@@ -61,7 +61,7 @@ def binary(data: bytes) -> bytes:
 
 
 def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(tag, body) of each OpenPGP packet; ends at the first that makes no sense."""
+    """(tag, body) of each OpenPGP packet; ends at the first malformed one."""
     at = 0
     while at + 1 < len(data) and data[at] & 0x80:
         head = data[at]
@@ -108,7 +108,7 @@ def _option(entry: dict[str, Any], name: str) -> str | None:
 
 
 def _inline(text: str) -> bytes:
-    """A key that stands in a deb822 entry itself; an empty line is written as a dot there."""
+    """A key inside a deb822 entry, in which an empty line is written as a dot."""
     lines = [line.strip() for line in text.splitlines()]
     return "\n".join("" if line == "." else line for line in lines).strip().encode()
 
@@ -157,7 +157,7 @@ def look(context: Context) -> list[dict[str, Any]]:
     return repositories
 
 
-# the cure of a repository named twice
+# the fix of a repository named twice
 
 
 def _without(text: str, file: str, uri: str, suites: Iterable[str]) -> str:
@@ -185,7 +185,7 @@ def _same(entry: dict[str, Any], uri: str, suites: Iterable[str]) -> bool:
 
 
 def _rank(context: Context, entry: dict[str, Any], uri: str) -> tuple[bool, bool]:
-    """What an entry has to say for itself: its key is there, a package brought it, the order."""
+    """(whether it names the right key, whether a package installed it): the best entry stays."""
     trust = trusted(context, entry)
     expected = signer(uri)
     good = (
@@ -199,8 +199,8 @@ def _rank(context: Context, entry: dict[str, Any], uri: str) -> tuple[bool, bool
 def settled(context: Context, conflicts: list[list[Any]]) -> list[dict[str, Any]]:
     """[{path, content, mode}] that end these conflicts; [] where no entry can stay.
 
-    Only an entry whose key is there and is the right one can stay; an entry that names other
-    repositories too is not touched, nor any file that holds the entry that stays.
+    Only an entry whose key exists and is the right one can stay; an entry that names other
+    repositories too is not changed, nor any file with the entry that stays.
     """
     texts: dict[str, str] = {}
     for uri, suite, _files in conflicts:

@@ -1,4 +1,4 @@
-"""Libraries that are not what their names say, and archives that are web pages."""
+"""Finds libraries of another version than their names say, and archives that are web pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STACK = re.compile(
 
 
 def soname(context: Context, path: str) -> str | None:
-    """The name that an ELF library was built under; None of what is not one (elf(5)).
+    """The soname of an ELF library; None of other files (elf(5)).
 
     Little-endian 64 bit: the dynamic section has DT_SONAME (14), an offset into the table of
     strings at DT_STRTAB (5), whose address a loaded segment turns into a place in the file.
@@ -80,9 +80,9 @@ def _soname(read: Callable[[int, int], bytes]) -> str | None:
 
 
 def disguised(context: Context) -> list[dict[str, Any]]:
-    """[{path, real}] of libraries that carry another major version than they are.
+    """[{path, real}] of libraries whose name has another major version than the library.
 
-    What a package brought is as it should be: Debian has links of its own.
+    Files of packages don't count: Debian has such links.
     """
     libraries = []
     seen = set()
@@ -101,7 +101,7 @@ def disguised(context: Context) -> list[dict[str, Any]]:
 
 
 def _other(context: Context, path: str) -> str | None:
-    """What a library really is, where that is not what its name says; None where it is."""
+    """The link's target, or the soname, if its version is not the name's; else None."""
     target = context.readlink(path)
     if target is None and _owned(context, path):
         return None
@@ -118,7 +118,7 @@ def _owned(context: Context, path: str) -> bool:
 
 
 def cudnn(context: Context) -> dict[str, str] | None:
-    """The version of the cuDNN that the loader finds, by its file; None without one."""
+    """Version and file of the cuDNN that the loader finds; None without one."""
     for name in sorted(context.loader):
         if re.match(r"libcudnn\.so\.\d+$", name):
             real = context.resolve(context.loader[name]) or ""

@@ -1,4 +1,4 @@
-"""apt and dpkg as the roles run them: unattended, in English, patient with another at work."""
+"""Runs apt and dpkg as the roles do: unattended, in English, waiting for another's lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCKED = re.compile(
 )
 ERROR = re.compile(r"E: |dpkg: error")
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
-# Exact versions; of what these options would allow besides, nothing is done unasked.
+# For exact versions alone: nothing else that these options allow is done.
 INSTALL = (
     "apt-get",
     "--yes",
@@ -50,7 +50,7 @@ class RefusalError(Exception):
 
 
 def run(argv: list[str], wait: int = 0, longest: float = LONGEST) -> Result:
-    """What the program answered, tried again for `wait` seconds while another has apt's lock.
+    """The program's result, tried again for `wait` seconds while another has apt's lock.
 
     One that takes longer than `longest` seconds is ended; its exit code is 124 then.
     """

@@ -1,8 +1,8 @@
-"""Work that one task begins and a later one takes the result of, while others run between them.
+"""Runs work in the background: one task begins it, and a later one collects the result.
 
-A job is named by a directory below /run: a reboot, which ends the job, ends what is known of it.
-The process of a job has the environment of the module that began it. Its task sets PROVISION_JOB
-there, by which whoever holds the host for the run ends what nobody waits for any more.
+A job is named by a directory below /run, so a reboot removes both. Its process has the environment
+of the module that began it, in which the task sets PROVISION_JOB: by that the run's holder on the
+host finds and ends jobs that nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class BusyError(Exception):
-    """A job of this name is still at work."""
+    """A job of this name still runs."""
 
 
 class EndedError(Exception):
-    """The job was ended before it was done, or failed in a way of its own; str() says which."""
+    """The job was killed, or failed with an exception; str() says which."""
 
 
 def begin(directory: str, work: Callable[[], Any]) -> None:
     """Starts `work()` in a process of its own and returns at once.
 
-    What it returns must be JSON; `result` hands it out. Whatever `work` imports must be imported
-    already: the module's archive is gone when the module has ended. Raises BusyError.
+    It must return JSON, which `result` returns. All its imports must be done before: the module's
+    archive is deleted when the module ends. Raises BusyError.
     """
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -40,7 +40,7 @@ def begin(directory: str, work: Callable[[], Any]) -> None:
     lock = _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _remove(os.path.join(directory, "result"))
     if os.fork():
-        # The lock is the child's now, and ends with it however that ends.
+        # The lock is the child's now; the kernel releases it when the child ends.
         os.close(lock)
         return
     try:
@@ -54,10 +54,9 @@ def begin(directory: str, work: Callable[[], Any]) -> None:
 
 
 def result(directory: str) -> Any:
-    """What the job returned, as soon as it has; the job's directory is removed.
+    """Waits for the job, and returns its result; the job's directory is removed.
 
-    None where none was begun. Raises EndedError. As long as the job works this waits: bounds are
-    the job's own.
+    None if there is no job. Raises EndedError. There is no time limit but the job's own.
     """
     try:
         lock = _locked(directory, fcntl.LOCK_EX)

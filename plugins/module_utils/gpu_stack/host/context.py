@@ -36,12 +36,12 @@ def run_program(
 ) -> Result:
     """Run one program for at most `patience` seconds, by default with a fixed environment.
 
-    rc 127 when there is no such program, 124 when it did not end in time: a sick GPU driver holds
-    whoever asks it, and a look that waits for it holds the whole run. It is killed then, and left
-    behind where the kernel does not let it die (state D); it holds nothing of ours.
+    rc 127 when there is no such program, 124 when it did not end in time: a broken GPU driver
+    blocks its callers, and a look that waits blocks the whole run. The program is killed then, or
+    left behind where the kernel does not let it die (state D); it has no handle of ours.
 
-    What it writes goes to files in memory: no pipe can fill up, and `subprocess`, whose import
-    takes as long as a tenth of a look, is needed on hosts alone that have no such files.
+    Its output goes to files in memory: no pipe can fill up, and `subprocess`, whose import takes a
+    tenth of a look's time, is loaded only on hosts without such files.
     """
     environment = environment or {"LC_ALL": "C", "PATH": ":".join(PATH)}
     program = argv[0] if argv[0].startswith("/") else _find(argv[0], environment["PATH"])
@@ -77,8 +77,8 @@ def run_program(
 def _status(pid: int, patience: float) -> int | None:
     """The status of a child that ends in time, as of waitpid; None of one that does not.
 
-    SIGCHLD is blocked, so that its coming ends the wait at once. Another thread may have taken
-    it: hence the short naps.
+    SIGCHLD is blocked and waited for, which ends the wait at once. Another thread may take the
+    signal: hence the short naps.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -93,7 +93,7 @@ def _status(pid: int, patience: float) -> int | None:
 
 def _kill(pid: int) -> None:
     """Ends the program and what it has started."""
-    with contextlib.suppress(OSError):  # it has ended this moment
+    with contextlib.suppress(OSError):  # it has just ended
         os.killpg(pid, signal.SIGKILL)
 
 
@@ -282,9 +282,9 @@ class Context(object):
         return _answer(os.lstat, self._entry(path))
 
     def is_roots(self, pid: int | str | None) -> bool:
-        """Whether root started this process; anybody may choose a name and arguments for one.
+        """Whether root started this process: anybody can choose a process's name and arguments.
 
-        By its real user: /proc/PID belongs to root too where a program may not be looked into.
+        By its real user: /proc/PID is also root's where a program is not dumpable.
         """
         status = self.read("/proc/{0}/status".format(pid)) or ""
         return re.search(r"^Uid:\t0\t", status, re.M) is not None
@@ -336,7 +336,7 @@ class Context(object):
             return None
         return None if info is None else info.f_bavail * info.f_frsize
 
-    # what more than one component asks for, read once
+    # needed by more than one component, read once
 
     @property
     def packages(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def packages(text: str, machine: str = "x86_64") -> dict[str, Any]:
 
 
 def status(context: Context) -> str:
-    """dpkg's status file, with the steps behind it that a killed dpkg left in its journal."""
+    """dpkg's status file, with the later steps that a killed dpkg left in its journal."""
     texts = [context.read(STATUS) or ""]
     for name in context.listdir(UPDATES):
         if name.isdigit():

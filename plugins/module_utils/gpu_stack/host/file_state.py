@@ -1,8 +1,8 @@
 """Faults of files that a role writes whole, beside their text: kind, owner and mode.
 
-A profile that only root can read, a drop-in that is a link into somebody's home, or the empty
-directory that a container's bind mount made in a file's place have the right name, and some the
-right text; programs that read them get nothing, or tomorrow something else.
+A profile that only root can read, a drop-in that is a link into somebody's home, or an empty
+directory that a container's bind mount made in a file's place has the right name, and maybe the
+right text; but programs can't read it, or its owner can change it.
 """
 
 from __future__ import annotations

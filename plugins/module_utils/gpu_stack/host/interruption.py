@@ -1,6 +1,6 @@
-"""Whether people may be interrupted now: asked right before the driver changes or the host reboots.
+"""Checks, right before the driver changes or the host reboots, that nobody is interrupted.
 
-Preflight has asked the same, but hours may lie between, and the driver's role works without it.
+Preflight checks the same, but possibly hours before, and the driver's role works without it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def look(context: Context, window: Any, wait: int = 0, now: float | None = None)
 
 
 def disturbs(context: Context, before: str) -> bool:
-    """Whether those who are logged in would notice; a first installation is in nobody's way."""
+    """Whether people who are logged in would notice; a first installation disturbs nobody."""
     return before == REBOOT or context.exists(LOADED)
 
 
@@ -55,9 +55,9 @@ def ask(
 ) -> tuple[dict[str, Any], str | None]:
     """(the answer of `look` with `disturbed`, why not now or None).
 
-    `before`: what is going to be done, as in "Not going to ...". `logged_in_users`: refuse, wait or
-    ignore. `waited`: people have been waited for, so that they are in the way now, whatever the
-    mode, and the window may have closed meanwhile.
+    `before`: the step, as in "Not going to ...". `logged_in_users`: refuse, wait or ignore.
+    `waited`: this is the check after a wait. Whoever is still logged in then is a reason in every
+    mode, and the window may have closed.
     """
     try:
         seen = look(context, window, wait)

@@ -1,8 +1,8 @@
-"""How apt logs in to a mirror: a file that root alone reads, beside a package source without it.
+"""How apt logs in to a mirror: by a file that only root can read, so that sources have no password.
 
-Without that file every update of apt's fails with 401, long after the run that needed it. The look
-knows the mirror's place and not the password: it compares who may read the file and for which place
-it is, so a password alone that was changed in the inventory is not seen.
+Without that file every `apt-get update` fails with 401, also long after the run. The look knows the
+mirror's address and not the password: it compares the file's mode and address, so it does not see
+that only the password was changed in the inventory.
 """
 
 from __future__ import annotations

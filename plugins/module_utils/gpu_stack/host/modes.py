@@ -1,9 +1,9 @@
 """Modes and owners of packages' files, by rule: dpkg records neither.
 
-`chmod a-x /usr/bin/nvcc` changes no size, no time and no checksum, and yet the host can't compile
-any more; a library that somebody else may write is root's as soon as root's programs load it. The
-rules are Debian's policy 10.9: root's, readable for all, writable for nobody else, and programs
-and directories executable for all. They cost no call beyond the one lstat that each file gets.
+After `chmod a-x /usr/bin/nvcc` size, time and checksum are the same, but nobody can compile; who
+can write a library runs code as root as soon as root's programs load it. The rules are Debian's
+policy 10.9: root's, readable for all, writable for nobody else, and programs and directories
+executable for all. They cost no call beyond the one lstat that each file gets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ELF_EXECUTABLE, ELF_SHARED, INTERPRETER = 2, 3, 3
 def of_file(
     context: Context, path: str, info: os.stat_result, owner: int, since: float
 ) -> str | None:
-    """Why a package's file has a mode or an owner that it can't have; None where nothing is wrong.
+    """What is wrong with the mode or owner of a package's file; None where nothing is.
 
     `since`: when the package was unpacked. A mode that is as old is the package's own, and is not
     judged by what only a rule of ours says.
@@ -71,12 +71,12 @@ def _of_file(
 
 
 def owner_of_all(context: Context) -> int:
-    """The user id that owns the system: root's, or that of who recorded the tree."""
+    """The user id that owns the system: root's, or that of the recorded tree's owner."""
     root = context.stat("/")
     return root.st_uid if root is not None else 0
 
 
-def ways(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+def faults(context: Context, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
     """{path: (fault, the mode that it should have)} of paths that everybody must reach.
 
     Each is followed to its end: what is in a linked directory's place is the administrator's.
@@ -168,7 +168,7 @@ def wish(context: Context, info: os.stat_result, fault: str = "") -> str:
 
 
 def directories(listed: list[str]) -> Iterator[str]:
-    """The directories on the way to a package's files, of its list, where the rules hold."""
+    """The directories of a package's file list that lead to its files, where the rules hold."""
     for index, path in enumerate(listed):
         after = listed[index + 1] if index + 1 < len(listed) else ""
         if after.startswith(path + "/") and (path + "/").startswith(PLACES):

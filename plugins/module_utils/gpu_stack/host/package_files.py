@@ -1,7 +1,7 @@
-"""What is wrong with the files of installed packages, and what puts it right.
+"""Finds damaged files of installed packages, and the changes that repair them.
 
-dpkg's own records say what each package shipped; in the ordinary look a file is read only where its
-size, its times or its kind say that somebody touched it, in a deep one each.
+dpkg's records have the checksums that each package shipped. The ordinary look reads a file only if
+its size, times or kind show that it was touched; a deep look reads all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNREAD = tuple(
 )
 
 
-# For a package that brings no checksums dpkg writes them itself, in the moment after its file list.
+# For a package without checksums dpkg writes them itself, right after its file list.
 MOMENT = 2
 
 # More than this many flaws of one package are one item: a person reads the plan.
@@ -129,13 +129,13 @@ def _state(
 def flaws(context: Context, names: Iterable[str]) -> list[dict[str, Any]]:
     """[{package, path, fault, conffile}] of the files that these packages own.
 
-    Cheap enough for every look: one lstat per file. dpkg gives what it unpacks the time that it
-    has in the package, so a file that is newer than dpkg's list of the package's files was touched
-    after it was installed; such a file alone is read and hashed. A change that kept the old time
-    is seen by a deep look, which reads all.
+    Cheap enough for every look: one lstat per file. dpkg keeps the times of the package, so a file
+    that is newer than dpkg's list of the package's files was touched after the installation; only
+    such files are read and hashed. A change that kept the old time is found by a deep look, which
+    reads all.
 
-    Configuration files belong to the administrator: one that is gone is named, one that was edited
-    only by a deep look.
+    Configuration files belong to the administrator: a missing one is reported, an edited one only
+    by a deep look.
     """
     names = [name for name in sorted(names) if name in context.packages]
     diverted = diversions(context)
@@ -174,7 +174,7 @@ def _flaw(
 ) -> dict[str, Any]:
     """One flaw, as `flaws` lists them; `mode` repairs it where a reinstallation does not.
 
-    dpkg leaves the modes and owners of directories and configuration files that are there.
+    dpkg does not change the modes and owners of existing directories and configuration files.
     """
     flaw = {"package": name, "path": path, "fault": fault, "conffile": conffile}
     return flaw if mode is None else dict(flaw, mode=mode)
@@ -190,7 +190,7 @@ def _shipped(context: Context, name: str, diverted: dict[str, tuple[str, str]]) 
 
 
 class _Package:
-    """One package as it was unpacked: judges the files that are not plainly as it left them."""
+    """One package's records: judges its files that were touched since it was unpacked."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class _Package:
         return modes.of_file(self.context, path, info, self.owner, self.changed_since)
 
     def flaws(self, path: str, info: os.stat_result) -> list[dict[str, Any]]:
-        """The flaws of one file; a configuration file's content is asked in a deep look only."""
+        """The flaws of one file; a configuration file's content counts in a deep look only."""
         if path not in self.configuration:
             fault = self.content_fault(path, info) or self.mode_fault(path, info)
             return [] if fault is None else [_flaw(self.name, path, fault)]
@@ -266,7 +266,7 @@ def _package_flaws(
         return [_flaw(name, "file list", "missing")]
     unpacked = _modified(context, list_path)
     sums_time = _modified(context, sums_path) if sums_path else unpacked
-    # Where the clock was wrong on that day, the package's own time is the later one.
+    # If the clock was wrong at the installation, the package's own time is the later one.
     since = max(unpacked, sums_time)
     package = _Package(context, name, diverted, configuration, owner, since)
     changed_since = package.changed_since
@@ -284,7 +284,7 @@ def _package_flaws(
                 flaws.append(_flaw(name, path, "missing", path in configuration))
             continue
         times.append(info.st_mtime)
-        # Most files by far are such, and a call for each would be a tenth of the look.
+        # Most files are such; a call for each would take a tenth of the look.
         untouched = not context.deep and info.st_mtime <= since and info.st_size > 0
         plain = info.st_uid == owner and (
             info.st_mode == 0o100755
@@ -292,7 +292,7 @@ def _package_flaws(
         )
         if not (untouched and plain) or path in configuration:
             flaws += package.flaws(path, info)
-    # Packages without any file have none: nothing to compare, nothing to miss.
+    # Packages without files have none: there is nothing to compare.
     if sums_path is None and context.deep and times:
         flaws.append(_flaw(name, "checksums", "missing"))
     if sums_path and sums_time > unpacked + MOMENT and times and min(times) <= unpacked:

@@ -1,4 +1,4 @@
-"""Exact packages in one transaction of apt's: nothing unchecked comes, nothing of others goes."""
+"""Installs exact packages in one transaction of apt's: all are checked, and none is removed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ INSTALLED = re.compile(r"^Inst ([^ :]+)", re.M)
 WHY = "${Package} (needs: ${Pre-Depends} ${Depends}; conflicts: ${Conflicts} ${Breaks})\\n"
 RECORD = re.compile(r"^Package: (\S+).*?^Version: (\S+).*?^SHA256: (\S+)", re.M | re.S)
 KEEP = ("1", "yes", "true", "with", "on", "enable")
-# More of apt's errors say the same again.
+# More of apt's errors only repeat the first.
 MANY = 4
 
 
 class Wish:
-    """The packages of a component, and what of them has to come.
+    """The packages and files that a component needs.
 
-    packages: {name: version}. also: those that are fetched and not installed. files: {path: the
-    package that has it}; one that is missing or empty brings its package again, and so does a name
-    in `again`.
+    packages: {name: version}. also: packages to fetch only. files: {path: the package that has it};
+    the package of a missing or empty one is reinstalled, and so are those in `again`.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Wish:
 
 
 class Plan:
-    """What apt has to do. missing, again: name=version to install, and to install anew."""
+    """What apt has to do. missing, again: name=version to install, and to reinstall."""
 
     def __init__(self, missing: list[str], again: list[str], also: list[str]) -> None:
         self.missing = missing
@@ -62,9 +61,9 @@ class Plan:
 
 
 def look(context: Context, wish: Wish) -> Plan:
-    """Compares dpkg's records and the files with the wish; a killed unpacking counts as lost."""
+    """Compares dpkg's records and files with the wish; half-unpacked packages count as missing."""
     missing, again = [], []
-    lost = {name for path, name in wish.files.items() if not _there(path)}
+    lost = {name for path, name in wish.files.items() if not _has_content(path)}
     for name, version in sorted(wish.packages.items()):
         package = context.packages.get(name, {})
         same = package.get("version") == version
@@ -77,8 +76,8 @@ def look(context: Context, wish: Wish) -> Plan:
     return Plan(missing, again, [f"{name}={version}" for name, version in wish.also.items()])
 
 
-def _there(path: str) -> bool:
-    """Whether it is a file with something in it, or leads to one."""
+def _has_content(path: str) -> bool:
+    """Whether `path` is a file that is not empty, or a link to one."""
     try:
         return os.path.isfile(path) and os.path.getsize(path) > 0
     except OSError:
@@ -86,9 +85,9 @@ def _there(path: str) -> bool:
 
 
 class Source:
-    """Where the packages come from. words: in a message; hint: what to do where they are not there.
+    """Where the packages come from. words: for messages; hint: what to do if it lacks them.
 
-    suites: the platform's own, of which lists must come. renewed: apt's sources have just changed.
+    suites: the platform's own, whose lists are needed. renewed: apt's sources have just changed.
     """
 
     def __init__(self, words: str, hint: str, suites: list[str], renewed: bool) -> None:
@@ -99,7 +98,7 @@ class Source:
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """What the module of these parameters returns, for what is to be on the host. RefusalError."""
+    """Installs the packages; returns the module's result. Raises RefusalError."""
     names = ("component", "title", "packages", "fetched", "files", "reinstall")
     wish = Wish(*(params[name] for name in names))
     plan = look(Context(), wish)
@@ -127,7 +126,10 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def check(
     wish: Wish, plan: Plan, source: Source, checksums: dict[str, str], wait: int
 ) -> dict[str, Any]:
-    """apt offers all of the plan with the locked SHA-256; package_lists' answer. RefusalError."""
+    """Raises RefusalError unless apt offers all of the plan with the locked SHA-256s.
+
+    Returns the result of `package_lists`.
+    """
     lists = package_lists.nothing()
     offered = {} if source.renewed else _offers(plan.fetched)
     if set(plan.fetched) - set(offered):
@@ -157,10 +159,10 @@ def _offers(specs: list[str]) -> dict[str, str]:
 
 
 def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str = "") -> None:
-    """RefusalError where apt would remove a package for these, or change one that somebody holds.
+    """Raises RefusalError if apt would remove a package for these, or change one that is held.
 
-    For an exact version apt removes whatever cannot stay beside it, with no further question. Also
-    refused is a package that matches `unwanted`, with `unwanted_words`.
+    For an exact version apt removes whatever conflicts with it, without asking. A package that
+    matches `unwanted` is refused too, with `unwanted_words`.
     """
     simulated = apt_commands.run([*apt_commands.SIMULATE, *specs]).out
     removed = sorted(set(REMOVED.findall(simulated)))
@@ -186,7 +188,7 @@ def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str 
 
 
 def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str]:
-    """Installs what is missing, then anew what lost its files; kept configuration files' names.
+    """Installs missing packages, then reinstalls damaged ones; names of kept configuration files.
 
     RefusalError with apt's words.
     """
@@ -221,10 +223,10 @@ def _run(wish: Wish, argv: list[str], wait: int) -> None:
 
 
 def _forget_downloads(began: float) -> None:
-    """Removes the package files that came since, unless apt is configured to keep them.
+    """Removes package files newer than `began`, unless apt is configured to keep them.
 
-    CUDA alone is 1.3 GB that nobody needs twice; what was in apt's cache before stays. One that
-    can't be removed costs room and nothing else.
+    CUDA alone is 1.3 GB that nobody needs twice; older files in apt's cache stay. A failure only
+    costs disk space.
     """
     names = ("keep", "APT::Keep-Downloaded-Packages", "archives", "Dir::Cache::archives/d")
     settings = dict(

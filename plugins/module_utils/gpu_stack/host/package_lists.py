@@ -1,9 +1,9 @@
 """Fetches apt's package lists, and says which source file is to blame where that fails.
 
-`apt-get update` fails as a whole for one source that nobody needs here, and names an address that
-a person then has to look for in a dozen files. So each failure is traced to its file and line, and
-where the platform's own archive answers, sources of others are no reason to stop: whether all that
-is needed came is seen by asking for it.
+`apt-get update` fails as a whole for one source that this run may not need, and names an address
+that a person then has to look for in a dozen files. So each failure is traced to its file and line,
+and if the platform's own archive answers, failed sources of others don't stop the run: a package
+that is missing then is reported when it is asked for.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
     """
-    return patiently(lambda: _try(suites), wait)
+    return retry_while_locked(lambda: _try(suites), wait)
 
 
-def patiently(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
+def retry_while_locked(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
     """The answer of `attempt`, repeated for `wait` seconds as long as another apt is at work."""
     answer = attempt()
     for _pause in range(wait // PAUSE):
@@ -89,7 +89,7 @@ def _answer(
 
 
 def run(argv: Sequence[str]) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error); what takes too long is ended, 124."""
+    """(exit code, standard output, standard error); 124 if it took too long and was killed."""
     rc, out, err = apt_commands.run(list(argv), longest=LONGEST)
     if rc == SILENT:
         return rc, "", "E: {0} took more than {1} s\n".format(" ".join(argv), LONGEST)
@@ -117,7 +117,7 @@ def entries(out: str) -> list[tuple[str, ...]]:
 
 
 def _names(error: str, entry: tuple[str, ...]) -> bool:
-    """True where apt's words are about this entry: its repository and, as far as given, suite."""
+    """True where apt's message names this entry: its repository and, if given, suite."""
     _place, uri, suite, _component = entry
     match = re.search(re.escape(uri) + r"(?=[/ '\"]|$)(\S*) ?(\S*)", error)
     if match is None:

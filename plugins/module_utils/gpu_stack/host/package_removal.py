@@ -1,4 +1,4 @@
-"""Takes away the packages that this program brought; what else apt would change stops it."""
+"""Removes the packages that this program installed; refuses if apt would change others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSION = re.compile(r" \([^)]*\)")
 
 
 class Ledger:
-    """Whose a component's packages are. theirs: there before the first run; they stay."""
+    """The packages of a component. theirs: installed before the first run; they stay."""
 
     def __init__(self, removable: list[str], theirs: list[str]) -> None:
         self.removable = removable
@@ -34,7 +34,7 @@ class Ledger:
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """What the module of these parameters returns, for what is to go. RefusalError."""
+    """Removes the packages; returns the module's result. Raises RefusalError."""
     context = Context()
     packages = ledger(context, params["component"], list(params["packages"]))
     names = look(context, params["component"], packages)
@@ -46,15 +46,15 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def ledger(context: Context, component: str, names: list[str]) -> Ledger:
-    """As the mark of an unfinished run has it, else the receipt.
+    """The ledger from the mark of an unfinished run, else from the receipt.
 
-    Where neither knows the component, all of `names`, which its role installs, is removable.
+    If neither has the component, all of `names`, which its role installs, are removable.
     """
     entry: dict[str, Any] = {}
     for path in (receipt.UNFINISHED, receipt.PATH):
         try:
             note = json.loads(context.read(path) or "")
-        except ValueError:  # one that was cut off tells nothing
+        except ValueError:  # truncated
             continue
         ledgers = note.get("packages") if isinstance(note, dict) else None
         entry = (ledgers or {}).get(component) or {}
@@ -66,7 +66,7 @@ def ledger(context: Context, component: str, names: list[str]) -> Ledger:
 
 
 def look(context: Context, component: str, packages: Ledger) -> list[str]:
-    """The installed ones of those that are removable. RefusalError where apt would take more."""
+    """The removable packages that are installed; RefusalError if apt would change others."""
     names = [name for name in packages.removable if name in context.packages]
     if not names:
         return []
@@ -87,7 +87,7 @@ def look(context: Context, component: str, packages: Ledger) -> list[str]:
 
 
 def remove(names: list[str], packages: Ledger, wait: int) -> list[str]:
-    """Removes them, their configuration files stay; releases the holds of those that stay."""
+    """Removes packages, not their configuration files; releases the holds of those that stay."""
     if names:
         answer = apt_commands.run(
             [*COMMAND, "--yes", apt_commands.lock_timeout(wait), *names], wait

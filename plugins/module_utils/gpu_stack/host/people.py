@@ -1,10 +1,10 @@
-"""Who is at work on this host, and whether it may be disturbed now: people and the clock.
+"""Who is logged in on this host, and whether its maintenance window is open.
 
 A driver that is changed under a loaded module makes every new GPU program fail until the reboot,
-and a reboot ends everybody's work. So before either, those who are logged in are looked at and the
-maintenance window is asked. Nobody's session is ever ended from here.
+and a reboot ends everybody's work. So both are checked before either. Nobody's session is ever
+ended.
 
-The generator reads windows by this file too, alone: it imports nothing of ours.
+The generator also loads this file, alone, to parse windows: it imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WINDOW = re.compile(r"(?:(\S+)\s+)?(\d\d):(\d\d)-(\d\d):(\d\d)")
 
 
 def ancestors(context: Context, pid: int) -> list[int]:
-    """Ids of the process and of its parents up to init: the look itself is none of the users."""
+    """Ids of the process and of its parents up to init, which are not the work of users."""
     pids: list[int] = []
     while pid and pid not in pids:
         pids.append(pid)
@@ -54,11 +54,11 @@ def ancestors(context: Context, pid: int) -> list[int]:
 def users(
     context: Context, pid: int | None = None, now: float | None = None
 ) -> list[dict[str, Any]]:
-    """People at a terminal or a screen: [{user, at, from, idle}], without who asks.
+    """People at a terminal or a screen: [{user, at, from, idle}], without this process's own.
 
-    Of logind, and of utmp for what it does not know (tmux, an older system). A session without a
-    terminal is a command over ssh, a copy of files, a run of Ansible: none of them is a person who
-    sits there. `idle`: seconds since the terminal was used; None where unknown.
+    From logind, and from utmp for what it does not know (tmux, an older system). A session without
+    a terminal is a command over ssh, a copy of files or a run of Ansible, and does not count.
+    `idle`: seconds since the terminal was used; None where unknown.
     """
     own = ancestors(context, os.getpid() if pid is None else pid)
     moment = time.time() if now is None else now
@@ -75,7 +75,7 @@ def users(
 
 
 def _sessions(context: Context) -> list[dict[str, Any]]:
-    """logind's sessions of people, those that are being closed left out."""
+    """logind's sessions of people, without those that are closing."""
     listed = context.run(["loginctl", "list-sessions", "--no-legend", "--no-pager"])
     names = [line.split()[0] for line in listed.out.splitlines() if line.split()]
     if listed.rc != 0 or not names:
@@ -86,7 +86,7 @@ def _sessions(context: Context) -> list[dict[str, Any]]:
 
 
 def _session(text: str) -> dict[str, Any] | None:
-    """One session of `loginctl show-session`; None where nobody sits at it."""
+    """One session of `loginctl show-session`; None without a terminal or a screen."""
     properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     at = properties.get("TTY") or properties.get("Display")
     if not at or properties.get("Class") != "user" or properties.get("State") == "closing":
@@ -129,14 +129,13 @@ def words(person: dict[str, Any]) -> str:
     return text
 
 
-# the maintenance window: local times of a week, so no change of the clocks is in the way
+# the maintenance window: local times of a week, so that daylight saving does not move it
 
 
 def windows(value: Any) -> list[tuple[list[int], int, int]]:
     """[(days, first minute, last minute + 1)] of an option's value. ValueError says what is wrong.
 
-    A window whose end is not after its beginning goes on into the next day; a day is that of the
-    beginning.
+    A window whose end is not after its start lasts into the next day; its day is that of the start.
     """
     if value is None or value == "" or value == []:
         return []
@@ -163,7 +162,7 @@ def _window(text: Any) -> tuple[list[int], int, int]:
 
 
 def _days(text: str | None, whole: str) -> list[int]:
-    """Numbers of the days, Monday 0, of "Sat", "Mon-Fri", "Sat,Sun"; all of them without a text."""
+    """Day numbers, Monday 0, of "Sat", "Mon-Fri" or "Sat,Sun"; all days without a text."""
     if text is None:
         return list(range(7))
     days: set[int] = set()

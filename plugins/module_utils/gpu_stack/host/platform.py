@@ -1,7 +1,6 @@
-"""What kind of machine this is: the part of the look that picks the lock's row.
+"""The platform and the GPUs of this host, by which the lock's row is chosen.
 
-No facts are gathered anywhere else in a run, so this reads what `setup` would, and only the few
-files that matter.
+A run gathers no facts otherwise, so this reads the few files that matter.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ def os_release(text: str) -> dict[str, str]:
 def look(context: Context) -> dict[str, Any]:
     """{distribution, release, architecture, kernel, pretty}, as the lock's rows name them.
 
-    And `userland`, on a host that only says that it is this distribution: what it is. A label for
-    reports, never a reason to do less.
+    `userland`, on a simulated host: the distribution that it really is. Only a label for reports.
     """
     release = os_release(
         context.read("/etc/os-release") or context.read("/usr/lib/os-release") or ""
@@ -83,15 +81,15 @@ def container(context: Context) -> bool:
 
 
 def simulated_gpu(context: Context) -> bool:
-    """True on a host whose GPU is simulated: a label for reports, never a reason to do less."""
+    """True on a host whose GPU is simulated. Only a label for reports."""
     return context.exists(SIMULATED)
 
 
 def gpus(context: Context) -> list[dict[str, Any]]:
     """NVIDIA's GPUs on the PCI bus: [{index, name, pci, device, class, usable}].
 
-    The bus knows no names, and cannot say that a GPU is lost: `name` is None and `usable` True
-    until NVML is asked, which the proof does.
+    The bus has no names, and does not show a lost GPU: `name` is None and `usable` True until the
+    proof asks NVML.
     """
     devices: list[dict[str, Any]] = []
     for address in context.listdir(PCI):
@@ -130,9 +128,9 @@ def identity(row: Row) -> str:
 def not_as_declared(
     lock: dict[str, Any] | None, options: Options, facts: Facts
 ) -> list[dict[str, Any]]:
-    """Blockers of a host that is another than the inventory says in gpu_platform and gpu_models.
+    """Blockers of a host that differs from gpu_platform or gpu_models of the inventory.
 
-    The lock was made for what was said: another driver than the GPUs need may be in it.
+    The lock was made for those: its driver may not be the one that the GPUs need.
     """
     blockers = []
     hint = "correct the inventory, or the address of the host; then run `provision lock`"

@@ -1,7 +1,6 @@
 """The name of this process in `ps` while a module does a long step.
 
-A module comes through a pipe and runs as `python3` without arguments: `ps`, `top` and whoever
-looks for it on the host can't tell one from another.
+Ansible pipes a module to `python3` without arguments, so `ps` and `top` show all modules alike.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ COMM = "/proc/self/comm"
 
 @contextlib.contextmanager
 def called(name: str) -> Iterator[None]:
-    """This process has `name` (at most 15 characters) in /proc/PID/comm meanwhile."""
+    """Sets /proc/PID/comm of this process to `name` (at most 15 characters) meanwhile."""
     before = _read()
     _write(name.encode())
     try:

@@ -1,4 +1,4 @@
-"""Whose process uses a GPU, and what it is called."""
+"""Lists the processes that use a GPU."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
     from .context import Context, Result
 
-# Programs that hold the device files all day and lose nothing when the driver changes. Names as in
+# Programs that always hold the device files, and lose nothing when the driver changes. Names as in
 # /proc/<pid>/comm, which holds 15 characters.
 DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
 
-# It opens every GPU, and waits for a driver that hangs.
+# It opens every GPU, and blocks if the driver hangs.
 COMPUTE_APPS = ["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"]
 
 
 def text_of(context: Context, path: str) -> str:
-    """A file's text; nothing where it can't be read, for a process may have ended meanwhile."""
+    """A file's text; "" where it can't be read, as of a process that has ended."""
     return context.read(path) or ""
 
 
@@ -56,7 +56,7 @@ def processes(context: Context, compute_apps: Result | None = None) -> list[dict
 
 def process(context: Context, pid: str, comm: str) -> dict[str, Any]:
     words = text_of(context, "/proc/{0}/cmdline".format(pid)).replace("\0", " ").strip()
-    # The user chooses them, and they are shown on somebody's terminal.
+    # The user chooses them, and they are printed on an administrator's terminal.
     command, comm = ("".join(c if c.isprintable() else "?" for c in text) for text in (words, comm))
     uid = re.search(r"^Uid:\s+(\d+)", text_of(context, "/proc/{0}/status".format(pid)), re.M)
     user = None

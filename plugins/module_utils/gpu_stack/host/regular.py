@@ -1,11 +1,10 @@
-"""Opens files that a user of the host may have put there, without being led astray.
+"""Opens files in places where users can write, safely.
 
-A look runs as root and also reads places that users can write: homes, /tmp, logs. There `open`
-does what the user arranged: it waits for ever on a named pipe, and follows a link to a device, or
-to a secret. So a file is opened without waiting, is used only when it is a regular one, and a link
-on the way to it is followed only when root (or whoever looks) made it. A user's own file is read
-as that user, in a process of its own that is given up when it does not answer, as on a home
-directory whose server is gone.
+A look runs as root and also reads homes, /tmp and logs. There a plain `open` could block for ever
+on a named pipe, or follow a user's link to a device or a secret. So a file is opened without
+blocking, must be a regular one, and links on its path are followed only if root (or the current
+user) made them. A user's own file is read as that user, in a child process that is abandoned when
+it does not answer, as on a home directory whose server is down.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _checked(handle: int, path: str) -> int:
 
 
 def _read(handle: int, limit: int) -> bytes:
-    """At most `limit` bytes and one more, by which a longer file is known."""
+    """At most `limit` + 1 bytes; the last shows that the file is longer."""
     parts, left = [], limit + 1
     while left > 0:
         data = os.read(handle, min(left, 1 << 20))
@@ -114,11 +113,11 @@ def read_regular(path: str, limit: int = LIMIT) -> bytes:
 def read_own(
     user: tuple[str, int, int], path: str, limit: int = SMALL, patience: float = PATIENCE
 ) -> tuple[bytes | None, str | None]:
-    """(content, fault) of a file as `user` reads it: content is None where there is none to be had.
+    """(content, fault) of a file, read as `user`; content is None where it can't be read.
 
-    `user`: (name, uid, gid). `fault`: why it can't be read, or can't be replaced by its owner; None
-    where both can be done. Links are followed: what the user may not read stays unread. Without
-    root's rights the file is read by whoever looks.
+    `user`: (name, uid, gid). `fault`: why its owner can't read or replace it; None if both work.
+    Links are followed: what the user may not read stays unread. Without root's rights the current
+    user reads the file.
     """
     data = apart(lambda: _as_user(user, path, limit), limit + 8192, patience)
     if not data:
@@ -129,16 +128,16 @@ def read_own(
 
 
 def apart(work: Callable[[], bytes], limit: int, patience: float) -> bytes | None:
-    """The bytes that `work()` returns in a process of its own, which may wait for ever or die.
+    """The bytes that `work()` returns in a child process, which may block for ever or die.
 
-    None, or nothing, where no answer comes within `patience` seconds: the process is killed then.
+    None or b"" where no answer comes within `patience` seconds: the process is killed then.
     """
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            # Left behind, it must not hold the connection that the answer goes through.
+            # Left behind, it must not hold the connection open that carries the answer.
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
@@ -156,7 +155,7 @@ def apart(work: Callable[[], bytes], limit: int, patience: float) -> bytes | Non
 
 
 def become(name: str, uid: int, gid: int) -> None:
-    """Gives root's rights up for good; without them everything stays as it is."""
+    """Drops root's rights for good; does nothing without them."""
     if os.geteuid() != 0 or uid == 0:
         return
     os.initgroups(name, gid)
@@ -188,7 +187,7 @@ def _answer(path: str, limit: int) -> bytes:
 
 
 def _closed(path: str) -> str | None:
-    """Why this user can't put another file in the place of the one that `path` leads to."""
+    """Why this user can't replace the file that `path` leads to; None where they can."""
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
         return "there is no directory {0}".format(directory)
@@ -203,7 +202,7 @@ def _send(handle: int, data: bytes) -> None:
 
 
 def _receive(handle: int, limit: int, deadline: float) -> bytes | None:
-    """What comes until the end of the pipe; None where it does not come in time."""
+    """Everything up to the end of the pipe; None where that does not come in time."""
     data = b""
     while len(data) <= limit:
         left = deadline - time.monotonic()

@@ -1,7 +1,7 @@
 """Fetches the lists of one repository alone, before anything on the host names it.
 
-With this source alone no entry of anybody else's is in the way, and from a directory of its own
-nothing stays where the repository can't be reached or its signature is not good.
+With this source alone no other entry can fail it, and from a directory of its own nothing is left
+behind if the repository can't be reached or its signature is bad.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from urllib.parse import urlsplit
 
 from . import apt
-from .package_lists import LOCKED, patiently, run
+from .package_lists import LOCKED, retry_while_locked, run
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ OPTIONS = (
 # Before 2.1 apt ends with 0 where it could not fetch a list.
 FAILED = re.compile(r"^E: |^W: .*(Failed to fetch|not signed|NO_PUBKEY|EXPKEYSIG|verif)", re.M)
 ERRORS = re.compile(r"^[EW]: .*", re.M)
-# sqv's reasons stand in lines of their own below the error.
+# sqv's reasons are on lines of their own below the error.
 REASONS = re.compile(r"^[EW]: .*|^\s+(?:because: .*|Signing key on .*)$", re.M)
 
 
@@ -58,7 +58,7 @@ def fetch(
         host = urlsplit(uri).hostname
         if ca_bundle and host:
             argv.append("-oAcquire::https::{0}::CaInfo={1}".format(host, ca_bundle))
-        return patiently(lambda: _try([*argv, "update"]), wait)
+        return retry_while_locked(lambda: _try([*argv, "update"]), wait)
     finally:
         shutil.rmtree(folder)
 

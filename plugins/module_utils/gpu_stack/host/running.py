@@ -1,9 +1,9 @@
 """Which run holds this host now, by its lock.
 
 Two runs on one host would install over each other. A run holds a lock for as long as it lives
-(run_lock/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a lock that is
-free proves that nobody is there, whatever the file says. Root alone can open it; one that others
-can open, as an earlier version made it, means something only where a holder of a run has it.
+(run_lock/hold.py, started by `gpu_hold`); the kernel releases it with its holder, so a free lock
+proves that no run is at work, whatever the file says. Only root can open it; one that others can
+open, as an earlier version made it, counts only if a run's holder has it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ DOUBT = 20.0
 def look(
     context: Context, run: str | None = None, patience: float | None = None, doubt: float = DOUBT
 ) -> dict[str, Any] | None:
-    """What the lock says of another run that holds this host; None where none does.
+    """The content of the lock if another run holds this host, else None.
 
-    `run`: this run's own id; it does not stand in its own way.
+    `run`: this run's own id, whose lock does not count.
     """
     stream = context.open(PATH)
     if stream is None:

@@ -1,8 +1,8 @@
-"""What people set up by hand around the stack, which no run takes away, and which can hide it.
+"""Finds what people installed by hand beside the stack: no run removes it, and it can hide ours.
 
 A host where a tutorial was typed has a TensorFlow in the system's Python, keys that apt trusts for
-every repository, and a conda in front of somebody's PATH. All of it is somebody's; none of it is
-damage. But who types `python` there gets another one, so it is said before a run and by the doctor.
+every repository, and a conda in front of somebody's PATH. That is no damage, but `python` may be
+another one there, so preflight and the doctor report it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SYSTEM_PYTHON = (
 TENSORFLOW = re.compile(r"^tensorflow(_(gpu|cpu|intel))?-(?P<version>[0-9][^-]*)\.dist-info$")
 INCLUDES = 16
 LOGIN_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc")
-# Homes of more people than this are not asked: the look has to end.
+# The homes of so many people are read: the look has to end.
 PEOPLE = 100
 
 

@@ -1,4 +1,4 @@
-"""Finishes what an interrupted dpkg left: a killed run, a full disk, a power cut."""
+"""Finishes the work of an interrupted dpkg: after a killed run, a full disk, a power cut."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def look() -> bool:
 
 
 def finish(ours: set[str], tolerated: set[str], kernels: bool, wait: int) -> None:
-    """Finishes it as far as dpkg and apt can. RefusalError where another's package is broken.
+    """Finishes it as far as dpkg and apt can; RefusalError if another's package is broken.
 
-    What is left of `ours` and `tolerated` is dealt with by the steps that follow, and so are the
-    kernel's packages with `kernels`.
+    Later steps deal with what is left of `ours` and `tolerated`, and with `kernels` of the kernel's
+    packages.
     """
     cut = _cut_off(ours)
     if cut:

@@ -24,7 +24,7 @@ NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
 # Packages of the keys that sign the platform's archive.
 KEYRINGS = {"debian": "debian-archive-keyring"}
-# Profile runtime takes ptxas and libdevice out of their package, and records which one it was.
+# Profile runtime extracts ptxas and libdevice from a package, and records which one.
 TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 
@@ -90,8 +90,8 @@ def _file(context: Context, path: str) -> dict[str, Any] | None:
     info = context.stat(path)
     if info is None:
         return None
-    ways = modes.ways(context, [context.resolve(path) or path])
-    return {"path": path, "size": info.st_size, "modes": sorted(ways.items())}
+    faults = modes.faults(context, [context.resolve(path) or path])
+    return {"path": path, "size": info.st_size, "modes": sorted(faults.items())}
 
 
 def _files(context: Context, row: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""CUDA from NVIDIA's own packages: where apt takes them from, and the tree they make.
+"""CUDA from NVIDIA's own packages: apt's sources for them, and the tree that they install.
 
 A stale list or a key of yesterday makes apt refuse all work, a second CUDA takes the place of
 /usr/local/cuda, and an nvcc whose host compiler is too new compiles nothing. Each is looked at

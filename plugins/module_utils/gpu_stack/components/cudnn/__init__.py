@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...change import change
 from ...host import file_state, loader, modes
-from . import layout, ways
+from . import directories, layout
 from .layout import MANIFEST, directory_name, header_version, library_directory
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -86,8 +86,8 @@ def look(context: Context) -> dict[str, Any]:
         "cache": loader.cache(context),
         "library": None if path is None else loader.inspect(context, path),
         "loader_path": path,
-        "ways": ways.faults(context, root, top, names) if top else {},
-        "manifest_mode": modes.ways(context, [place]).get(place) if top else None,
+        "ways": directories.faults(context, root, top, names) if top else {},
+        "manifest_mode": modes.faults(context, [place]).get(place) if top else None,
     }
 
 
@@ -130,7 +130,7 @@ def _link_changes(row: Row, state: State, root: str) -> Changes:
 
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:
-    """Changes that make the locked cuDNN complete, current, readable and found by the loader."""
+    """Changes that make the locked cuDNN complete, current, readable and known to the loader."""
     row = stack[NAME]
     root = root_of(options)
     version = "{0} for CUDA {1}".format(row["version"], row["cuda"])

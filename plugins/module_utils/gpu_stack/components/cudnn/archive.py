@@ -1,7 +1,7 @@
-"""Reads a cuDNN archive that may be anything: another file, a web page, or a malicious archive.
+"""Reads an untrusted cuDNN archive: it may be another file, a web page, or malicious.
 
-Ansible's unarchive would write straight into the target, follow what the archive says about paths,
-and leave a half-filled directory behind when the disk is full or the file is cut short.
+Ansible's unarchive would write straight into the target, follow the archive's paths wherever they
+lead, and leave a half-filled directory when the disk is full or the file is truncated.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import sys
 from ...host import background, download
 from ...host.context import Context
 from ...host.process_name import called
-from . import fetch, layout, tree, versions, ways
+from . import directories, fetch, layout, tree, versions
 from .archive import RefusalError
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -233,7 +233,7 @@ def _settle(
         result["changed"] = True
         if not check_mode:
             result["backup"] += versions.switch(context, version)["backup"]
-    opened = ways.cure(
+    opened = directories.repair(
         context, version.root, version.tree, installed["names"], doing=not check_mode
     )
     removed = [] if manner.keep_old else installed["others"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 DOWNLOADS = "/var/tmp"  # noqa: S108  the disk's, not memory's; mkdtemp makes a directory of its own
-# By this prefix a run removes what a killed one left.
+# By this prefix a run finds the downloads of killed ones.
 DOWNLOAD_PREFIX = "provision-cudnn."
 ARCHIVE = "archive"
 PASSWORD = re.compile("//[^/ ]*@")

@@ -1,7 +1,7 @@
 """cuDNN's headers and libraries under their names in CUDA's tree, as tutorials copy them there.
 
-Links to the version's own directory instead of copies: switching the version leaves nothing behind,
-and the disk holds the 1.5 GB once. A file of somebody else's in a link's place is kept as
+Links to the version's own directory instead of copies: switching versions leaves nothing behind,
+and the 1.5 GB are on the disk once. A foreign file in a link's place is kept as
 NAME.provision-saved. TREE/.provision-cudnn records the links, and is written before them, so that
 an interrupted run leaves no unrecorded link.
 """

@@ -117,7 +117,7 @@ def _units(options: Options, row: Row) -> str:
 def _manager(options: Options, row: Row) -> str:
     text = HEADER + "[Manager]\n"
     for name, value in assignments(options, row):
-        # Debian 11's systemd expands nothing here: a percent sign stands for itself.
+        # Debian 11's systemd expands nothing here: a percent sign is literal.
         text += f'DefaultEnvironment="{name}={value}"\n'
     return text
 
@@ -151,7 +151,7 @@ def look(context: Context) -> dict[str, Any]:
         "version": None,
         "files": {path: context.read(path) for path in paths},
         "written": faults,
-        "ways": modes.ways(context, read_by_all) if row else {},
+        "ways": modes.faults(context, read_by_all) if row else {},
         "block": between_markers(context.read(PAM)),
         "bashrc": {user: text for user, (text, _fault) in bashrc.items()},
         "left": {user: fault for user, (_text, fault) in bashrc.items() if fault},
@@ -160,7 +160,7 @@ def look(context: Context) -> dict[str, Any]:
 
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:
-    """Changes of files whose text, mode or owner is not the one for this row and these options."""
+    """Changes of files whose text, mode or owner differs from this row and these options."""
     row = stack[NAME]
     changes = []
     faults = state.get("written") or {}
@@ -177,7 +177,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         repair = {"gpu_env_modes": [f"{path} {mode}"]}
         changes.append(change(NAME, path, fault, "mode " + mode, reason, repair=repair))
     lines = block(options, row)
-    # Where there is no line to write, no block is as good as an empty one.
+    # Without lines to write, a missing block is as good as an empty one.
     present = state["block"] if lines else state["block"] or ""
     old = file_state.complaint(present, lines, faults.get(PAM))
     if old is not None:
@@ -203,7 +203,7 @@ def _manager_changes(row: Row, state: State, options: Options) -> Changes:
     """A change where systemd still runs with other settings than its file's."""
     if state.get("manager") is None:
         return []
-    # systemctl puts a setting with blanks in double quotes, which no value of ours may hold.
+    # systemctl prints a setting with blanks in double quotes, which no value of ours may hold.
     settings = f" {state['manager']} ".replace('"', " ")
     missing = [
         name for name, value in assignments(options, row) if f" {name}={value} " not in settings

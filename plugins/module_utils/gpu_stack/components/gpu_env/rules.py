@@ -1,4 +1,4 @@
-"""People's shells that the environment can't reach."""
+"""Rules about the ~/.bashrc files that a run can't change."""
 
 from __future__ import annotations
 

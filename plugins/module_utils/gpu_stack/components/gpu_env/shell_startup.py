@@ -1,9 +1,9 @@
 """Our block in a user's ~/.bashrc: reads it, and writes it as that user.
 
-The home is the user's: a link there would make root write into a file of root's, a backup's name
-can be guessed, and a named pipe would hold the run for ever. So for each user a process of its own
-becomes that user for good before it touches anything, and the one that stays root only waits, with
-a time limit. A file that can't be changed is reported and stops nobody's run.
+The home is the user's: a link there could make root overwrite a file of root's, a backup's name can
+be guessed, and a named pipe would block the run for ever. So a child process becomes the user for
+good before it touches anything, and the process that stays root only waits, with a time limit. A
+file that can't be changed is reported, and the run goes on.
 
 The block stands between two markers at the top of the file. A link is followed, as into a
 repository of dotfiles, and its target is replaced by a file written beside it, after a copy of the

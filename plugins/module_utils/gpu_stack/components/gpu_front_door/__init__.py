@@ -1,8 +1,8 @@
-"""The front door of a host's workspaces: what was made of it, what should be, what is in its way.
+"""The front door of a host's workspaces: its state, its changes, and what prevents it.
 
-It is the inventory's and stands in no lock. What a run made is noted in door.json, with the hash of
-each file, so that a site that somebody changed is seen without nginx being asked. Where no door is
-wished for, and none was made, one name in /etc is looked up and nothing else.
+It comes from the inventory, not from the lock. door.json records what a run made, with the hash of
+each file, so that a changed site is found without asking nginx. Without a door or a wish for one
+the look reads one name in /etc and nothing else.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 NAME = "gpu_front_door"
 
-# Files of the controller that the door is made of, by where the certificate comes from.
+# Files of the controller that the door needs, by source of the certificate.
 GIVEN = {"given": ("certificate", "key"), "acme": ("acme_ca",)}
 
 
 def settings(options: Options) -> dict[str, Any]:
-    """What should stand in door.json."""
+    """The wished content of door.json."""
 
     def option(word: str, default: Any) -> Any:
         value = options.get("gpu_front_door_" + word)
@@ -49,7 +49,7 @@ def settings(options: Options) -> dict[str, Any]:
         "key": option("key", ""),
         "redirect": option("redirect", False),
         "hsts": option("hsts", False),
-        # Of a run with another way, before, there may be more.
+        # A former run with another source may have left more.
         "given": {word: given_files[word] for word in given_files if word in GIVEN.get(tls, ())},
         "people": options.get("gpu_workspaces") or [],
         "acme": {
@@ -103,7 +103,7 @@ def look(context: Context) -> dict[str, Any]:
 
 
 def _acme(context: Context, name: str) -> dict[str, Any]:
-    """{certbot, server, chain}: is it here, and what of the door's own certificate it keeps."""
+    """{certbot, server, chain}: whether certbot is installed, and its certificate of the door."""
     return {
         "certbot": context.exists(paths.CERTBOT),
         "server": server_of(context, name),
@@ -115,7 +115,7 @@ def _acme(context: Context, name: str) -> dict[str, Any]:
 
 
 def _program_changes(state: State) -> Changes:
-    """Changes of the programs that the door is made with: packages, and files of the role's own."""
+    """Changes of the programs that the door needs: packages, and the role's own files."""
     changes = []
     if not state["nginx"]:
         changes.append(change(NAME, "nginx", None, "installed", "the door is a site of it"))
@@ -164,11 +164,11 @@ def differ(_stack: Stack, state: State, options: Options) -> Changes:
 
 
 def _of_acme(state: State, wished: dict[str, Any]) -> list[dict[str, Any]]:
-    """Changes of a certificate that certbot keeps; its timer renews one that ends in 30 days."""
+    """Changes of a certificate from certbot, whose timer renews it 30 days before its end."""
     seen, noted = state["acme"], state["noted"]
     item, known = "certificate", noted.get("settings") or {}
     if [known.get("name"), known.get("tls")] != [wished["name"], "acme"]:
-        return []  # all of the door is new
+        return []  # the whole door is new
     if seen["chain"] is None or seen["server"] is None:
         return [change(NAME, item, None, "obtained", "certbot has it no longer")]
     if seen["server"] != wished["acme"]["directory"]:
@@ -183,7 +183,7 @@ def _of_acme(state: State, wished: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _changed_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str, str]:
-    """(what was, what is wished, why): which words differ, and who comes and goes."""
+    """(from, to, why) of a changed wish: the settings and people that differ."""
     names = [key for key in sorted(new) if old.get(key) != new[key] and key != "people"]
     before = {person.get("name"): person for person in old.get("people") or []}
     after = {person["name"]: person for person in new["people"]}
@@ -195,7 +195,7 @@ def _changed_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str, 
     return "other settings", "as wished", "changed: " + ", ".join(names or ["the file"])
 
 
-# what could forbid it
+# what prevents it
 
 
 def stands_in_the_way(context: Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Takes the door away, with its authority; nginx stays where others use it.
+"""Removes the door and its authority; nginx stays if other sites use it.
 
 certbot stays as well, with the account and the certificates: they are the user's.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def remove() -> dict[str, Any]:
     """Returns {packages, alone}: nginx's packages to remove, and whether nginx was stopped.
 
-    RefusedError where a running nginx would go on to serve it: the next run tries again. What the
-    door knows stays until the packages are gone; the next run finds by it what is to be done.
+    RefusedError if a running nginx would still serve it: the next run tries again. door.json stays
+    until the packages are removed, so that the next run can resume.
     """
     for path in (paths.SITE, paths.HOOK, paths.CERTBOT_ENVIRONMENT):
         forget(path)
@@ -48,7 +48,7 @@ def _sites_of_others() -> list[str]:
 
 
 def _going() -> list[str]:
-    """nginx's packages; none where something else would go with them, or apt does not tell."""
+    """nginx's packages; none if apt would remove others with them, or does not answer."""
     shape = "${Package} ${db:Status-Abbrev}\n"
     listed = programs.call(["dpkg-query", "-W", "-f", shape, "nginx*", "libnginx-mod-*"])[1]
     ours = {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["ii"]}
@@ -60,7 +60,7 @@ def _going() -> list[str]:
 
 
 def _remove_program() -> None:
-    """The program, its library and its units, whatever is in their place."""
+    """Removes the program, its library and its units, whatever is in their place."""
     for path in [*shipped.FILES, paths.LIBRARY]:
         real = inside(path)
         if os.path.isdir(real) and not os.path.islink(real):

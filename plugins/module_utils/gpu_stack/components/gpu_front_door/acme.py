@@ -1,7 +1,7 @@
-"""A certificate by ACME, which certbot asks for once and renews by a timer of its own.
+"""A certificate by ACME: certbot requests it once, and renews it by its own timer.
 
-The certificate is a lineage of the door's own. A server that says no is not asked again before the
-next run.
+The certificate is a lineage of the door's own. After a refusal the server is not asked again before
+the next run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-# A CA asks from several places, and may let wait.
+# Seconds: a CA validates from several places, and may be slow.
 TIMEOUT = 300
 ENVIRONMENT = """\
 # Written by the Ansible role gpu_front_door; changes made here are lost.
@@ -91,7 +91,7 @@ def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[]
             _set_aside(lineage)
         open_port_80()
         nginx.serve()
-        # To certbot one of another directory is as good as any.
+        # certbot would keep one of another directory.
         how = "--force-renewal" if why == "of another directory" else "--keep-until-expiring"
         certbot(
             wish, "certonly", "--webroot", "--webroot-path", inside(paths.CHALLENGES),
@@ -103,7 +103,7 @@ def obtain(wish: dict[str, Any], door: dict[str, Any], open_port_80: Callable[[]
 
 
 def _set_aside(name: str) -> None:
-    """Renames what is left of a damaged lineage; else certbot makes a second one beside it."""
+    """Renames the rest of a damaged lineage: certbot would make a second one beside it."""
     for path in ("renewal/{0}.conf", "live/{0}", "archive/{0}"):
         old = inside(f"{paths.LETSENCRYPT}/{path.format(name)}")
         if os.path.lexists(old):
@@ -111,13 +111,13 @@ def _set_aside(name: str) -> None:
 
 
 def certbot(wish: dict[str, Any], word: str, *words: str) -> None:
-    """One command of certbot's; RefusedError with what the server says, and what can be done."""
+    """Runs certbot; RefusedError with the server's message and a hint."""
     command = [paths.CERTBOT, word, "--non-interactive", "--server", wish["acme"]["directory"]]
     if wish["acme"]["email"]:
         command += ["--email", wish["acme"]["email"], "--no-eff-email"]
     else:
         command.append("--register-unsafely-without-email")
-    # requests, which certbot asks with, takes whom to trust from there.
+    # certbot's library requests takes its CAs from there.
     ca_given = noted.acme_ca_is_given(wish)
     trusted = {"REQUESTS_CA_BUNDLE": inside(paths.ACME_TRUST)} if ca_given else {}
     code, out, error = programs.call(command + list(words), TIMEOUT, LC_ALL="C", **trusted)
@@ -146,7 +146,7 @@ def refusal(wish: dict[str, Any], output: str) -> str:
 
 
 def trust_server(wish: dict[str, Any]) -> None:
-    """Makes certbot trust the CA that was brought, and those whom the host trusts."""
+    """Makes certbot trust the given CA, and the host's."""
     if files.exists(paths.GIVEN_ACME_CA):
         os.replace(inside(paths.GIVEN_ACME_CA), inside(paths.ACME_CA))
     if not noted.acme_ca_is_given(wish):
@@ -158,6 +158,6 @@ def trust_server(wish: dict[str, Any]) -> None:
 
 
 def write_hook(name: str) -> None:
-    """certbot calls it after each renewal."""
+    """Writes the hook that certbot runs after each renewal."""
     chain, _key = paths.acme_files(name)
     put(paths.HOOK, DEPLOY.format(os.path.dirname(chain)), 0o755)

@@ -1,4 +1,4 @@
-"""What the module `front_door` does and returns, by its state."""
+"""The module `front_door`: what it does and returns in each state."""
 
 from __future__ import annotations
 

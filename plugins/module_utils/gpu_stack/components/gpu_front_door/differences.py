@@ -1,4 +1,4 @@
-"""What keeps a host's door from being as wished, and what this host can't do: changes nothing."""
+"""Finds what differs from the wished door, and what this host can't do; changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = ("http_ssl_module", "http_auth_request_module")
 
 
 def looked(wish: dict[str, Any]) -> dict[str, Any]:
-    """{here, gone, nginx, openssl, changes, ...}, and the words that the templates are filled with.
+    """{here, gone, nginx, openssl, changes, ...}, and the values for the templates.
 
     RefusedError for what this host can't do.
     """
@@ -58,16 +58,16 @@ def _check_nginx(wish: dict[str, Any]) -> None:
     for module in MODULES:
         if module not in built:
             raise RefusedError(f"nginx here was built without {module}")
-    # Damage of our own site is ours to repair; of the others nginx tells nothing then.
+    # Damage of our own site is repaired; nginx does not report on the others then.
     reason = None if _ours_is_broken() else in_the_way(wish, configuration())
     if reason is not None:
         raise RefusedError(reason)
 
 
 def _ours_is_broken() -> bool:
-    """Is it a file of ours, damaged or gone, that nginx does not take? Then it is ours to repair.
+    """Whether nginx rejects a damaged or missing file of ours, which this run then repairs.
 
-    A site that we wrote may also name a certificate of the host's that is there no longer.
+    Our site may also name a certificate of the host's that no longer exists.
     """
     door = noted() or {}
     hashes, former = door.get("files") or {}, door.get("settings") or {}
@@ -79,7 +79,7 @@ def _ours_is_broken() -> bool:
 
 
 def differences(wish: dict[str, Any], door: dict[str, Any] | None) -> list[str]:
-    """Why the door, as it was noted, is not as wished, in a few words each."""
+    """How the recorded door differs from the wish, in a few words each."""
     if door is None:
         return ["absent"]
     changes = []

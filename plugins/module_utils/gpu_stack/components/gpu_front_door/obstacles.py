@@ -1,4 +1,4 @@
-"""What stands in a front door's way: programs that have its ports, and other sites of nginx's."""
+"""Finds what prevents a front door: programs on its ports, and clashing sites of nginx."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def holders(host: Context, port: int) -> list[str]:
-    """Names of the programs that listen on this TCP port of the host, as the kernel tells."""
+    """Names of the programs that listen on this TCP port of the host, from /proc."""
     sockets = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (host.read(path) or "").splitlines()[1:]:
@@ -46,7 +46,7 @@ def others_at(host: Context, wish: dict[str, Any]) -> dict[int, list[str]]:
 
 
 def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
-    """Why another site of nginx's leaves no place for the door."""
+    """Why another site of nginx clashes with the door."""
     plain, reasons = re.sub(r"#.*", "", content), []
     for words in re.findall(r"\bserver_name\s+([^;]+);", plain):
         if wish["name"] in words.split():
@@ -56,14 +56,14 @@ def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
         port = place.rpartition(":")[2]
         if port == str(wish["port"]) and "ssl" not in rest.split():
             reasons.append("{0} speaks plain HTTP at port {1}".format(path, wish["port"]))
-        # nginx can't open the port for IPv4 beside that, and says so only after a reload.
+        # nginx can't open the port for IPv4 as well, and reports that only after a reload.
         if port in map(str, ports_of(wish)) and "ipv6only=off" in rest.split():
             reasons.append(f"{path} has port {port} of IPv4 and IPv6 in one")
     return reasons
 
 
 def configuration() -> list[tuple[str, str]]:
-    """nginx's whole configuration as [(file, text)]; RefusedError where it is not one."""
+    """nginx's whole configuration as [(file, text)]; RefusedError if nginx rejects it."""
     code, out, error = programs.call([NGINX, "-T"])
     if code:
         raise RefusedError(f"nginx does not take its own configuration: {error.strip()[-400:]}")
@@ -72,7 +72,7 @@ def configuration() -> list[tuple[str, str]]:
 
 
 def in_the_way(wish: dict[str, Any], configured: list[tuple[str, str]]) -> str | None:
-    """Why the other sites of this nginx leave no place for the door; None where they do."""
+    """Why this nginx or its other sites prevent the door; None where nothing does."""
     known = "".join(content for _path, content in configured)
     if not re.search(r"^\s*include\s+\S*sites-enabled/", known, re.M):
         return "nginx reads no /etc/nginx/sites-enabled here; the distribution's nginx does"

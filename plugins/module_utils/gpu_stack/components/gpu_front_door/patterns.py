@@ -1,14 +1,13 @@
-"""What of a wish becomes words of nginx's configuration, of a certificate, or of certbot's.
+"""The allowed form of values that become part of nginx's configuration, a certificate or certbot's.
 
-Nothing else than these shapes gets there. The generator reads this file as well, which imports
-nothing of ours.
+The generator loads this file as well, so it imports nothing of ours.
 """
 
 import re
 
 NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
                   r"(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")  # fmt: skip
-# The door's own may be of IPv6.
+# The door's own address may be IPv6.
 DOOR_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f]*:[0-9a-f:.]+")
 PERSON_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")

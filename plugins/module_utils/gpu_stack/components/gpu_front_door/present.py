@@ -1,4 +1,4 @@
-"""Brings the door to what is wished. nginx takes all of it, or has what it had before."""
+"""Makes the door as wished; if nginx rejects it, the former configuration is restored."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OWN_AUTHORITY = (
     *(paths.CA, paths.CA_KEY, paths.CA_NAME),
     *(paths.CA + ".save", paths.CA_KEY + ".save"),
 )
-# Of what is put back; the others are for all to read.
+# Modes of restored files; others are readable for all.
 MODES = {paths.KEY: 0o600, paths.CA_KEY: 0o600, paths.HOOK: 0o755}
 
 
 def apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
-    """`texts`: {site, waiting, page}, the files as rendered. Returns {name, fingerprint}."""
+    """Makes the door of `texts`, {site, waiting, page} as rendered; {name, fingerprint}."""
     check(wish)
     door = noted.noted() or {}
     files_of_ours = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME)
@@ -55,7 +55,7 @@ def apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
 
 
 def _make(wish: dict[str, Any], door: dict[str, Any], texts: dict[str, str]) -> None:
-    """The certificate, the page and the site, which nginx takes."""
+    """Makes the certificate, the page and the site, and reloads nginx."""
     chain, key = paths.files_of(wish)
     if wish["tls"] == "local_ca" and _certificate_is_due(wish, door):
         certificate(wish["name"])
@@ -76,7 +76,7 @@ def _make(wish: dict[str, Any], door: dict[str, Any], texts: dict[str, str]) -> 
 
 
 def _certificate_is_due(wish: dict[str, Any], door: dict[str, Any]) -> bool:
-    """Has a certificate to be made: is the name another, a file damaged, or its end near?"""
+    """Whether a certificate must be made: for another name, a damaged file, or a near end."""
     former, hashes = door.get("settings") or {}, door.get("files") or {}
     if [former.get(word) for word in ("tls", "name")] != [wish["tls"], wish["name"]]:
         return True
@@ -86,9 +86,9 @@ def _certificate_is_due(wish: dict[str, Any], door: dict[str, Any]) -> bool:
 
 
 def take(content: str) -> None:
-    """Puts a site; one that nginx does not take is put back."""
+    """Writes the site; restores the former one if nginx rejects it."""
     former = read(paths.SITE)
-    # The default site came with our nginx, and would open port 80.
+    # The default site of the nginx that we installed would open port 80.
     fresh = files.exists(paths.BROUGHT) and noted.noted() is None
     if fresh and os.path.islink(inside(paths.DEFAULT)):
         os.unlink(inside(paths.DEFAULT))
@@ -121,7 +121,7 @@ def _as_before(ran: bool) -> None:
 
 
 def _forget_other_ways(wish: dict[str, Any]) -> None:
-    """Files of another way to a certificate, before, that nobody reads any more."""
+    """Removes files of a former source of the certificate."""
     if wish["tls"] != "acme":
         for path in paths.OF_ACME:
             forget(path)
@@ -137,7 +137,7 @@ def _forget_other_ways(wish: dict[str, Any]) -> None:
 
 
 def _note(settings_of: dict[str, Any]) -> None:
-    """Records the hashes of the files that nginx reads: changes by others are seen by them."""
+    """Records the hashes of the files that nginx reads, to detect changes by others."""
     kept = [paths.SITE, paths.PAGE]
     if settings_of["tls"] in ("local_ca", "given"):
         kept += [paths.CHAIN, paths.KEY]

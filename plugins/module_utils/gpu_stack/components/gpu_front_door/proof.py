@@ -1,4 +1,4 @@
-"""Asks the door, as somebody at another machine would, for its page and for everybody's path."""
+"""Proves the door: requests its page and everybody's path, as from another machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 15
 
 
 def prove(seconds: float) -> str:
-    """The door's name; RefusedError with what is wrong. Waits for a Jupyter that is slow."""
+    """The door's name; RefusedError with all faults. Waits for a slow Jupyter."""
     door = noted()
     if door is None:
         raise RefusedError("there is no door here")
@@ -40,7 +40,7 @@ def prove(seconds: float) -> str:
 
 
 def near(address: str) -> str:
-    """Where this host itself asks what listens at an address."""
+    """The address by which this host itself reaches a listener."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 compared
 
 
@@ -49,7 +49,7 @@ def get(settings: dict[str, Any], path: str, tls: bool = True) -> tuple[int, str
     connection = socket.create_connection(
         (near(settings["address"]), settings["port"]), timeout=PATIENCE
     )
-    # What is behind a path is a person's: the whole answer has that time, and not each piece of it.
+    # A person's server is not trusted: the limit is for the whole answer, not for each piece.
     end = threading.Timer(PATIENCE, lambda: connection.shutdown(socket.SHUT_RDWR))
     end.daemon = True
     end.start()
@@ -67,20 +67,20 @@ def get(settings: dict[str, Any], path: str, tls: bool = True) -> tuple[int, str
 
 
 def trust(settings: dict[str, Any]) -> ssl.SSLContext:
-    """Whom the door's certificate is compared with: the host's list, and what was brought."""
+    """A TLS context that trusts the host's CAs, and the given ones."""
     context = ssl.create_default_context()
     own = settings["tls"] == "local_ca"
-    # What Let's Encrypt signs has to be what everybody knows.
+    # A certificate of Let's Encrypt must be valid for everybody.
     if own or settings["tls"] == "given" or is_shown(settings):
         context.load_verify_locations(cafile=inside(CA if own else CHAIN))
-        # What was given may be of an authority that this host has never heard of; its name, its
-        # days and its key are compared all the same.
+        # A given certificate may be of a CA that this host does not know; its name, dates and key
+        # are checked all the same.
         context.verify_flags |= 0x80000  # X509_V_FLAG_PARTIAL_CHAIN
     return context
 
 
 def faults(settings: dict[str, Any]) -> list[str]:
-    """All that is wrong with what the door answers."""
+    """All faults of the door's answers."""
     try:
         status, body = get(settings, "/")
     except (OSError, http.client.HTTPException) as error:
@@ -95,7 +95,7 @@ def faults(settings: dict[str, Any]) -> list[str]:
         if get(settings, "/", tls=False)[0] == 200:
             wrong.append("it answers in plain HTTP")
     except (OSError, http.client.HTTPException):
-        pass  # nor does it have to
+        pass  # as it should be
     return wrong
 
 

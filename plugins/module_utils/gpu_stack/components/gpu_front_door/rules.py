@@ -1,4 +1,4 @@
-"""What stands in the way of the front door."""
+"""Rules about what prevents the front door."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The words that the templates of nginx's site and of the page are filled with.
+"""The values for the templates of nginx's site and of the page.
 
-The templates are the role's, and are rendered where Ansible runs. What they say of whom is decided
-here: they have lists to go through and names to put in, and escape what becomes HTML.
+The templates are the role's, and are rendered on the controller. They only loop over lists, insert
+names and escape HTML; all decisions are here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def words(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
-    """{site, waiting, page} of a wish that was checked; `door`: what door.json has, or {}.
+    """{site, waiting, page} of a checked wish; `door`: the content of door.json, or {}.
 
-    `waiting` is the site while an ACME server asks; else it is None.
+    `waiting` is the site during an ACME challenge, else None.
     """
     ports = [_port_80(wish)] if 80 in ports_of(wish) else []
     return {
@@ -30,9 +30,9 @@ def words(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
 
 
 def _door(wish: dict[str, Any]) -> dict[str, Any]:
-    """What the door's own server needs."""
+    """Values for the door's own server."""
     chain, key = paths.files_of(wish)
-    people = [_ways(person) for person in wish["people"] if "port" in person]
+    people = [_sockets(person) for person in wish["people"] if "port" in person]
     return {
         "name": wish["name"],
         "listen": _listens(wish, wish["port"]),
@@ -45,15 +45,15 @@ def _door(wish: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ways(person: dict[str, Any]) -> dict[str, Any]:
-    """Where the sockets of a person's Jupyter and TensorBoard are."""
+def _sockets(person: dict[str, Any]) -> dict[str, Any]:
+    """The sockets of a person's Jupyter and TensorBoard."""
     place = "{0}/{1}.".format(paths.PORTS, person["name"])
     board = place + "tensorboard" if person.get("tensorboard_port") else None
     return {"name": person["name"], "jupyter": place + "jupyter", "tensorboard": board}
 
 
 def _listens(wish: dict[str, Any], port: int) -> list[str]:
-    """Where nginx listens; `::` is all of IPv6 and of IPv4, each by a socket of its own."""
+    """Addresses for nginx to listen on; `::` becomes one socket of IPv6 and one of IPv4."""
     address = wish["address"]
     both = ["0.0.0.0", "::"] if address == "::" else [address]  # noqa: S104 as wished
     places = [f"[{place}]" if ":" in place else place for place in both]
@@ -61,7 +61,7 @@ def _listens(wish: dict[str, Any], port: int) -> list[str]:
 
 
 def _port_80(wish: dict[str, Any]) -> dict[str, Any]:
-    """What answers at port 80: an ACME server's questions, and the way to the door."""
+    """Values for port 80: ACME challenges, and the redirect to the door."""
     port = "" if wish["port"] == 443 else ":{0}".format(wish["port"])
     return {
         "name": wish["name"],
@@ -72,7 +72,7 @@ def _port_80(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waiting(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
-    """The door as it was, and port 80 for the challenges of the one that is wished for."""
+    """The former door, with port 80 for the challenges of the wished one."""
     former = door.get("settings") or {}
     has_site = files.read(paths.SITE) is not None and former
     if not has_site or not all(
@@ -87,7 +87,7 @@ def _waiting(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(wish: dict[str, Any]) -> dict[str, Any]:
-    """What the page says: no secret, and nothing that a template has to decide."""
+    """Values for the page, without secrets."""
     people = sorted(wish["people"], key=lambda person: person["name"])
     return {"name": wish["name"], "people": [_row(wish, person) for person in people]}
 

@@ -1,4 +1,4 @@
-"""The front door's settings as door.json has them, and which wishes no host can fulfil."""
+"""The front door's settings as door.json has them, and checks of the wish."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 WAYS = ("local_ca", "given", "host", "acme")
-# What the page and the paths need to know of a person.
+# Keys of a person that the page and the paths need.
 SHOWN = ("name", "kind", "gpus", "cpus", "memory", "port", "ssh_port", "tensorboard_port")
 PERSONS_PORTS = ("port", "ssh_port", "tensorboard_port")
 
 
 def settings(wish: dict[str, Any]) -> dict[str, Any]:
-    """What stands in door.json: the wish, of each person no more than the door needs."""
+    """The content of door.json: the wish, with no more of each person than the door needs."""
     words = ("name", "port", "address", "tls", "certificate", "key", "redirect", "hsts")
     content = {word: wish[word] for word in words}
     if wish["tls"] != "host":
-        # Of files on the controller what is in them counts, and not where they lie.
+        # Files on the controller are compared by content, not by path.
         content["certificate"] = content["key"] = ""
     content["given"] = wish.get("given") or {}
     if wish["tls"] == "acme":
@@ -40,7 +40,7 @@ def ports_of(wish: dict[str, Any]) -> list[int]:
 
 
 def check(wish: dict[str, Any]) -> None:
-    """RefusedError for a wish that no host could fulfil."""
+    """RefusedError for an invalid wish."""
     name = str(wish["name"])
     if NAME.fullmatch(name) is None or name.replace(".", "").isdigit():
         raise RefusedError("gpu_front_door_name is {0!r}, and no DNS name".format(wish["name"]))
@@ -74,10 +74,10 @@ def check(wish: dict[str, Any]) -> None:
 
 
 def _check_words(wish: dict[str, Any]) -> None:
-    """Nothing else than a name, a number, an address or a path gets into nginx's configuration."""
+    """Lets only names, numbers, addresses and paths into nginx's configuration."""
     words = [("gpu_front_door_address", DOOR_ADDRESS, wish["address"])]
     if wish["tls"] == "host":
-        # Those of given are the controller's, and nginx never hears of them.
+        # With `given` they are paths of the controller, which nginx does not get.
         words += [("gpu_front_door_" + word, PATH, wish[word]) for word in ("certificate", "key")]
     if wish["tls"] == "acme":
         words.append(("gpu_front_door_acme_directory", DIRECTORY, wish["acme"]["directory"]))

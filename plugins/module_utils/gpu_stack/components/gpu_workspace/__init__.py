@@ -1,8 +1,8 @@
-"""The workspaces of a host: who has one, who should, and whose container runs as wished.
+"""The workspaces of a host: who has one, who should have one, and which are as wished.
 
-They are the inventory's and stand in no lock. Files and one answer of docker's tell all: what was
-wished lies in workspace.json as data, and a container carries the revision that it was started
-with. No token is read into an answer: the wish has its SHA-256, and the file is compared with it.
+They come from the inventory, not from the lock. Their state is in files, of which workspace.json
+has the settings, and in docker's list of containers, each with the revision that it was started
+with. Tokens are compared by SHA-256, so that none gets into a result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
-def wanted(options: Options) -> dict[str, dict[str, Any]]:
+def wished_people(options: Options) -> dict[str, dict[str, Any]]:
     """{name: the person as the inventory has it}."""
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
@@ -34,8 +34,8 @@ def wanted(options: Options) -> dict[str, dict[str, Any]]:
 # the look
 
 
-def there(context: Context) -> list[str]:
-    """Names of the people who have something here."""
+def recorded_people(context: Context) -> list[str]:
+    """Names of the people who have a workspace on this host."""
     return [
         name
         for name in context.listdir(places.PLACE)
@@ -70,7 +70,7 @@ def person(context: Context, name: str) -> dict[str, Any]:
 
 
 def _listening_units(context: Context, name: str) -> dict[str, str | None]:
-    """{"ada.jupyter": text} of the ports that systemd holds for somebody, from a boot on too."""
+    """{"ada.jupyter": text} of a person's ports that systemd holds, now and after a boot."""
     before, after = places.PORT.split("{0}")
     units: dict[str, str | None] = {}
     for entry in context.listdir(places.UNITS_PLACE):
@@ -86,18 +86,18 @@ def _listening_units(context: Context, name: str) -> dict[str, str | None]:
 def look(context: Context) -> dict[str, Any]:
     """{version, people, running, files, uids}; the last three only where somebody is wished for.
 
-    The version is how many there are, for receipts and reports.
+    The version is the number of workspaces, for receipts and reports.
     """
-    names = there(context)
+    names = recorded_people(context)
     state: dict[str, Any] = {
         "version": str(len(names)) if names else None,
         "people": {name: person(context, name) for name in names},
         "running": {},
     }
-    if not wanted(context.options):
+    if not wished_people(context.options):
         return state
     state["running"] = running(context) if names else {}
-    state["uids"] = workspace_users.look(context, wanted(context.options))
+    state["uids"] = workspace_users.look(context, wished_people(context.options))
     state["files"] = files(context)
     return state
 
@@ -179,7 +179,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     # No lock has a part for it, but an image is built of the stack.
     options = wished.with_image(options, stack)
     changes = []
-    people = wanted(options)
+    people = wished_people(options)
     for name in sorted(state["people"]):
         if name not in people:
             changes.append(
@@ -201,7 +201,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
 
 
 def _files(seen: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Changes of what the role ships; a program of which nothing is there is one of them."""
+    """Changes of the files that the role ships; one for a program that is missing as a whole."""
     faults = {path: _file_fault(path, seen[path]) for path in seen}
     modules = [path for path in seen if path.startswith(shipped.LIBRARY) and path in shipped.FILES]
     if modules and all(faults[path] == "absent" for path in modules):
@@ -233,7 +233,7 @@ def _root(state: State, options: Options) -> list[dict[str, Any]]:
 
 
 def _home(person: dict[str, Any], uids: dict[str, Any], options: Options) -> dict[str, Any] | None:
-    """The change of a home that is there and is to have another owner; None where it is not."""
+    """The change of a home that is to have another owner; None without one."""
     name = person["name"]
     seen, owner = uids["homes"].get(name), uids["users"].get(name)
     if seen is None or seen["owner"] == owner or name in uids["taken"]:

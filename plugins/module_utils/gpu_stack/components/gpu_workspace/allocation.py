@@ -1,4 +1,4 @@
-"""Which of the host's GPUs each person gets."""
+"""Allocates the host's GPUs to people."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def allocated(
 ) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
 
-    `uuids` are the host's GPUs by index, `kept` what each had before: who asks for a number keeps
-    his GPUs while they fit, so that one who comes or goes moves nobody else.
+    `uuids` are the host's GPUs by index, `kept` the former allocation: who asks for a number keeps
+    those GPUs while they fit, so that adding or removing a person moves nobody else.
     """
     allocation: dict[str, Any] = {}
     taken: dict[int, dict[str, Any]] = {}
@@ -39,7 +39,7 @@ def allocated(
                 )
             allocation[person["name"]] = "all" if person["gpus"] == "all" else []
     counting = [person for person in people if people_list.is_whole(person["gpus"])]
-    # Those who have theirs already come first.
+    # People with an allocation come first.
     counting.sort(key=lambda person: len(kept.get(person["name"]) or []) != person["gpus"])
     for person in counting:
         free = [
@@ -49,7 +49,7 @@ def allocated(
         ]
         indices = kept.get(person["name"]) or []
         if len(indices) != person["gpus"] or not set(indices) <= set(free):
-            # Of those that may be shared the ones nobody has yet come first.
+            # Of GPUs that may be shared, unused ones come first.
             indices = sorted(sorted(free, key=lambda index: index in taken)[: person["gpus"]])
         if len(indices) < person["gpus"]:
             raise ValueError(
@@ -78,11 +78,12 @@ def _index(name: str, gpu: int | str, uuids: list[str]) -> int:
 
 
 def kept() -> dict[str, Any]:
-    """{name: [indices]} that people have."""
-    return {name: files.data(places.folder(name) + "/gpus.json") for name in settings.there()}
+    """{name: [indices]} of the recorded allocation."""
+    names = settings.recorded_people()
+    return {name: files.data(places.folder(name) + "/gpus.json") for name in names}
 
 
 def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:
-    """As `allocated`, of this host's GPUs; nvidia-smi is asked only where somebody wants some."""
+    """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any."""
     some_asked = any(person["gpus"] != "none" for person in people)
     return allocated(people, handed_gpus.gpus() if some_asked else [], kept())

@@ -1,4 +1,4 @@
-"""Brings people's workspaces to what is wished."""
+"""Makes people's workspaces as wished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import secrets
 import shutil
 
 from .. import gpu_workspace
-from . import allocation, current, held_ports, here, homes, uids, wished, workspace_users
+from . import allocation, current, homes, port_sockets, running_host, uids, wished, workspace_users
 from .program import containers, docker, files, people_list, places, programs, settings, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -48,7 +48,7 @@ def prepared(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply(wish: dict[str, Any]) -> dict[str, Any]:
-    """As `fulfil`, of a host that is looked at first."""
+    """Looks at the host, and then as `fulfil`."""
     return fulfil(wish, prepared(wish))
 
 
@@ -62,19 +62,19 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
         raise places.RefusedError("docker has no image {0}".format(wish["image"]))
     if not (seen["changes"] or seen["gone"] or seen["open"]):
         return result
-    people, context = people_list.checked(wish["workspaces"]), here.context(wish)
+    people, context = people_list.checked(wish["workspaces"]), running_host.context(wish)
     allocated = allocation.asked_for(people)
-    # Who is gone leaves a home, and what it holds must be out of reach as well.
+    # A removed person's home stays, and must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
     if people or (root_there and workspace_users.unfit(context) is None):
         homes.close_root(wish["root"])
     users = uids.assign(context, people) if people else {}
     for name in seen["gone"]:
         _remove(name)
-    if seen["gone"] and not settings.there() and docker.network():
-        # Somebody's own container may be on it: then it stays.
+    if seen["gone"] and not settings.recorded_people() and docker.network():
+        # It stays if a container of somebody else uses it.
         docker.answer("network", "rm", places.NETWORK)
-    settled = wanted(context, seen, users)
+    settled = settings_of_changed(context, seen, users)
     for person in people:
         if person["name"] in settled:
             _write(settled[person["name"]], person, allocated[person["name"]], wish)
@@ -83,11 +83,11 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     return dict(result, changed=sorted(settled), removed=seen["gone"])
 
 
-def wanted(
+def settings_of_changed(
     context: Context, seen: dict[str, Any], users: dict[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """{name: settings} that those who differ are to have."""
-    people = gpu_workspace.wanted(context.options)
+    """{name: settings} of the workspaces that differ, as they are to be."""
+    people = gpu_workspace.wished_people(context.options)
     return {
         name: wished.settings(people[name], context.options, users)
         for name in sorted(seen["changes"])
@@ -104,7 +104,7 @@ def refuse_secrets(wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
                 f"{SHORTEST_TOKEN} characters without blanks"
             )
     wrong = needless(passwords, people)
-    # Where nobody is wished for they are nobody's, as tokens are.
+    # Without people in the wish they are unused, as tokens are.
     if wrong and people:
         raise places.RefusedError(wrong)
 
@@ -116,7 +116,7 @@ def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
     """
     units = [places.UNIT.format(name) for name in settled]
     programs.must(programs.call(["systemctl", "stop", *units], timeout=300), "systemctl stop")
-    held_ports.hold_ports(settled)
+    port_sockets.hold_ports(settled)
     for name, settings_of in settled.items():
         homes.give_home(places.home_of(settings_of["root"], name), settings_of["user"])
         if not files.text(places.folder(name) + "/revision"):
@@ -126,10 +126,10 @@ def _start_anew(settled: dict[str, dict[str, Any]]) -> None:
 
 
 def _remove(name: str) -> None:
-    """Stopped and forgotten; the home stays."""
+    """Stops and removes a workspace; the home stays."""
     programs.call(["systemctl", "disable", "--now", places.UNIT.format(name)], timeout=300)
     containers.stop(name)
-    held_ports.close_ports(held_ports.opened_for(name))
+    port_sockets.close_ports(port_sockets.opened_for(name))
     shutil.rmtree(files.inside(places.folder(name)))
 
 
@@ -152,7 +152,7 @@ def _write(
     )
     if unchanged:
         return
-    # Without it nothing of what is there is taken for what was wished.
+    # Without it no existing file counts as written.
     if os.path.lexists(files.inside(place + "/revision")):
         os.unlink(files.inside(place + "/revision"))
     owner = traits.numbers(settings_of["user"])
@@ -175,7 +175,7 @@ def _write(
 
 
 def _host_key(place: str) -> None:
-    """sshd's host key, made once: a new one would make ssh warn of an attack."""
+    """Creates sshd's host key, once: ssh would warn of an attack after a change."""
     path = files.inside(place + "/host_key")
     if not os.path.exists(path):
         making = path + ".new"

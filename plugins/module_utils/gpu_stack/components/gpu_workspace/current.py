@@ -1,9 +1,9 @@
-"""What of a host's workspaces is not as wished, and what forbids to change it."""
+"""Finds the workspaces that are not as wished, and refuses changes that can't be made."""
 
 from __future__ import annotations
 
 from .. import gpu_workspace
-from . import allocation, here, homes, obstacles, uids, workspace_users
+from . import allocation, homes, obstacles, running_host, uids, workspace_users
 from .program import docker, people_list, places, settings, traits
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 def look(wish: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the wish. RefusedError for what this host can't give; stops nothing.
+    """What differs from the wish; changes nothing. RefusedError if this host can't fulfil it.
 
-    {changes: {name: why}, gone: names, image, tried, parts, open}: whether docker has the image,
-    whether it was seen to have the parts that people need, and whether the homes' root is open to
-    others than root.
+    {changes: {name: why}, gone: names, image, tried, parts, open}: `image`: whether docker has it;
+    `tried`: whether it was seen to have the parts that people need; `open`: whether others than
+    root can enter the homes' root.
     """
     people = people_list.checked(wish["workspaces"])
     names = {person["name"] for person in people}
-    left = [name for name in settings.there() if name not in names]
+    left = [name for name in settings.recorded_people() if name not in names]
     seen: dict[str, Any] = {"changes": {}, "gone": left, "parts": [], "open": False}
     seen.update(image=True, tried=True)
     if not people and not left:
         return seen
-    # Without docker nobody's container runs, and who is gone can be forgotten all the same.
+    # Without docker no container runs, and removed people's files can still be deleted.
     runs = docker.running() if people or docker.answer("version")[0] == 0 else {}
-    context = here.context(wish)
+    context = running_host.context(wish)
     users = uids.own_users(context, people)
     homes.refuse_homes(context, people, users)
-    # Nobody's container is stopped for it.
+    # That stops no container.
     seen["open"] = bool(people) and homes.open_to_others(wish["root"])
     seen["changes"] = _changes(context, people, runs)
     _refuse_memory(context, wish, people)
@@ -47,12 +47,13 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
 def _changes(
     context: Context, people: list[dict[str, Any]], runs: dict[str, str]
 ) -> dict[str, str]:
-    """{name: why} of those whose workspace is not as wished."""
-    wishes = gpu_workspace.wanted(context.options)
+    """{name: why} of the workspaces that are not as wished."""
+    wishes = gpu_workspace.wished_people(context.options)
     state = {"running": runs, "uids": workspace_users.look(context, wishes)}
     changes: dict[str, str] = {}
+    recorded = settings.recorded_people()
     for name in wishes:
-        present = gpu_workspace.person(context, name) if name in settings.there() else None
+        present = gpu_workspace.person(context, name) if name in recorded else None
         wrong = gpu_workspace.fault(wishes[name], present, state, context.options)
         home = state["uids"]["homes"].get(name, {"owner": None})
         if wrong is not None:
@@ -90,7 +91,7 @@ def _refuse_ports(context: Context, people: list[dict[str, Any]], runs: dict[str
 def _refuse_users(
     context: Context, wish: dict[str, Any], seen: dict[str, Any], runs: dict[str, str]
 ) -> None:
-    """RefusedError where the container of somebody who works in it would be stopped."""
+    """RefusedError if a container in use would be stopped."""
     if wish.get("in_use") == "stop":
         return
     names = [name for name in sorted(runs) if name in seen["changes"] or name in seen["gone"]]
@@ -106,9 +107,9 @@ def _refuse_users(
 
 
 def _image(wish: dict[str, Any], people: list[dict[str, Any]]) -> dict[str, Any]:
-    """{image, tried, parts}: nothing is written of an image in which parts were not looked for."""
+    """{image, tried, parts} as `look` returns them."""
     tried: set[str] = set()
-    for name in settings.there():
+    for name in settings.recorded_people():
         recorded = settings.of_person(name)
         if recorded.get("image") == wish["image"]:
             tried |= traits.needs(recorded.get("workspace") or {})

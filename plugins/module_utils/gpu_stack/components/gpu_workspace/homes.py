@@ -1,4 +1,4 @@
-"""The homes: made, closed to the host's accounts, and handed over to their people."""
+"""Creates the homes, closes them to the host's accounts, and sets their owners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def owner_of(path: str) -> str | None:
 
 
 def open_to_others(root: str) -> bool:
-    """Is the homes' root there, and not of root alone?"""
+    """Whether the homes' root exists and users other than root can enter it."""
     try:
         info = os.stat(files.inside(root))
     except OSError:
@@ -36,8 +36,8 @@ def open_to_others(root: str) -> bool:
 
 
 def close_root(root: str) -> None:
-    """The homes' root is root's alone. What a container puts into a home can run programs outside
-    it as whoever that uid is on the host: nobody of the host gets there."""
+    """Makes the homes' root accessible to root alone: an account of the host with a person's uid
+    could otherwise run what a container leaves in a home."""
     real = files.inside(root)
     os.makedirs(os.path.dirname(real), mode=0o755, exist_ok=True)
     if not os.path.isdir(real):
@@ -52,7 +52,7 @@ def close_root(root: str) -> None:
 
 
 def mounted_in(home: str) -> list[str]:
-    """What is mounted below a home: its files may be somebody else's."""
+    """Mount points below a home, whose files may be somebody else's."""
     mounts = []
     for line in (files.text("/proc/self/mountinfo") or "").splitlines():
         place = re.sub(
@@ -87,9 +87,9 @@ def refuse_homes(context: Context, people: list[dict[str, Any]], users: dict[str
 def hand_over(home: str, new: tuple[int, int]) -> None:
     """Gives a home to the uid and gid `new`, with all in it that was its former owner's.
 
-    No link is followed: each name is changed in the directory that was opened for it. The home
-    itself comes last, so that a run that is cut off is seen, and done again. The kernel takes set-
-    user-id and set-group-id bits from what is given away.
+    No link is followed: each entry is changed in its opened directory. The home itself comes last,
+    so that the next run sees and repeats an interrupted change. The kernel clears set-user-id and
+    set-group-id bits of changed files.
     """
     top = os.open(files.inside(home), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     former = os.fstat(top)
@@ -98,7 +98,7 @@ def hand_over(home: str, new: tuple[int, int]) -> None:
         uid = new[0] if info.st_uid == former.st_uid else -1
         return uid, new[1] if info.st_gid == former.st_gid else -1
 
-    # Directories are open while something in them is not done: their number is that of the levels.
+    # A directory is open until all in it is done: at most as many as there are levels.
     levels = [(top, iter(os.listdir(top)))]
     try:
         while levels:
@@ -122,7 +122,7 @@ def hand_over(home: str, new: tuple[int, int]) -> None:
 
 
 def give_home(home: str, user: str) -> None:
-    """The home is there, and its person's."""
+    """Creates the home if missing, and gives it to its person."""
     if owner_of(home) is None:
         os.mkdir(files.inside(home), 0o700)
     if owner_of(home) != user and os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""The workspaces' image, built by docker from the Containerfile and the host's own stack."""
+"""Builds the workspaces' image with docker, from the Containerfile and the host's own stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SPARE = 1 << 30
 LINES = 15
-# A package archive may be slow; one that hangs is not waited for until tomorrow.
+# Seconds for a slow package archive.
 BUILDS = 7200
 
 
@@ -55,7 +55,7 @@ def room(named: dict[str, str]) -> int:
 
 
 def build(wish: dict[str, Any]) -> dict[str, Any]:
-    """The image under its reference. RefusedError with docker's last lines where it can't be."""
+    """Builds the image under its reference; RefusedError with docker's last lines on failure."""
     if _docker("image", "inspect", wish["reference"])[0] == 0:
         return {"built": False}
     fitting(wish)
@@ -75,7 +75,7 @@ def build(wish: dict[str, Any]) -> dict[str, Any]:
         "TENSORFLOW": stack["tensorflow"]["version"],
     }
     arguments = ["build", "--tag", wish["reference"], "--file", "Containerfile"]
-    # As the host reaches its archives; the containers themselves have a network of their own.
+    # The host's own way to its archives; containers of workspaces have another network.
     arguments += ["--network", "host", "--force-rm"]
     for name in sorted(build_arguments):
         arguments += ["--build-arg", f"{name}={build_arguments[name]}"]

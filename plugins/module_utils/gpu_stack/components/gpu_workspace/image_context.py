@@ -1,9 +1,8 @@
-"""What an image that is built on the host is made of: the host's own stack, as it is locked.
+"""The build context of an image that is built on the host: the host's own, locked stack.
 
-What the lock names is on the host already, compared hash by hash and proven: TensorFlow's
-environment, CUDA's libraries by their packages, cuDNN. docker gets these very files as its build's
-context, so the image has the lock of the host, whichever way CUDA came, and no index, repository
-or key of NVIDIA's is asked a second time. A stack that is not on the host as locked is refused.
+TensorFlow's environment, CUDA's libraries and cuDNN are on the host already, checked and proven.
+docker gets these very files as build context, so the image has the host's lock, however CUDA was
+installed, and nothing is downloaded again. A stack that is not on the host as locked is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def libraries(wish: dict[str, Any]) -> list[str]:
         programs.call(["dpkg-query", "--listfiles", *sorted(packages)], timeout=TIMEOUT), "dpkg"
     ).splitlines():
         if path.startswith("/") and not path.startswith(LEFT_OUT):
-            # What is said below /lib lies below /usr/lib where that is a link.
+            # A path below /lib is one below /usr/lib where /lib is a link.
             folder = os.path.realpath(files.inside(os.path.dirname(path)))
             paths.add(
                 "/" + os.path.relpath(os.path.join(folder, os.path.basename(path)), files.ROOT)
@@ -84,7 +83,7 @@ def is_file(path: str) -> bool:
 
 
 def cudnn(wish: dict[str, Any]) -> str | None:
-    """cuDNN's directory on the host; None where TensorFlow brings its own."""
+    """cuDNN's directory on the host; None where TensorFlow has its own."""
     locked = wish["stack"].get("cudnn")
     if not locked:
         return None
@@ -114,7 +113,7 @@ def contents(wish: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     place = cudnn(wish)
     paths += below(place) if place else []
     named = {path: path for path in paths}
-    # In the order of the host: cuDNN before CUDA, each folder once, first met first.
+    # In the host's order: cuDNN before CUDA, each folder once.
     order = sorted(paths, key=lambda path: not (place and path.startswith(place + "/")))
     folders = [os.path.dirname(path) for path in order if re.search(r"\.so(\.|$)", path)]
     own = [folder for folder in dict.fromkeys(folders) if folder not in STANDARD]
@@ -128,7 +127,7 @@ def contents(wish: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def pack(stream: IO[bytes], named: dict[str, str], texts: dict[str, str], recipe: str) -> None:
-    """The build's context: everything root's, folders open to all, times as on the host."""
+    """Writes the build context: owned by root, folders open to all, times as on the host."""
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as out:
 
         def write(name: str, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The workspaces' image: pulled, loaded from a file or built, and looked at before it is used."""
+"""Pulls, loads or builds the workspaces' image, and checks it before it is used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 
-from . import asked, image_build
+from . import image_build, parameters
 from .program import docker, places, programs
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -21,12 +21,12 @@ HAS = {
 
 
 def bring(params: dict[str, Any], dry: bool) -> bool:
-    """Gets the image for docker, unless `dry`; whether it was missing.
+    """Gets the image into docker, unless `dry`; whether it was missing.
 
-    RefusedError with the sentence that a person sees; nobody's container is touched.
+    Raises RefusedError; no container is touched.
     """
     image = params["image"]
-    reference = asked.reference(image)
+    reference = parameters.reference(image)
     missing = docker.answer("image", "inspect", reference)[0] != 0
     if missing and not dry:
         if image["image"]:
@@ -44,7 +44,7 @@ def bring(params: dict[str, Any], dry: bool) -> bool:
 
 
 def _pull(name: str, what: str) -> None:
-    # As long as it takes: a slow line may need hours for gigabytes.
+    # No time limit: gigabytes may need hours over a slow line.
     code, _out, error = docker.answer("pull", "--quiet", name, timeout=None)
     if code:
         raise places.RefusedError(
@@ -55,14 +55,14 @@ def _pull(name: str, what: str) -> None:
 
 
 def _build(params: dict[str, Any], reference: str) -> None:
-    image, base = params["image"], asked.base_name(params["image"])
+    image, base = params["image"], parameters.base_name(params["image"])
     if docker.answer("image", "inspect", base)[0] != 0:
         if image["base"]:
             _pull(image["base"], "base")
         else:
             load(params["archive"], image["base_sha256"], base)
     if params["proxy"]:
-        # docker is told their names alone.
+        # docker gets their names only.
         os.environ.update(http_proxy=params["proxy"], https_proxy=params["proxy"])
     wish = {name: image[name] for name in ("packages", "places", "stack")}
     wish.update(reference=reference, base=base, containerfile=params["containerfile"])
@@ -76,7 +76,7 @@ def _build(params: dict[str, Any], reference: str) -> None:
 
 
 def try_parts(reference: str, *parts: str) -> dict[str, Any]:
-    """Refuses an image without what the people need of it, before any container is stopped."""
+    """Refuses an image that lacks parts that people need, before any container is stopped."""
     script = "; ".join(f"({HAS[part][0]}) >/dev/null || echo lacks {part}" for part in parts)
     code, out, error = docker.answer(
         *("run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", reference),
@@ -93,7 +93,7 @@ def try_parts(reference: str, *parts: str) -> dict[str, Any]:
 
 
 def load(path: str, sha256: str, reference: str) -> dict[str, Any]:
-    """docker's image of a tar file under our own name, once its SHA-256 is the right one."""
+    """Loads a tar file into docker under our own name, after its SHA-256 was checked."""
     state = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):

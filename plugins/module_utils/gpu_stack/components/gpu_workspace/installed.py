@@ -1,4 +1,4 @@
-"""The program and its units on a host: written as they are shipped, or taken away."""
+"""Installs and removes the program and its units on a host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import shipped
 from .program import command_line, files, places, programs
 
 FOLDER = shipped.LIBRARY + "/program"
-# Ansible brings along what is imported: with the command line all of the program.
+# Ansible ships what a module imports: with the command line, the whole program.
 PROGRAM = command_line.__package__
 FOLDER_MODE = 0o755
 
@@ -32,7 +32,7 @@ def _text(path: str, role_files: dict[str, str]) -> str:
 
 
 def install(texts_of: dict[str, str], dry: bool = False) -> list[str]:
-    """Paths that were not as in `texts_of`, {path: text}; now they are, unless `dry`.
+    """Writes the files of `texts_of`, {path: text}, unless `dry`; paths that differed.
 
     A link in the place of a file is replaced, and so is an empty directory.
     """
@@ -53,7 +53,7 @@ def install(texts_of: dict[str, str], dry: bool = False) -> list[str]:
 
 
 def remove(dry: bool = False) -> list[str]:
-    """Paths of the program and its units that were there; now they are not, unless `dry`."""
+    """Removes the program and its units, unless `dry`; paths that existed."""
     paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
     existing = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
     for path in [] if dry else existing:
@@ -63,7 +63,7 @@ def remove(dry: bool = False) -> list[str]:
 
 
 def _folder(path: str, dry: bool) -> bool:
-    """Whether a directory was not root's alone; now it is, unless `dry`."""
+    """Makes a directory root's alone, unless `dry`; whether it was not."""
     real, context = files.inside(path), Context(root=files.ROOT)
     fault = file_state.folder_fault(context, path)
     if fault is None and os.path.isdir(real):
@@ -72,7 +72,7 @@ def _folder(path: str, dry: bool) -> bool:
         if os.path.lexists(real) and (os.path.islink(real) or not os.path.isdir(real)):
             os.unlink(real)
         os.makedirs(real, exist_ok=True)
-        # /usr/local/lib is the group staff's on Debian, and hands that on.
+        # On Debian /usr/local/lib belongs to the group staff, and new directories inherit that.
         if os.geteuid() == 0:
             os.chown(real, 0, 0)
         os.chmod(real, FOLDER_MODE)
@@ -80,7 +80,7 @@ def _folder(path: str, dry: bool) -> bool:
 
 
 def _make_way(path: str) -> None:
-    """An empty directory in a file's place goes; RefusedError where it is not empty."""
+    """Removes an empty directory in a file's place; RefusedError if it is not empty."""
     real = files.inside(path)
     if os.path.isdir(real) and not os.path.islink(real):
         try:
@@ -90,7 +90,7 @@ def _make_way(path: str) -> None:
 
 
 def _strangers(texts_of: dict[str, str], dry: bool) -> list[str]:
-    """What lies beside the program's modules and is none of them, as one of an earlier version."""
+    """Files beside the program's modules that are not shipped, as of an earlier version."""
     real = files.inside(FOLDER)
     names = sorted(os.listdir(real)) if os.path.isdir(real) else []
     strange = [f"{FOLDER}/{name}" for name in names]

@@ -1,4 +1,4 @@
-"""Asks somebody's Jupyter or TensorBoard."""
+"""HTTP requests to a person's Jupyter or TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from .program import files
 
 ANSWER = 10
-# No answer of Jupyter's that counts kernels is longer.
+# Bytes; Jupyter's list of kernels is shorter.
 SAID = 1 << 16
 
 
@@ -18,15 +18,15 @@ def ask(
 ) -> tuple[int | None, str]:
     """(status, text) of Jupyter's answer, with or without a token; None where nothing answers.
 
-    `place` is (address, port), or the path of the socket that systemd opened for root. What answers
-    is the person's: `patience` seconds are waited for the whole of it, SAID bytes are read.
+    `place` is (address, port), or the path of the socket that systemd opened for root. The server
+    is not trusted: at most `patience` seconds for the whole answer, and SAID bytes of it.
     """
     # The header Host must be a name: Tornado since 6.5 answers 400 to a path.
     host, port = ("localhost", 80) if isinstance(place, str) else place
     if host == "0.0.0.0":  # noqa: S104 compared, not bound
         host = "127.0.0.1"
     connection = http.client.HTTPConnection(host, port)
-    # A time-out of the connection's is for each piece of an answer, and there may be many.
+    # A connection's time-out is for each piece of an answer, and there may be many.
     end = threading.Timer(patience, lambda: connection.sock.shutdown(socket.SHUT_RDWR))
     end.daemon = True
     try:

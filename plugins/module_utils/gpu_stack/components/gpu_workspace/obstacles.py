@@ -1,4 +1,4 @@
-"""What on a host is in the way of workspaces that change: ports, memory, people at work."""
+"""What prevents changes of workspaces on a host: used ports, memory, people at work."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
     `ports` are ports that a workspace needs and another program uses; `in_use` is {name: number
     of open kernels, terminals and SSH connections}.
     """
-    names, people = touched(changes), gpu_workspace.wanted(context.options)
+    names, people = touched(changes), gpu_workspace.wished_people(context.options)
     runs = gpu_workspace.running(context)
     settings = {name: gpu_workspace.person(context, name)["settings"] for name in runs or {}}
     options = wished.with_image(context.options, context.row)
     for name in settings:
         if settings[name] is None and name in people:
-            # Whoever lost the file has the container as it was wished, most likely.
+            # Without the file the container most likely is as wished.
             settings[name] = dict(wished.settings(people[name], options, {}), ports=None)
     held = held_ports(context, settings)
     ports = sorted(port for name in names if name in people for port in traits.ports(people[name]))
@@ -63,7 +63,7 @@ def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) 
     for recorded in settings.values():
         held.update(traits.ports((recorded or {}).get("workspace") or {}))
     words = {"jupyter": "port", "tensorboard": "tensorboard_port"}
-    for name in gpu_workspace.there(context):
+    for name in gpu_workspace.recorded_people(context):
         recorded = gpu_workspace.person(context, name)["settings"] or {}
         person = recorded.get("workspace") or {}
         for what, word in words.items():
@@ -84,10 +84,10 @@ def in_use(
         address, port = recorded.get("address"), (recorded.get("workspace") or {}).get("port")
         if address and port:
             path = f"{places.PORTS}/{name}.jupyter"
-            # One that was made before systemd held the ports is asked at its own.
+            # One made before systemd held the ports has its own.
             held = recorded.get("ports") or context.lstat(path) is not None
             token = context.read(places.folder(name) + "/token")
-            # One that was made before there were paths has none.
+            # One made before there were base paths has none.
             count += opened(path if held else (address, port), token, recorded.get("base", "/"))
         if count:
             counts[name] = count
@@ -95,7 +95,7 @@ def in_use(
 
 
 def sessions(context: Context, name: str) -> int:
-    """How many connections to sshd a person has open, by the container's /proc/PID/net."""
+    """Number of a person's open connections to sshd, from the container's /proc/PID/net."""
     try:
         state = json.loads(context.read(f"{places.STATE}/{name}.json") or "{}")
     except ValueError:
@@ -110,7 +110,7 @@ def sessions(context: Context, name: str) -> int:
 
 
 def listening(context: Context, port: int) -> bool:
-    """Does anything listen on this TCP port of the host?"""
+    """Whether anything listens on this TCP port of the host."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (context.read(path) or "").splitlines()[1:]:
             words = line.split()
@@ -126,12 +126,12 @@ def memory(context: Context) -> int | None:
 
 
 def opened(place: str | tuple[str, int], token: str | None, base: str = "/") -> int:
-    """How many kernels and terminals a person has open; 0 where Jupyter does not answer.
+    """Number of a person's open kernels and terminals; 0 where Jupyter does not answer.
 
-    `place` is (address, port), or the socket that systemd opened for root: there is nobody else
-    whom a token could be told.
+    `place` is (address, port), or the socket that systemd opened for root, so that the token goes
+    to nobody else.
     """
-    # Asked only where somebody is concerned: the import takes longer than the rest of the look.
+    # Imported only when needed: it takes longer than the rest of the look.
     from . import jupyter
 
     count = 0

@@ -1,4 +1,4 @@
-"""Whether each workspace does what it should."""
+"""Proves that each workspace works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...shapes import State
 
-# systemd tries again after 5 seconds: what is still wrong then does not cure itself.
+# systemd tries again after 5 seconds: a fault that lasts longer is permanent.
 PERSISTS = 12
 
 
@@ -62,7 +62,7 @@ def proven(name: str, until: float) -> str | None:
 
 
 def _jupyter(name: str, state: State) -> str | None:
-    """Why Jupyter does not let somebody with the token in; None where it does, or is not wished."""
+    """Why Jupyter refuses the token; None where it accepts it, or is not wished for."""
     if not state.get("port"):
         return None
     token = files.text(places.folder(name) + "/token")
@@ -76,7 +76,7 @@ def _jupyter(name: str, state: State) -> str | None:
 
 
 def _board(name: str, state: State) -> str | None:
-    """Why TensorBoard does not answer; None where it does, or is not wished."""
+    """Why TensorBoard does not answer; None where it does, or is not wished for."""
     port = state.get("tensorboard_port")
     if not port:
         return None
@@ -86,7 +86,7 @@ def _board(name: str, state: State) -> str | None:
 
 
 def _ssh(name: str, state: State) -> str | None:
-    """Why sshd offers other login methods than keys, and a password only where one is set."""
+    """What is wrong with sshd's login methods: keys, and a password only where one is set."""
     if not state.get("ssh_port"):
         return None
     ways = offered(name, state["ssh_address"], state["ssh_port"])
@@ -99,7 +99,7 @@ def _ssh(name: str, state: State) -> str | None:
 def offered(name: str, address: str, port: int) -> str | None:
     """The login methods that sshd itself offers ("publickey"); "" where it does not answer.
 
-    None where this host has no ssh to ask with.
+    None where this host has no ssh client.
     """
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
     code, _out, error = programs.call(
@@ -119,7 +119,7 @@ def offered(name: str, address: str, port: int) -> str | None:
 def prove(seconds: float) -> dict[str, Any]:
     """RefusedError with all that is wrong with the workspaces of this host."""
     until = time.time() + float(seconds)
-    faults = {name: proven(name, until) for name in settings.there()}
+    faults = {name: proven(name, until) for name in settings.recorded_people()}
     handed = handed_gpus.handed()
     for name in faults:
         faults[name] = faults[name] or handed["people"].get(name, {}).get("wrong")

@@ -1,4 +1,4 @@
-"""What stands in the way of people's workspaces."""
+"""Rules about what prevents changes of workspaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _workspaces(facts: Facts, options: Options) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(what stands in the way of workspaces, the people wished for)."""
-    return facts["preflight"].get("workspaces") or {}, gpu_workspace.wanted(options)
+    return facts["preflight"].get("workspaces") or {}, gpu_workspace.wished_people(options)
 
 
 def workspace_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:

@@ -1,10 +1,10 @@
-"""What the module `workspaces` answers: looks, brings people to what is wished, proves."""
+"""The module `workspaces`: looks, makes workspaces as wished, proves them."""
 
 from __future__ import annotations
 
 import json
 
-from . import asked, bring, current, here, installed, proof, uids
+from . import bring, current, installed, parameters, proof, running_host, uids
 from .program import docker, files, people_list, places
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    """The module's result. RefusedError or ValueError with the sentence that a person sees."""
+    """The module's result; raises RefusedError or ValueError with its message."""
     if params["state"] == "proven":
         try:
             return {"changed": False, "proven": proof.prove(params["patience"])["proven"]}
@@ -33,21 +33,21 @@ def answer(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def looked(params: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the wish, and what of the image is missing."""
-    asked.refuse(params)
-    wish = asked.wish_of(params)
+    """What differs from the wish, and what the image lacks."""
+    parameters.refuse(params)
+    wish = parameters.wish_of(params)
     seen = current.look(wish)
     image = params["image"]
     missing = bool(seen["changes"]) and not seen["image"]
     by_file = bool(image["image_file"])
     if image["base_file"] and missing:
-        by_file = docker.answer("image", "inspect", asked.base_name(image))[0] != 0
+        by_file = docker.answer("image", "inspect", parameters.base_name(image))[0] != 0
     return dict(seen, changed=False, reference=wish["image"], file=missing and by_file)
 
 
 def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    """Brings all of it, or says what would be done where `dry`."""
-    wish = asked.wish_of(params)
+    """Makes the workspaces as wished, or with `dry` says what would be done."""
+    wish = parameters.wish_of(params)
     seen = bring.prepared(wish)
     if wish["workspaces"] or seen["gone"]:
         written = installed.install(installed.texts(params["shipped"]), dry)
@@ -65,7 +65,7 @@ def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
             "{2}".format(_listed(result["changed"]), _listed(result["removed"]), result["tokens"])
         )
     if left and not wish["workspaces"]:
-        # Only now nobody's unit needs it any more.
+        # Only now no unit needs it.
         written += installed.remove(dry)
     acted = bool(names or left or seen["open"])
     return {
@@ -84,8 +84,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings of those who differ, before and after; no secret is among them."""
-    context = here.context(wish)
+    """The settings of workspaces that differ, before and after, without secrets."""
+    context = running_host.context(wish)
     users = uids.own_users(context, people_list.checked(wish["workspaces"]))
     return [
         {
@@ -94,5 +94,5 @@ def _diff(wish: dict[str, Any], seen: dict[str, Any]) -> list[dict[str, Any]]:
             "before": files.text(places.folder(name) + "/workspace.json") or "",
             "after": json.dumps(settings, indent=2, sort_keys=True) + "\n",
         }
-        for name, settings in bring.wanted(context, seen, users).items()
+        for name, settings in bring.settings_of_changed(context, seen, users).items()
     ]

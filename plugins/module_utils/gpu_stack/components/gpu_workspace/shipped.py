@@ -40,11 +40,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "4e3d8ac24642b344e5f10738b4b19a414667098c4bb2c56608b902ad1111996f",
+        "63eec7b6b7354d49c1fa9c10e328a19cae0cf6007b18b5d79ed31b7caea915e0",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
-        "57d7edaa489f02bbf1bb80927e65c487ac727bbad097b78963c32ab094e4bba1",
+        "7bd6f29669e8d477244f1e5ab6fcd528123850a969d3c32be98d32889acdbf36",
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
@@ -64,7 +64,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
-        "9aa1beaf0329ff52a7275f458c70d408f814df6ba8bb6ff21e08eea39802ef7d",
+        "7cde13d686188002b17099bc13c5c737ac8a8e90eaf8bbd9d21e1e35904c2716",
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,

@@ -1,4 +1,4 @@
-"""What an image that is built on a host is made of, as a row of the lock has it.
+"""The parts of a lock's row that an image built on a host is made of.
 
 The generator passes it to the role as a variable; the look computes it on the host.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def locked(row: Row | None) -> dict[str, Any]:
-    """What an image that is built on the host takes from its stack: all that it is made of."""
+    """The parts of this row that such an image is made of."""
     row = row or {}
     stack: dict[str, Any] = {}
     if "tensorflow" in row:

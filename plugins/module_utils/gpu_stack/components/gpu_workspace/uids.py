@@ -39,7 +39,7 @@ def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
-    """{name: "uid:gid"} of all; who has none yet gets one, which is recorded before it is used."""
+    """{name: "uid:gid"} of all people; new ones are recorded before they are used."""
     root = wished.root_of(context.options)
     users, known = own_users(context, people), workspace_users.recorded(context)
     lacking = [person["name"] for person in people if person["name"] not in users]
@@ -50,7 +50,7 @@ def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     }
     used = set(known.values()) | {int(user.split(":")[0]) for user in users.values()}
     for name in lacking:
-        # Where the record was lost a home still tells whose it is.
+        # If the record was lost, the home's owner has it.
         uid = owners.get(name, 0)
         others = used | {owners[other] for other in owners if other != name}
         if not (FIRST_USER <= uid <= LAST_USER and uid not in others and _free(context, [uid])):
@@ -76,7 +76,7 @@ def _free(context: Context, numbers: list[int]) -> list[int]:
 
 
 def _next(context: Context, used: set[int]) -> int:
-    """The first number of the range that is nobody's."""
+    """The first free number of the range."""
     for start in range(FIRST_USER, LAST_USER + 1, 64):
         block = [
             number for number in range(start, min(start + 64, LAST_USER + 1)) if number not in used

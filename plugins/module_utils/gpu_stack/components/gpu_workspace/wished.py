@@ -1,4 +1,4 @@
-"""What should stand on a host of its workspaces, as the inventory and the lock have it.
+"""The files and settings that the inventory and the lock wish for on a host.
 
 The look compares with it, and the module writes it.
 """
@@ -31,12 +31,12 @@ def root_of(options: Options) -> str:
 
 
 def base_of(base: str | None, sha256: str | None) -> str:
-    """What an image is built from, as its name is made of it; empty where none is built."""
+    """The base of an image, as part of its name; "" where none is built."""
     return "sha256:" + sha256 if sha256 else base or ""
 
 
 def built_name(base: str, packages: list[str], roots: list[str], stack: dict[str, Any]) -> str:
-    """The name of an image that is built on the host, by all that goes into it."""
+    """The name of an image that is built on the host: a hash of all its inputs."""
     made_of = {
         "base": base,
         "packages": packages,
@@ -48,7 +48,7 @@ def built_name(base: str, packages: list[str], roots: list[str], stack: dict[str
 
 
 def built(options: Options, row: Row | None) -> str | None:
-    """The name of the image that is built here; None where none is."""
+    """The name of the image that is built on this host; None where none is."""
     base = base_of(options.get("gpu_workspace_base"), options.get("gpu_workspace_base_sha256"))
     if not base:
         return None
@@ -60,23 +60,23 @@ def built(options: Options, row: Row | None) -> str | None:
 
 
 def with_image(options: Options, row: Row | None) -> dict[str, Any]:
-    """The options with the name of the image that the row of the lock gives, where one is built."""
+    """The options with the name of the image that is built from the lock's row, if one is."""
     name = built(options, row)
     return dict(options, gpu_workspace_image=name) if name else options
 
 
 def image_name(image: str | None, sha256: str | None) -> str:
-    """The name that docker has an image by on the host; one of a file has its own by us."""
+    """The image's name in docker on the host; one from a file gets a name of ours."""
     return "gpu-workspace:" + sha256[:16] if sha256 else image or ""
 
 
 def image(options: Options) -> str:
-    """The image under the name that docker has it by on the host."""
+    """The image's name in docker on the host."""
     return image_name(options.get("gpu_workspace_image"), options.get("gpu_workspace_image_sha256"))
 
 
 def settings(person: dict[str, Any], options: Options, users: dict[str, str]) -> dict[str, Any]:
-    """What should stand in a person's workspace.json; `users` are those who have a uid by now."""
+    """A person's wished workspace.json; `users` are those who have a uid already."""
     return {
         "image": image(options),
         "root": root_of(options),
@@ -91,7 +91,7 @@ def settings(person: dict[str, Any], options: Options, users: dict[str, str]) ->
 
 
 def listens(settings_of: dict[str, Any]) -> dict[str, str]:
-    """{"ada.jupyter": text} of what a workspace.json has systemd listen at for somebody."""
+    """{"ada.jupyter": text} of the systemd sockets for a workspace.json."""
     person = settings_of["workspace"]
     addresses = {}
     if "port" in person:
@@ -106,12 +106,12 @@ def listens(settings_of: dict[str, Any]) -> dict[str, str]:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text; comparing it shows that a secret has changed."""
+    """SHA-256 of a text, by which secrets are compared."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def options(wish: dict[str, Any]) -> dict[str, Any]:
-    """The host's options as the look has them, of what the module was asked for."""
+    """A module's wish as the host's options, as the look has them."""
     return {
         "gpu_workspaces": wish["workspaces"],
         "gpu_workspace_image": wish["image"],

@@ -1,8 +1,8 @@
-"""Which uid each person has, and whether accounts of the host can get at the homes.
+"""People's uids, and whether accounts of the host can reach the homes.
 
 A program that a container leaves in a home can run outside it as the account that has its uid on
-the host. So each person has a uid that no account has, and the homes' root is root's alone. Here
-no more than what differs is seen; `uids` gives the uids and records them.
+the host. So each person has a uid that no account has, and the homes' root is root's alone. This
+only finds differences; `uids` assigns the uids and records them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ PATIENCE = "20"
 def accounts(context: Context, numbers: Collection[int], kind: str = "passwd") -> dict[int, str]:
     """{number: name} of the host's accounts ("passwd") or groups ("group") among these numbers.
 
-    getent asks whatever the host knows its accounts by, LDAP too; where that does not answer in
-    time it is the host's own file.
+    From getent, which also asks LDAP; from the host's own file if that does not answer in time.
     """
     lines = (context.read("/etc/" + kind) or "").splitlines()
     if numbers:
@@ -40,7 +39,7 @@ def accounts(context: Context, numbers: Collection[int], kind: str = "passwd") -
 
 
 def delegated(context: Context, number: int) -> str | None:
-    """Whose user namespaces a uid or gid is for (/etc/subuid, /etc/subgid); None: nobody's."""
+    """Whose user namespaces have this uid or gid (/etc/subuid, /etc/subgid), or None."""
     for path in ("/etc/subuid", "/etc/subgid"):
         for line in (context.read(path) or "").splitlines():
             match = re.match(r"([^:]+):(\d+):(\d+)$", line)
@@ -53,7 +52,7 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """{users: {name: "uid:gid"}, taken: {name: why}, homes: {name: "uid:gid"}, root: mode}.
 
     `users` are the people who have a uid, `taken` those whose wished uid is in use by another;
-    `root` is None where the homes' root is root's alone, or not there.
+    `root` is None where the homes' root is root's alone, or missing.
     """
     state: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": _root(context)}
     uids = recorded(context)
@@ -81,7 +80,7 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def recorded(context: Context) -> dict[str, int]:
-    """{name: uid} of everybody who was ever given one here, also of people who were removed."""
+    """{name: uid} of all uids ever assigned here, also to people who were removed."""
     try:
         record = json.loads(context.read(places.USERS) or "{}")
     except ValueError:
@@ -110,7 +109,7 @@ def _root(context: Context) -> str | None:
 
 
 def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
-    """Why nobody may work as `user`, or None. Root says of itself what it is: "0:0"."""
+    """Why a person must not have the uid of `user`, or None; "0:0" is openly root."""
     uid, gid = traits.numbers(user)
     if uid == 0:
         return None
@@ -123,7 +122,7 @@ def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
         row = line.split(":")
         if len(row) > 3 and row[3] == str(gid):
             return f"has the group of {row[0]}, an account of this host"
-    # 100 is `users`, which gives no rights; the others of the system (docker, sudo, disk) do.
+    # 100 is `users`, which gives no rights; other system groups (docker, sudo, disk) do.
     return "has a group of the system" if gid < 1000 and gid != 100 else None
 
 
@@ -144,7 +143,7 @@ def unfit(context: Context) -> str | None:
 
 
 def _real(context: Context, path: str) -> str:
-    """`path` without links, as far as it is there."""
+    """`path` without links, as far as it exists."""
     missing = []
     while path != "/" and context.resolve(path) is None:
         missing.append(os.path.basename(path))
@@ -173,7 +172,7 @@ def _movable(context: Context, path: str) -> str | None:
     seen, around = context.lstat(path), context.lstat(os.path.dirname(path.rstrip("/")) or "/")
     if why or around is None or not around.st_mode & stat.S_ISVTX:
         return why
-    # In a directory like /tmp each can rename what is theirs, and make what is not there.
+    # In a directory like /tmp everybody can rename their own entries, and create missing ones.
     if seen is not None and seen.st_uid in (0, os.geteuid()):
         return None
     return "others can make or replace it in {0}".format(os.path.dirname(path.rstrip("/")))
@@ -191,7 +190,7 @@ def _way(context: Context, path: str) -> str | None:
 
 
 def _writable(context: Context, path: str) -> str | None:
-    """Who else than root can rename what is in a directory; None: nobody, or it is not there."""
+    """Who else than root can rename a directory's entries; None: nobody, or it is missing."""
     seen = context.lstat(path)
     if seen is None:
         return None
@@ -206,5 +205,5 @@ def _writable(context: Context, path: str) -> str | None:
 
 
 def scratch(person: dict[str, Any]) -> list[str]:
-    """Paths of the volumes that a person can write to; a run leaves the owners in them."""
+    """Paths of the volumes that a person can write to; a run does not change owners in them."""
     return [volume["path"] for volume in person.get("volumes") or [] if volume.get("writable")]

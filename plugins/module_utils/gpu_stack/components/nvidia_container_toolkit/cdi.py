@@ -1,11 +1,11 @@
 """The CDI specification: the file by which podman, and whoever reads CDI, gives GPUs to containers.
 
-It names the driver's libraries by their full paths, so that a new driver makes it a list of files
-that are not there: the container does not start, or has no libcuda. From 1.18 on NVIDIA's own unit
-writes it at boot and where the packages change, and may come before the driver is whole; from
-1.19.1 on it is of a CDI version that podman before 5.1 refuses to read, and podman then says no
-more than "unresolvable CDI devices" (NVIDIA/nvidia-container-toolkit#1860). So the file itself is
-read, and what it names is looked for. How it is made anew is in cdi_specification.py.
+It names the driver's libraries by their full paths, so after a change of the driver it lists
+missing files: the container does not start, or has no libcuda. From 1.18 on NVIDIA's own unit
+writes it at boot and when packages change, possibly before the driver is complete; from 1.19.1 on
+its CDI version is one that podman before 5.1 can't read, and podman then only reports "unresolvable
+CDI devices" (NVIDIA/nvidia-container-toolkit#1860). So the file is read, and the paths in it are
+checked. cdi_specification.py generates it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Changes, Options, State
 
-# Where NVIDIA's unit writes it, which is gone at each boot; and where it stays.
+# Where NVIDIA's unit writes it, which is lost at each boot; and where it stays.
 RUN = "/var/run/cdi/nvidia.yaml"
 ETC = "/etc/cdi/nvidia.yaml"
 UNIT = "nvidia-cdi-refresh"
@@ -124,7 +124,7 @@ def fault(
     """Why a specification does not give the GPUs of this host; None where it does.
 
     `newest`: the CDI version that podman reads, as `reads`; `opened`: the file that the loader
-    opens for libcuda, as `library`; `exists`: is a path there?
+    opens for libcuda, as `library`; `exists`: whether a path exists.
     """
     if text is None:
         return "absent"
@@ -205,7 +205,7 @@ _REASONS = {
     "unit": "it makes the specification at boot",
     "left": "podman takes only the one in /var/run/cdi",
 }
-# A change of this reason is one only where the driver is changed in the same run.
+# Changes with this reason are dropped unless the same run changes the driver.
 FOLLOWS = "it names the libraries of the driver that is replaced"
 
 

@@ -1,9 +1,8 @@
 """Generates the CDI specification, and removes it.
 
-`nvidia-ctk cdi generate` is asked for the text, which takes the file's place in one step and only
-where it is one that this host's podman reads and whose files are there. In /etc/cdi what somebody
-else made is kept under another name, which no reader of CDI takes for a specification; what lies
-under /run is NVIDIA's own unit's, and made anew at each boot.
+The output of `nvidia-ctk cdi generate` replaces the file atomically, and only if this host's podman
+can read it and the files that it names exist. In /etc/cdi a specification of somebody else is kept
+under a name that readers of CDI ignore; NVIDIA's own unit makes those under /run at each boot.
 
 From 1.19.1 on the toolkit writes CDI 0.7.0, which podman reads from 5.1 on
 (https://github.com/NVIDIA/nvidia-container-toolkit/issues/1860). For an older one additional groups
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 FLAG = "no-additional-gids-for-device-nodes"
 # Seconds for nvidia-ctk, which asks the driver.
 PATIENCE = 120.0
-# By these NVIDIA's unit has nvidia-ctk write the file itself, or in another way.
+# By these variables NVIDIA's unit has nvidia-ctk write the file itself, or another form of it.
 _HIDDEN = ("NVIDIA_CTK_CDI_OUTPUT_FILE_PATH", "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS")
 
 
@@ -62,8 +61,8 @@ def host() -> Context:
 def look(context: Context, version: str, wish: str) -> dict[str, Any]:
     """{podman, driver, fault, left} as of `cdi.look`, and what follows for this toolkit and wish.
 
-    `path`: where the specification is; `wanted`: is there to be one here; `unit`: has the toolkit a
-    unit that makes it at boot; `plain`: must groups be left out.
+    `path`: where the specification is; `wanted`: whether this host is to have one; `unit`: whether
+    the toolkit has a unit that makes it at boot; `plain`: whether groups must be left out.
     """
     state = cdi.look(context, version)
     answer = {name: state[name] for name in ("podman", "driver", "fault", "left")}
@@ -79,8 +78,8 @@ def present(
 ) -> tuple[dict[str, Any], str | None]:
     """(what `look` sees, with `changed`, `saved` and `diff`; why there is none, or None).
 
-    With `check` nothing is changed, and a driver that is missing is no reason: the packages of the
-    same run would bring it. `saved`: the name under which somebody else's is kept.
+    With `check` nothing is changed, and a missing driver is accepted: this run's packages would
+    install it. `saved`: the name under which somebody else's specification is kept.
     """
     state = dict(look(context, version, wish), changed=False, saved=None, diff=[])
     if wish == "required" and cdi.reads(state["podman"]) == ():

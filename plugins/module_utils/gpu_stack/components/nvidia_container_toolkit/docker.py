@@ -1,4 +1,4 @@
-"""docker: whether it knows NVIDIA's runtime, and whether it was started after the hook's install.
+"""docker: whether it knows NVIDIA's runtime, and was started after the hook was installed.
 
 A docker that was started before the hook was installed has no driver for `--gpus`. daemon.json is
 the administrator's: only one entry of it is managed, and a file that docker could not read is

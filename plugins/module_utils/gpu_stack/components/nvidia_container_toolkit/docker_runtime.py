@@ -1,15 +1,14 @@
-"""Makes docker know NVIDIA's runtime, or forget it.
+"""Adds NVIDIA's runtime to docker's configuration, or removes it.
 
-daemon.json is the administrator's: it is read and written as data, every other key stays, what was
-there is kept under another name, and a file that is no JSON is left alone and refused. dockerd
-looks for NVIDIA's hook when it starts and at no other time
-(https://github.com/moby/moby/blob/v24.0.0/daemon/nvidia_linux.go, `init`), so it must be restarted
-once; that a running dockerd still has to be is noted under /run with that process's own start, and
-settled by whoever restarts it.
+daemon.json is the administrator's: only one entry of it changes, the former file is kept under
+another name, and a file that is not JSON is refused. dockerd looks for NVIDIA's hook only when it
+starts (https://github.com/moby/moby/blob/v24.0.0/daemon/nvidia_linux.go, `init`), so it must be
+restarted once. A pending restart is noted under /run with the start of the dockerd process, so that
+whoever restarts it settles it.
 
-Taking the entry away needs no restart: at SIGHUP dockerd reads `runtimes` anew
-(https://docs.docker.com/reference/cli/dockerd/#configuration-reload-behavior), and no container is
-lost by that. It does so only where the file has the word
+Removing the entry needs no restart: at SIGHUP dockerd reloads `runtimes`
+(https://docs.docker.com/reference/cli/dockerd/#configuration-reload-behavior), which ends no
+container. It does so only if the file has that key
 (https://github.com/moby/moby/blob/v24.0.0/daemon/reload_unix.go, `reloadPlatform`).
 """
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ...shapes import State
 
 _WAY_OUT = (
-    'Stop the containers when their users agree, or let them live through it: "live-restore": true '
+    'Stop the containers when their users agree, or keep them running: "live-restore": true '
     f"in {CONFIG}, then systemctl reload docker, which restarts nothing. Then run again."
 )
 
@@ -71,7 +70,7 @@ class Docker(Runtime):
         "runs"
     )
     would_forget = f"Would take the runtime nvidia out of {CONFIG}"
-    # A unit with --add-runtime is such a case: docker takes no runtimes from both places.
+    # docker takes runtimes from the file or from --add-runtime, not from both.
     journal = (
         "journalctl -u docker says why: a unit that gives dockerd --add-runtime, for one, allows "
         "no runtimes in the file."
@@ -91,7 +90,7 @@ class Docker(Runtime):
         return config
 
     def _path(self) -> str:
-        """A link of the administrator's stays one."""
+        """The file to write; a link of the administrator's is followed, and stays."""
         return os.path.realpath(inside(self.context, CONFIG))
 
     def planned(self) -> tuple[Any, Any]:
@@ -100,12 +99,12 @@ class Docker(Runtime):
         return config, config if docker.program(config) == RUNTIME else _merged(config)
 
     def difference(self, old: Any, new: Any) -> dict[str, Any]:
-        """Of the entry alone: the rest may hold a proxy's password."""
+        """The diff of the entry alone: the rest may hold a proxy's password."""
         header = {"before_header": CONFIG, "after_header": CONFIG}
         return dict(header, before=_entry(old), after=_entry(new))
 
     def write(self) -> dict[str, Any]:
-        """Merge the runtime into daemon.json; what was there is kept beside it."""
+        """Merges the runtime into daemon.json; the former file is kept beside it."""
         old, new = self.planned()
         if new == old:
             return {"changed": False, "saved": None}
@@ -117,14 +116,14 @@ class Docker(Runtime):
         return {"changed": True, "saved": saved, "diff": self.difference(old, new)}
 
     def restore(self, saved: str | None) -> None:
-        """Put back what `write` found: the file that it kept under `saved`, or none."""
+        """Restores the file that `write` kept as `saved`; None removes daemon.json."""
         put_back(self._path(), saved)
 
     def take(self) -> dict[str, Any]:
-        """Take the runtime out of daemon.json; a copy of what was there is kept beside it.
+        """Removes the runtime from daemon.json; a copy of the former file is kept beside it.
 
-        A file in which nothing else stands goes. An entry that leads elsewhere is somebody else's.
-        A dockerd that runs reads the file anew.
+        A file without other keys is removed. An entry with another program is not ours. A running
+        dockerd reloads the file.
         """
         config = self._read()
         if docker.program(config) != RUNTIME:
@@ -149,7 +148,7 @@ class Docker(Runtime):
         return {"changed": True, "saved": saved, "diff": self.difference(config, left)}
 
     def _wait_until_forgotten(self) -> None:
-        """One that does not answer is not waited for."""
+        """Waits until dockerd has dropped the runtime, unless it does not answer."""
         for _ in range(50):
             if '"nvidia"' not in self._known():
                 return
@@ -159,15 +158,15 @@ class Docker(Runtime):
         """Docker's own list of its runtimes, as JSON; "" where it does not answer."""
         return docker.ask(self.context, "info", "--format", "{{json .Runtimes}}")
 
-    # what is there
+    # the state
 
     def left_alone(self) -> bool:
         return docker.wish(self.context.options) == "none"
 
-    def wanted(self) -> bool:
+    def needs_runtime(self) -> bool:
         return any(self.context.exists(path) for path in docker.PROGRAMS)
 
-    def there(self) -> dict[str, Any]:
+    def installation(self) -> dict[str, Any]:
         return docker.look(self.context)
 
     def look(self) -> dict[str, Any]:
@@ -182,12 +181,12 @@ class Docker(Runtime):
         return state
 
     def _hook_comes(self) -> bool:
-        """Is the package that brings the hook still to come?"""
+        """Whether the package that brings the hook is yet to be installed."""
         package = self.context.packages.get(docker.TOOLKIT)
         return package is None or package["status"] != "installed"
 
     def _restarts(self, state: State) -> bool:
-        """Docker looks for the runtime and its hook when it starts: has it to start anew?"""
+        """Whether docker must be restarted to find the runtime and its hook."""
         right = state["runtime"] == RUNTIME
         return state["running"] and (state["owed"] or self._hook_comes() or not right)
 
@@ -243,7 +242,7 @@ class Docker(Runtime):
         return f"running containers would be lost ({count})"
 
     def proof(self, state: State) -> None:
-        """Does the docker that runs know the runtime?"""
+        """Raises RefusedError if the running docker does not know the runtime."""
         if not state["running"]:
             return
         try:
@@ -261,7 +260,7 @@ class Docker(Runtime):
         )
 
     def restart_due(self) -> None:
-        """Note that a docker which runs has to look for the hook anew, where the hook comes now."""
+        """Notes a restart of a running docker, if the hook is yet to be installed."""
         running = docker.running(self.context)
         if running is not None and self._hook_comes() and not self.left_alone():
             note_restart(self.context, docker.OWED, running)
@@ -269,7 +268,7 @@ class Docker(Runtime):
     # without it
 
     def removal_state(self) -> dict[str, Any]:
-        """As docker.removal_state, with `entry`: is the runtime's entry there, and ours?"""
+        """As docker.removal_state, with `entry`: whether the runtime's entry exists and is ours."""
         state = dict(docker.removal_state(self.context), entry=False, fault=None)
         try:
             state["entry"] = docker.program(self._read()) == RUNTIME

@@ -1,11 +1,11 @@
-"""How a container runtime is made to know NVIDIA's, or to forget it: the same steps for each.
+"""The steps that add NVIDIA's runtime to a container runtime's configuration, or remove it.
 
-It is looked at, and refused where it could not be served. Then its configuration is written, after
-a note that it has to be restarted, and it is looked at again: containers may have been started
-meanwhile. Where a restart would end none of them it is done, and where the daemon does not start,
-the configuration from before is put back and started. No container is ever stopped.
+A request that this host can't serve is refused first. Then a pending restart is noted, and the
+configuration is written. The state is read again, for containers may have been started meanwhile:
+the daemon is restarted only if that ends none of them. One that does not start gets its former
+configuration back and is started again. No container is ever stopped.
 
-The note stays where a run was cut off or refused before the restart; the next run does it.
+A run that is cut off or refused before the restart leaves the note, and the next run restarts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESTART_PATIENCE = 1800.0
 
 
 class RestartError(RefusedError):
-    """A daemon was restarted and did not start; `said` is what systemctl said."""
+    """A daemon was restarted and did not start; `said` is systemctl's message."""
 
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
@@ -40,16 +40,15 @@ def refuse(words: str | None) -> None:
 
 
 class Runtime:
-    """One container runtime of a host; docker, containerd and CRI-O each say the rest."""
+    """Base class of the container runtimes: docker, containerd and CRI-O."""
 
-    # Its name at the beginning of a sentence, and that of its daemon and its unit; the file that
-    # is written.
+    # Its name at the start of a sentence, its daemon, its unit, and its configuration file.
     name = daemon = unit = config = ""
-    # What a run would do, for a person.
+    # Messages of check mode.
     would = would_forget = ""
     # Where to look when it does not start.
     journal = ""
-    # docker reads its configuration anew when told to.
+    # Not docker, which reloads its configuration.
     restarts_to_forget = True
 
     def __init__(
@@ -57,20 +56,20 @@ class Runtime:
     ) -> None:
         """`context`: the host, with the role's options. `restart(unit)`: systemctl's Result.
 
-        `comes_later`: it is not missed yet, for another package of this run brings it.
+        `comes_later`: it may be missing now, as this run installs it later.
         """
         self.context = context
         self.systemctl_restart = restart
         self.comes_later = comes_later
 
     def present(self, check: bool = False) -> dict[str, Any]:
-        """Make it know the runtime; with `check` say what would be done. Returns the answer."""
+        """Adds the runtime, or with `check` says so; returns the module's result."""
         if self.left_alone():
             return {"changed": False}
-        state = self.there()
+        state = self.installation()
         answer = {"changed": False, "installed": state["installed"]}
         refuse(self.unserved(state))
-        if not self.wanted():
+        if not self.needs_runtime():
             return answer
         if check:
             state = self.look()
@@ -90,7 +89,7 @@ class Runtime:
         return answer
 
     def absent(self, check: bool = False) -> dict[str, Any]:
-        """Make it forget the runtime; with `check` say what would be done. Returns the answer."""
+        """Removes the runtime, or with `check` says so; returns the module's result."""
         state = self.removal_state()
         refuse(self.needed(state))
         if self.left_alone():
@@ -109,10 +108,10 @@ class Runtime:
         return dict(answer)
 
     def restart_due(self) -> None:
-        """Note a restart that the packages which come next make necessary. docker's alone do."""
+        """Notes a restart that packages installed later need; only docker's do."""
 
     def written(self) -> dict[str, Any]:
-        """What `write` did. RefusedError with the way out where it could not be written."""
+        """The result of `write`; raises RefusedError with a hint if it failed."""
         try:
             result: dict[str, Any] = self.write()
             return result
@@ -120,7 +119,7 @@ class Runtime:
             raise RefusedError(self.unwritten(str(error))) from error
 
     def restart(self, written: dict[str, Any]) -> None:
-        """Restart the daemon; one that does not start gets back what it had.
+        """Restarts the daemon; restores the former configuration if it does not start.
 
         `written` is what `write` returned. Raises RestartError.
         """
@@ -144,21 +143,21 @@ class Runtime:
         raise RestartError(f"{words}. {self.journal}", result.err.strip())
 
     def started(self) -> None:
-        """After a restart: RefusedError where it does not know the runtime."""
+        """Raises RefusedError if the restarted daemon does not know the runtime."""
 
     def proof(self, state: State) -> None:
-        """At the end: raises RefusedError if it does not know the runtime. state: of `look`."""
+        """Raises RefusedError if the daemon does not know the runtime. state: of `look`."""
 
     def unwritten(self, fault: str) -> str:
         """Message about a file that could not be written."""
         return fault
 
-    # Methods of each runtime: its state, why it can't be configured, whether it is to be; the plan
-    # and its obstacles; writing and restoring; and the same for the removal.
+    # Each runtime defines its state, why it can't be configured, whether it is to be; the plan and
+    # its obstacles; writing and restoring; and the same for the removal.
     left_alone: Any
-    there: Any
+    installation: Any
     unserved: Any
-    wanted: Any
+    needs_runtime: Any
     look: Any
     unready: Any
     due: Any
@@ -173,7 +172,7 @@ class Runtime:
 
 
 class CriRuntime(Runtime):
-    """containerd or CRI-O, which the kubelet asks: what both see of themselves."""
+    """containerd or CRI-O, which serve the kubelet: what both have in common."""
 
     # The module with the look's functions: wish, wanted, owed, installed, daemon, losing, OWED.
     facts: Any = None
@@ -189,13 +188,13 @@ class CriRuntime(Runtime):
     def wish(self) -> str:
         return str(self.facts.wish(self.context.options))
 
-    def wanted(self) -> bool:
+    def needs_runtime(self) -> bool:
         return bool(self.facts.needs_runtime(self.context))
 
     def owed(self) -> bool:
         return bool(self.facts.owed(self.context))
 
-    def there(self) -> dict[str, Any]:
+    def installation(self) -> dict[str, Any]:
         return {"installed": self.facts.installed(self.context)}
 
     def look(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ PATIENCE = 60.0
 ENVIRONMENT = {"LC_ALL": "C", "PATH": ":".join(("/usr/local/sbin", "/usr/local/bin", *PATH))}
 
 
-def asked(argv: list[str]) -> Result:
+def run(argv: list[str]) -> Result:
     return run_program(argv, PATIENCE, ENVIRONMENT)
 
 
@@ -37,7 +37,7 @@ def answer(parameters: dict[str, Any], check_mode: bool) -> tuple[bool, dict[str
         f"nvidia_container_toolkit_{name}": parameters["wish"],
         "nvidia_container_toolkit_docker_engine": parameters["engine"],
     }
-    context = Context(options=options, runner=asked)
+    context = Context(options=options, runner=run)
     runtime = RUNTIMES[name](context, restart, parameters["comes_later"])
     try:
         if parameters["state"] == "restart_due":

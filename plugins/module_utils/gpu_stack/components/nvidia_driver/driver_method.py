@@ -124,7 +124,7 @@ def runfile(context: Context) -> dict[str, Any] | None:
         elif version is not None and found_version != version:
             faults[path] = found_version
     paths = [PROGRAM, *(_library(context, name)[0] for name in SONAMES)]
-    for path, (fault, _mode) in modes.ways(context, paths).items():
+    for path, (fault, _mode) in modes.faults(context, paths).items():
         faults.setdefault(path, fault)
     return {"version": version, "faults": faults}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "tensorflow"
 # The directory of CUDA's wheels that the RUNPATH of every TensorFlow since 2.14 names; that of 2.21
-# lacks cusolver's (readelf, LD_DEBUG=libs, 2026-11-21). The role links all libraries there.
+# lacks cusolver's (readelf, LD_DEBUG=libs, 2026-11-21). The role links all libraries into it.
 LINKS = "nvidia/cuda_runtime/lib/"
 MARKER = ".provision.json"
 # More flaws than this in one wheel are one item: a person reads the plan.
@@ -165,7 +165,7 @@ def _flaws(
                 continue
             fault = _file_fault(context, f"{site}/{path}", hashed, size, since)
             if fault == "missing" and path.endswith(".pyc"):
-                continue  # Python does without, and writes it where it may
+                continue  # Python works without it, and writes it where it may
             if fault is not None:
                 flaws.append({"wheel": wheel, "path": path, "fault": fault})
     return flaws
@@ -234,7 +234,7 @@ def _old(context: Context, root: str, staying: list[str]) -> list[str]:
 
 
 def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
-    """What the venv of this row is, or the current one where no row fits the host."""
+    """State of this row's venv, or of the current one where no row fits the host."""
     root = root_of(context.options)
     current = context.readlink(root + "/current")
     venv = f"{root}/{directory(row)}" if row else root + "/current"

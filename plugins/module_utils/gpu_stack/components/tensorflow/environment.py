@@ -1,4 +1,4 @@
-"""Brings one environment to its wish: looks at it, builds or repairs it, makes it current.
+"""Builds or repairs one environment, and makes it current.
 
 Read `bring` top to bottom. A damaged environment is never repaired file by file: a new one is built
 beside it (`venv_place`), and a build that fails leaves the old one as it was. Where only wheels are
@@ -29,7 +29,7 @@ NEEDED, NEEDED_WITH_CUDA = 4294967296, 11811160064
 GIB = 1073741824
 # Seconds for `python -m venv`, which takes five.
 VENV_LONGEST = 600
-# EX_TEMPFAIL of sysexits.h: it was not done, and may be tried again.
+# EX_TEMPFAIL of sysexits.h: not done, may be tried again.
 ENDED = 75
 
 
@@ -73,7 +73,7 @@ class Environment(object):
     # the look
 
     def check(self) -> None:
-        """Refuses requirements whose SHA-256 or version is another than the wish's."""
+        """Refuses requirements whose SHA-256 or version differs from the wish's."""
         text, name = self.wish["requirements"], self.wish["requirements_name"]
         digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
         if digest != self.wish["requirements_sha256"]:
@@ -130,7 +130,7 @@ class Environment(object):
     def bring(
         self, pip: dict[str, Any], begun: bool = False, job: str = pip_install.JOB
     ) -> dict[str, Any]:
-        """Brings it to its wish; {changed, kept}. `begun`: `begin` has started pip."""
+        """Builds or repairs it; {changed, kept}. `begun`: `begin` has started pip."""
         if begun:
             outcome = self._job_result(job)
             changed, kept = True, self._conclude(outcome)
@@ -158,7 +158,7 @@ class Environment(object):
         try:
             background.begin(job, work)
         except (background.BusyError, OSError):
-            return False  # it is done in its own turn then
+            return False  # `bring` does it then
         return True
 
     def _job_result(self, job: str) -> dict[str, Any]:
@@ -264,8 +264,8 @@ class Environment(object):
                         os.rmdir(self.root)
             raise RefusedError(self._not_installed(pip_install.reasons(outcome["err"], self.root)))
         try:
-            # Everything is on the disk before the marker is: after a power cut a marker still means
-            # a complete venv. It is newer than all its files: what is newer was changed later.
+            # Everything is on the disk before the marker: after a power cut too a marker means a
+            # complete venv. It is newer than all files: a file newer than it was changed later.
             if finished:
                 venv_place.write_mark(self.path, self.mark)
                 return None
@@ -281,7 +281,7 @@ class Environment(object):
         return pip_install.not_installed(self.wish["version"], why, self.works())
 
     def _activate(self, place: str) -> bool:
-        """Sets the CUDA of `bin/activate`; whether it was another."""
+        """Sets the CUDA of `bin/activate`; whether that changed it."""
         path = place + "/bin/activate"
         before, after = activation_file.bring(path, self.wish["prefix"], dry=self.dry)
         if before == after:

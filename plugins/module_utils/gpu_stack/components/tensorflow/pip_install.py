@@ -1,7 +1,7 @@
 """Runs pip in an environment: installs exactly the wheels of its requirements, or explains why not.
 
-Where pip fails with a traceback and a page of retries, a person reads one sentence. Addresses that
-carry a password reach it as a configuration file by standard input: a command line can be read by
+pip fails with a traceback and a page of retries; a person gets one sentence instead. Addresses with
+a password reach pip in a configuration file by standard input: a command line can be read by
 everybody on the host, and an environment by whatever runs as the same user.
 """
 

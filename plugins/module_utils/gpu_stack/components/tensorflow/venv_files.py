@@ -1,4 +1,4 @@
-"""What is in an environment, file by file: whether it is complete, and what people added to it.
+"""The files of an environment: whether it is complete, and what people added to it.
 
 An environment that is replaced or removed is deleted, unless somebody added files to it, which may
 be the only copy: then it is kept beside. The wheels' RECORDs list which files are theirs.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 
-# What a venv has by itself, and what wheels put beside it.
+# Entries of a plain venv, and those that wheels put beside them.
 OWN = ("bin", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", "requirements.txt",
        "pip-selfcheck.json", tensorflow.MARKER)  # fmt: skip
 SEEDED = ("pip", "setuptools", "pkg-resources", "wheel")
@@ -108,8 +108,8 @@ def foreign(venv: str) -> list[str]:
     """What somebody added to it: wheels, modules, programs, entries of its directory; sorted.
 
     An edited Python file of a wheel counts too; one that is missing or empty does not. Stricter
-    than `venv_use.added`, which only names for the plan what would be kept: what is overlooked here
-    is deleted.
+    than `venv_use.added`, which only names for the plan what would be kept: what this misses is
+    deleted.
     """
     known = locked(venv)
     # pip-*: of a pip that was killed

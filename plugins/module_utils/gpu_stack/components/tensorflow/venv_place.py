@@ -29,11 +29,11 @@ from .venv_trust import BUILDING, READY, REMOVING, left_in
 MARKER = tensorflow.MARKER
 CURRENT = "current"
 KEPT = re.compile(r"\.save(\.[0-9]+)?$")
-FLUSH = 900  # seconds for a slow disk to write what is not there yet
+FLUSH = 900  # seconds for a slow disk to write what is still in memory
 
 
 class RefusedError(Exception):
-    """str() is what a person reads."""
+    """The request was refused; str() says why and what to do."""
 
 
 def put_away(context: Context, path: str, name: str) -> str | None:
@@ -247,7 +247,7 @@ def remove(context: Context, root: str, *staying: str) -> dict[str, Any]:
         kept = put_away(context, venv, venv)
         result["kept" if kept else "removed"].append(kept or venv)
         result["changed"] = True
-    # A link of somebody who keeps them on another disk stays.
+    # A link that somebody made, to keep them on another disk, stays.
     if not listed(root) and not os.path.islink(root):
         os.rmdir(root)
     return result

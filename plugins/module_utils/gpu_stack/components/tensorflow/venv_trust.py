@@ -1,4 +1,4 @@
-"""Who but root may write what everybody's Python imports from TensorFlow's environments.
+"""Finds what users other than root may write on the import path of TensorFlow's environments.
 
 A job imports from site-packages with its owner's rights, and a run has root execute pip there. So a
 file, directory or link on the import path that somebody else may write is damage: its content can't
@@ -109,7 +109,7 @@ def left_in(context: Context, root: str) -> list[str]:
 
 
 def look(context: Context, venv: str, python: str | None) -> list[list[str]]:
-    """[[path, fault]] of what Python reads in one environment and others than root may write.
+    """[[path, fault]] of what Python reads in one environment and users other than root may write.
 
     The ordinary look covers what lies directly in bin and site-packages, a deep one all below lib.
     """

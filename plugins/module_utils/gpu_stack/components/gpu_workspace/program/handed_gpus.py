@@ -68,7 +68,7 @@ def handed() -> dict[str, Any]:
     """
     result: dict[str, Any] = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
     all_uuids, asked = gpus(), None
-    for name in settings.there():
+    for name in settings.recorded_people():
         indices = files.data(places.folder(name) + "/gpus.json")
         if not indices:
             result["people"][name] = _without(name)

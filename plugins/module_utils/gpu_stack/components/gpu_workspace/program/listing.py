@@ -9,7 +9,7 @@ def listed() -> str:
     """Who has what: no secret, but where it lies."""
     runs = docker.running()
     rows = []
-    for name in settings.there():
+    for name in settings.recorded_people():
         recorded = files.data(places.folder(name) + "/workspace.json") or {}
         gpus = files.data(places.folder(name) + "/gpus.json")
         shown = gpus if isinstance(gpus, str) else ",".join(map(str, gpus or [])) or "none"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def there() -> list[str]:
+def recorded_people() -> list[str]:
     """Names of the people who have something here."""
     try:
         names = os.listdir(files.inside(places.PLACE))

@@ -1,4 +1,4 @@
-"""The host that a module runs on, read in the same way as the look reads it."""
+"""The module's own host as a Context, as the look has it."""
 
 from __future__ import annotations
 

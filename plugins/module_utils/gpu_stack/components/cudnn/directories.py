@@ -1,4 +1,4 @@
-"""The directories above cuDNN's files: everybody may enter them, and only root may write."""
+"""The directories above cuDNN's files: everybody may enter them, only root may write there."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def faults(context: Context, root: str, directory: str, names: Iterable[str]) ->
         elif inside and fault is not None:
             faulty[path] = fault
         elif inside and info.st_mode & stat.S_IWOTH:
-            # With the sticky bit too: whoever adds a library here is found by the loader.
+            # With the sticky bit too: the loader would find a library that anybody adds here.
             faulty[path] = f"mode {stat.S_IMODE(info.st_mode):04o}, writable by others"
     return faulty
 
 
-def cure(
+def repair(
     context: Context, root: str, directory: str, names: Iterable[str], doing: bool = True
 ) -> list[str]:
     """Corrects the modes and owners of `faults`; returns the paths, sorted.
@@ -51,15 +51,15 @@ def cure(
     A link in a directory's place is the administrator's, and stays. Without `doing` nothing is
     changed.
     """
-    cured = set()
+    repaired = set()
     for step in (_open, _close):
         for path, fault in faults(context, root, directory, names).items():
             info = context.lstat(path)
             if info is not None and stat.S_ISDIR(info.st_mode):
-                cured.add(path)
+                repaired.add(path)
                 if doing and (fault == "closed") == (step is _open):
                     _do(step, path)
-    return sorted(cured)
+    return sorted(repaired)
 
 
 def _do(step: Callable[[int], None], path: str) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the doctor share: asking it of one host, and what a person does then."""
+"""Runs the doctor on one host, and the commands of its findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def package(name: str, version: str, *fields: str, files: str = "true") -> str:
 
 
 def cure(root: Callable[[str], str], found: dict[str, Any], begins: str) -> None:
-    """The command of a finding that begins so, as a person would give it on the host."""
+    """Runs the finding's command that begins with `begins`, as a person would on the host."""
     (command,) = [one for one in found["commands"] if one.startswith(begins)]
     plain = command.removeprefix("sudo ").replace("apt-get install", "apt-get install -y")
     root(f"DEBIAN_FRONTEND=noninteractive {plain} </dev/null >/dev/null 2>&1")

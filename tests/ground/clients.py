@@ -1,4 +1,4 @@
-"""What a bare host and a project are told, so that they go to the ground's servers."""
+"""Configures a bare host and a project as clients of the ground's servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 def host(
     site: Site, archive: Mapping[str, object], trusts: str = "Acquire::https::CAInfo"
 ) -> dict[str, str]:
-    """Files by their path on a host that knows Canonical's archive and the lab's CA, no more.
+    """Files by their path on a host: Canonical's archive and the lab's CA, no more.
 
     `trusts`: the setting of apt's that names the CA.
     """
@@ -35,10 +35,10 @@ def host(
 
 
 def environment(site: Site, folder: Path) -> dict[str, str]:
-    """For `provision` on this machine: the CA beside the system's, downloads kept in `folder`.
+    """Environment of `provision` on this machine: the ground's CA, downloads in `folder`.
 
-    The servers' port is another one each time: what the user's cache kept by its address, a
-    gigabyte at a time, would be of no use to anybody.
+    The servers' port changes with each run, so the user's own cache would fill with gigabytes that
+    no later run finds.
     """
     bundle = folder / "trusted.pem"
     bundle.write_text(SYSTEM_CA.read_text("utf-8") + site.ca.read_text("utf-8"), "utf-8")

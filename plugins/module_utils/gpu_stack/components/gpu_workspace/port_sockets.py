@@ -1,4 +1,4 @@
-"""The ports of the host that lead to Jupyter and TensorBoard: systemd holds them."""
+"""systemd's sockets on the host's ports that lead to Jupyter and TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def listen_file(port: str) -> str:
 
 
 def opened_for(name: str) -> list[str]:
-    """The ports that systemd holds for a person, also those no longer wished for."""
+    """The ports that systemd holds for a person, wished for or not."""
     before, after = places.PORT.split("{0}")
     try:
         units = os.listdir(files.inside(places.UNITS_PLACE))
@@ -30,7 +30,7 @@ def opened_for(name: str) -> list[str]:
 
 
 def close_ports(names: list[str]) -> None:
-    """Closes systemd's sockets of these ports and ends the connections through them."""
+    """Closes systemd's sockets of these ports, and their connections."""
     if names:
         units = [places.PORT.format(port) for port in names]
         relays = [port[: -len("socket")] + "service" for port in units]

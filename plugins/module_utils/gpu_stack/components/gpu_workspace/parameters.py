@@ -1,4 +1,4 @@
-"""What the modules are asked for, and what is refused of it before the host is asked."""
+"""The modules' parameters, and the values that are refused before the host is looked at."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IMAGE = {
 
 
 def wish_of(params: dict[str, Any]) -> dict[str, Any]:
-    """The wish that the functions of this package take, of the module's parameters."""
+    """The module's parameters as the wish that functions of this package take."""
     names = ("workspaces", "root", "address", "ssh_address", "in_use", "host_memory")
     wish = {name: params[name] for name in names}
     return dict(
@@ -45,9 +45,9 @@ def wish_of(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def secrets(params: dict[str, Any]) -> set[str]:
-    """Texts that no log may show: tokens, hashes, and what stands at an unknown key of a person.
+    """Texts that no log may show: tokens, hashes, and values of unknown keys of a person.
 
-    That may be a password in the wrong place; it is refused, but Ansible logs a module's arguments
+    The latter may be a misplaced password; it is refused, but Ansible logs a module's arguments
     before.
     """
     texts = {*_texts(params["tokens"]), *_texts(params["passwords"])}
@@ -135,7 +135,7 @@ def _refuse_passwords(passwords: dict[str, Any], people: list[dict[str, Any]]) -
 
 
 def _one_image(image: dict[str, Any]) -> bool:
-    """Is there exactly one way to an image, by a digest or a hash?"""
+    """Whether exactly one source of the image is set, with a digest or a hash."""
     ways = [image[way] for way in ("image", "image_file", "base", "base_file") if image[way]]
     return len(ways) == 1 and all(
         (not image[kind] or PULLED.fullmatch(image[kind]))
