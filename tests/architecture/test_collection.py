@@ -103,6 +103,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
         "module": [
             *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "exact_packages"),
             *("front_door", "gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv"),
+            *("loader_cache", "managed_files", "manager_environment"),
             *("package_lists", "repository_trial", "shell_startup", "unfinished_packages"),
             *("workspace_image", "workspaces"),
         ],

@@ -90,6 +90,13 @@ def patterns(context: Context, name: str) -> Sequence[str]:
     return FILES[name]
 
 
+def paths(context: Context, name: str) -> list[str]:
+    """The files of a component that are there; none where there is no such component."""
+    if name not in FILES:
+        return []
+    return [path for pattern in patterns(context, name) for path in context.glob(pattern)]
+
+
 def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
     """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
     return [
@@ -161,8 +168,7 @@ def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list
     for package in (owned or {}).get("ours") or []:
         if package in context.packages:
             remains.append([package, context.packages[package]["version"]])
-    for pattern in patterns(context, name):
-        remains += [[path, "present"] for path in context.glob(pattern)]
+    remains += [[path, "present"] for path in paths(context, name)]
     more = {
         "nvidia_driver": _runfile,
         "cuda": _tools,
