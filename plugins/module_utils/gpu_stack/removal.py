@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from .shapes import Changes, Facts, Options
 
 
+def paths(context: Context, name: str) -> list[str]:
+    """The files of a component that are there; none where there is no such component."""
+    module = MODULES.get(name)
+    patterns = module.patterns(context) if hasattr(module, "patterns") else ()
+    return [path for pattern in patterns for path in context.glob(pattern)]
+
+
 def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
     """The changes as preflight's rules see them: a removal is work, and nothing is installed."""
     return [
@@ -88,8 +95,7 @@ def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list
     packages = [package for package in (owned or {}).get("ours") or []
                 if package in context.packages]  # fmt: skip
     remains = [[package, context.packages[package]["version"]] for package in packages]
-    for pattern in module.patterns(context) if hasattr(module, "patterns") else ():
-        remains += [[path, "present"] for path in context.glob(pattern)]
+    remains += [[path, "present"] for path in paths(context, name)]
     remains += module.remains(context, packages)
     return remains
 

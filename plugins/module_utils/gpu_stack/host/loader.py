@@ -11,11 +11,12 @@ import struct
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterable, Mapping
 
     from .context import Context
 
 CACHE = "/etc/ld.so.cache"
+PROGRAM = "/sbin/ldconfig"
 
 # What `ldconfig -p` calls a library of the architecture, by `uname -m`.
 FLAGS = {"x86_64": "x86-64", "aarch64": "AArch64", "ppc64le": "64bit"}
@@ -82,3 +83,30 @@ def complaint(library: dict[str, Any] | None) -> str | None:
     if library.get("short"):
         return "cut short"
     return None
+
+
+def outdated(
+    context: Context,
+    libraries: Mapping[str, Iterable[str]],
+    directories: Iterable[str] = (),
+) -> list[str]:
+    """Sonames and directories for which the cache has to be rebuilt.
+
+    `libraries`: {soname: the paths of which the loader has to take one}; none means that any path
+    will do that leads to a file. A cache that is older than the files names some that are gone.
+    `directories`: those that hold libraries have to be in the cache. An interrupted run leaves
+    them out.
+    """
+    names = []
+    for soname, paths in libraries.items():
+        path = context.loader.get(soname)
+        allowed = list(paths or ())
+        if path is None or context.stat(path) is None or (allowed and path not in allowed):
+            names.append(soname)
+    filled = [
+        directory.rstrip("/")
+        for directory in directories
+        if any(".so." in name for name in context.listdir(directory) if not name.startswith("."))
+    ]
+    answer = context.run([PROGRAM, "--print-cache"]).out if filled else ""
+    return names + [directory for directory in filled if directory + "/" not in answer]

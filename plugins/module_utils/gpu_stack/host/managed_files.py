@@ -1,0 +1,347 @@
+"""Files that a role writes whole: written, put right and taken away as root's own.
+
+What `file_state` complains of, which is what a look complains of too, is what is written anew, and
+what makes a file count as edited when it is taken away. An edited file may be somebody's work: it
+is kept as NAME.save, which programs that read a directory leave alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+
+from . import file_state
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+    from .context import Context
+
+SAVED = ".save"
+FOLDER_MODE = 0o755
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class RefusedError(Exception):
+    """The request was refused; the text says why."""
+
+
+class Entry(object):
+    """One file as it is wished: `content` None where it is to be absent.
+
+    `directory`: whether the file's directory is made too, or set right. `unrendered`: why there is
+    no content to compare the file with, None where there is.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        content: str | None,
+        mode: int = file_state.MODE,
+        directory: bool = False,
+        unrendered: str | None = None,
+    ) -> None:
+        self.path = path
+        self.content = content
+        self.mode = mode
+        self.directory = directory
+        self.unrendered = unrendered
+
+
+def entry(options: dict[str, Any]) -> Entry:
+    """An Entry of a task's words: {dest, content, mode, directory, wanted, unrendered}."""
+    try:
+        mode = int(options["mode"], 8)
+    except ValueError:
+        raise RefusedError(f"{options['dest']}: {options['mode']} is no mode, as 0644 is") from None
+    content = options["content"] if options["wanted"] else None
+    return Entry(options["dest"], content, mode, options["directory"], options["unrendered"])
+
+
+def _inside(context: Context, path: str) -> str:
+    """Path on this machine's disk of a host's path."""
+    return os.path.join(context.root, path.lstrip("/"))
+
+
+def _owner(context: Context) -> tuple[int, int]:
+    """User and group that own the system."""
+    info = context.stat("/")
+    return (info.st_uid, info.st_gid) if info is not None else (0, 0)
+
+
+def _own(context: Context, handle: int) -> None:
+    if os.geteuid() == 0:
+        os.fchown(handle, *_owner(context))
+
+
+def _difference(path: str, before: Any, after: Any) -> dict[str, Any]:
+    return {"before_header": path, "after_header": path, "before": before, "after": after}
+
+
+def settle(
+    context: Context, params: dict[str, Any], others: Iterable[str], dry: bool
+) -> dict[str, Any]:
+    """{written, removed, kept, differences} of the module's parameters; RefusedError or OSError."""
+    files = [entry(options) for options in params["files"]]
+    if params["state"] == "absent":
+        gone = remove(context, files, others, params["emptied"], dry)
+        states = [({"path": path, "state": "file"}, {"path": path, "state": "absent"})
+                  for path in gone["removed"]]  # fmt: skip
+        differences = [_difference(before["path"], before, after) for before, after in states]
+        return dict(gone, written=[], differences=differences)
+    differences = bring(context, files, dry)
+    differences += set_modes(context, params["modes"], params["follow"], dry)
+    written = [difference["after_header"] for difference in differences]
+    return {"written": written, "removed": [], "kept": [], "differences": differences}
+
+
+# what is to be there
+
+
+def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[dict[str, Any]]:
+    """Differences, as of Ansible's `diff`, of the files that were not as wished.
+
+    Now they are, unless `dry`. All are judged before the first is written. What is no file in a
+    file's place is removed, a directory only where it is empty. Raises RefusedError or OSError.
+    """
+    work = [(file, difference) for file in files for difference in _differences(context, file)]
+    for file, _ in [] if dry else work:
+        if file.content is None:
+            _make_way(context, file.path)
+            _unlink(context, file.path)
+        else:
+            if file.directory:
+                _make_folder(context, os.path.dirname(file.path))
+            _make_way(context, file.path)
+            write(context, file.path, file.content, file.mode)
+    return [difference for _, difference in work]
+
+
+def _differences(context: Context, file: Entry) -> list[dict[str, Any]]:
+    """What is to be done for one file: nothing, or one difference, or one for its directory too."""
+    folder = os.path.dirname(file.path)
+    differences = []
+    if file.content is not None:
+        fault = _folder_fault(context, folder) if file.directory else None
+        if fault is not None:
+            differences.append(_difference(folder, fault, "mode 0755"))
+        elif not context.isdir(folder):
+            raise RefusedError(f"Destination directory {folder} does not exist")
+    fault = file_state.fault(context, file.path, file.mode)
+    content = None if fault == "a directory" else context.read(file.path)
+    if file_state.complaint(content, file.content, fault) is None:
+        return differences
+    _refuse_full_directory(context, file.path)
+    before, after = content or "", file.content or ""
+    if before == after:
+        before, after = fault or "an empty file", f"mode {file.mode:04o}" if file.content else ""
+    return [*differences, _difference(file.path, before, after)]
+
+
+def _folder_fault(context: Context, path: str) -> str | None:
+    """Why a directory, where links lead, is not root's with mode 0755; None if it is."""
+    info = context.stat(path)
+    if info is None:
+        return "absent"
+    if not stat.S_ISDIR(info.st_mode):
+        raise RefusedError(f"{path} already exists as a file")
+    if (info.st_uid, info.st_gid) != _owner(context):
+        return f"owned by {info.st_uid}:{info.st_gid}"
+    mode = stat.S_IMODE(info.st_mode)
+    return None if mode == FOLDER_MODE else f"mode {mode:04o}"
+
+
+def _make_folder(context: Context, path: str) -> None:
+    if _folder_fault(context, path) is None:
+        return
+    os.makedirs(_inside(context, path), mode=FOLDER_MODE, exist_ok=True)
+    handle = os.open(_inside(context, path), _OPEN | os.O_DIRECTORY)
+    try:
+        _own(context, handle)
+        os.fchmod(handle, FOLDER_MODE)
+    finally:
+        os.close(handle)
+
+
+def _refuse_full_directory(context: Context, path: str) -> None:
+    info = context.lstat(path)
+    if info is not None and stat.S_ISDIR(info.st_mode) and os.listdir(_inside(context, path)):
+        raise RefusedError(f"cannot remove '{path}': Directory not empty")
+
+
+def _make_way(context: Context, path: str) -> None:
+    """Removes what is no regular file; a link would be written through, and a directory into."""
+    info = context.lstat(path)
+    if info is None or stat.S_ISREG(info.st_mode):
+        return
+    if not stat.S_ISDIR(info.st_mode):
+        os.unlink(_inside(context, path))
+        return
+    try:
+        os.rmdir(_inside(context, path))
+    except OSError as error:
+        raise RefusedError(f"cannot remove '{path}': {error.strerror}") from None
+
+
+def write(context: Context, path: str, content: str, mode: int) -> None:
+    """Writes a file of root's: the whole file or the old one, and on the disk when it returns."""
+    real = _inside(context, path)
+    folder = os.path.dirname(real)
+    handle, new = tempfile.mkstemp(dir=folder, prefix=".provision-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(content)
+            stream.flush()
+            _own(context, handle)
+            os.fchmod(handle, mode)
+            _keep_age(context, path, content, handle)
+            os.fsync(handle)
+        os.replace(new, real)
+    except BaseException:
+        os.unlink(new)
+        raise
+    _sync(folder)
+
+
+def _keep_age(context: Context, path: str, content: str, handle: int) -> None:
+    """A file whose mode or owner alone was wrong keeps its time: others go by it."""
+    info = context.lstat(path)
+    if info is not None and stat.S_ISREG(info.st_mode) and context.read(path) == content:
+        os.utime(handle, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def _sync(folder: str) -> None:
+    handle = os.open(folder, _OPEN | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unlink(context: Context, path: str) -> None:
+    if context.lstat(path) is not None:
+        os.unlink(_inside(context, path))
+
+
+# modes
+
+
+def set_modes(
+    context: Context, wishes: Iterable[str], follow: bool = False, dry: bool = False
+) -> list[dict[str, Any]]:
+    """Differences of paths that were not root's with their mode; now they are, unless `dry`.
+
+    `wishes`: "PATH 0755" each. A link is left alone, or followed with `follow`. Raises
+    RefusedError where there is no such path, or OSError.
+    """
+    differences = []
+    for wish in wishes:
+        path, _, digits = wish.rpartition(" ")
+        difference = _set_mode(context, path, int(digits, 8), follow, dry)
+        if difference is not None:
+            differences.append(difference)
+    return differences
+
+
+def _set_mode(
+    context: Context, path: str, mode: int, follow: bool, dry: bool
+) -> dict[str, Any] | None:
+    info = context.lstat(path)
+    if info is None:
+        raise RefusedError(f"file ({path}) is absent, cannot continue")
+    if stat.S_ISLNK(info.st_mode) and not follow:
+        return None
+    # Opened once, so that no other file is judged than the one that is changed.
+    handle = os.open(_inside(context, path), _OPEN if follow else _OPEN | os.O_NOFOLLOW)
+    try:
+        info = os.fstat(handle)
+        if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+            raise RefusedError(f"{path} is neither a file nor a directory")
+        owner, former = _owner(context)[0], stat.S_IMODE(info.st_mode)
+        if (info.st_uid, former) == (owner, mode):
+            return None
+        if not dry:
+            if info.st_uid != owner:
+                os.fchown(handle, owner, -1)
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
+    before = {"path": path, "owner": info.st_uid, "mode": f"{former:04o}"}
+    return _difference(path, before, {"path": path, "owner": owner, "mode": f"{mode:04o}"})
+
+
+# what is to go
+
+
+def remove(
+    context: Context,
+    files: Iterable[Entry],
+    others: Iterable[str] = (),
+    emptied: Iterable[str] = (),
+    dry: bool = False,
+) -> dict[str, list[str]]:
+    """{removed, kept}: paths that were there and are not now, unless `dry`, and what is kept.
+
+    `files` that are not as their content says are kept as NAME.save; `others` go as they are, and
+    of `emptied` those directories that are empty then. Raises RefusedError or OSError.
+    """
+    removed: list[str] = []
+    kept: list[str] = []
+    for file in files:
+        if context.lstat(file.path) is None:
+            continue
+        if file.unrendered is not None:
+            raise RefusedError(file.unrendered)
+        fault = file_state.fault(context, file.path, file.mode)
+        content = None if fault == "a directory" else context.read(file.path)
+        removed.append(file.path)
+        if file_state.complaint(content, file.content or "", fault) is None:
+            if not dry:
+                _unlink(context, file.path)
+        else:
+            kept.append(file.path + SAVED)
+            if not dry:
+                _save(_inside(context, file.path))
+    for path in others:
+        if path not in removed and context.lstat(path) is not None:
+            removed.append(path)
+            if not dry:
+                _remove(_inside(context, path))
+    removed += [path for path in emptied if _remove_empty(context, path, removed, dry)]
+    return {"removed": removed, "kept": kept}
+
+
+def _save(real: str) -> None:
+    """Renames a file to NAME.save; one that is there becomes NAME.save.~N~, as of `mv --backup`."""
+    saved = real + SAVED
+    if os.path.lexists(saved):
+        number = 1
+        while os.path.lexists(f"{saved}.~{number}~"):
+            number += 1
+        os.rename(saved, f"{saved}.~{number}~")
+    os.rename(real, saved)
+
+
+def _remove(real: str) -> None:
+    if os.path.isdir(real) and not os.path.islink(real):
+        shutil.rmtree(real)
+    else:
+        os.unlink(real)
+
+
+def _remove_empty(context: Context, path: str, removed: list[str], dry: bool) -> bool:
+    """Whether a directory has nothing in it but what is `removed`; then it goes, unless `dry`."""
+    info = context.lstat(path)
+    if info is None or not stat.S_ISDIR(info.st_mode):
+        return False
+    if any(f"{path}/{name}" not in removed for name in os.listdir(_inside(context, path))):
+        return False
+    if not dry:
+        try:
+            os.rmdir(_inside(context, path))
+        except OSError:  # somebody has put something into it this moment
+            return False
+    return True

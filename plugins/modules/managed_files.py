@@ -1,0 +1,177 @@
+#!/usr/bin/python
+"""Writes the files that a role has whole, sets modes, or takes such files away."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: managed_files
+short_description: Write the files that a role has whole, or take them away
+description:
+  - Compares files with what is wished, and writes those that differ in their text, their kind,
+    their owner (root) or their mode. All are judged before the first is written; each is the
+    whole file or the old one, and on the disk when the task ends. What is no regular file in a
+    file's place is removed, a directory only where it is empty.
+  - With V(absent) the files go. One that was edited is kept as C(NAME.save), and a C(NAME.save)
+    that is there as C(NAME.save.~1~) and so on.
+  - Templates are rendered by the action plugin of the same name.
+options:
+  state:
+    description: Whether the files are to be there.
+    type: str
+    choices: [present, absent]
+    default: present
+  files:
+    description: The files that are written whole.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      dest:
+        description: The file's path on the host.
+        type: str
+        required: true
+      src:
+        description: The template in the role's C(templates).
+        type: str
+      content:
+        description: The text, where there is no template.
+        type: str
+      mode:
+        description: Its mode, in octal digits.
+        type: str
+        default: "0644"
+      directory:
+        description: Make the file's directory too, as root's with mode 0755.
+        type: bool
+        default: false
+      wanted:
+        description: With V(false) a file that is there is removed, and the template not rendered.
+        type: bool
+        default: true
+      unrendered:
+        description: Why the template could not be rendered; set by the action plugin.
+        type: str
+  modes:
+    description: Paths that are to be root's and have a mode, as V(/etc/profile.d 0755).
+    type: list
+    elements: str
+    default: []
+  follow:
+    description: Set the modes of what links in O(modes) lead to; without it links are left alone.
+    type: bool
+    default: false
+  component:
+    description: With V(absent) also what the plan of a removal names of this component's files,
+      as keys and package sources; they go as they are.
+    type: str
+    default: ""
+  others:
+    description: With V(absent), further paths that go as they are.
+    type: list
+    elements: str
+    default: []
+  emptied:
+    description: With V(absent), directories that go where nothing is left in them.
+    type: list
+    elements: str
+    default: []
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Name the directory to the loader
+  provision.gpu.managed_files:
+    files:
+      - src: etc/ld.so.conf.d/00-provision-cudnn.conf.j2
+        dest: /etc/ld.so.conf.d/00-provision-cudnn.conf
+
+- name: Remove the files
+  provision.gpu.managed_files:
+    state: absent
+    component: cudnn
+    files:
+      - src: etc/ld.so.conf.d/00-provision-cudnn.conf.j2
+        dest: /etc/ld.so.conf.d/00-provision-cudnn.conf
+"""
+
+RETURN = r"""
+written:
+  description: Paths that were not as wished, files and directories.
+  type: list
+  elements: str
+  returned: always
+removed:
+  description: Paths that were there with V(absent).
+  type: list
+  elements: str
+  returned: always
+kept:
+  description: The names under which edited files were kept.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+    managed_files,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
+    Context,
+)
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+FILE = {
+    "dest": {"type": "str", "required": True},
+    "src": {"type": "str"},
+    "content": {"type": "str"},
+    "mode": {"type": "str", "default": "0644"},
+    "directory": {"type": "bool", "default": False},
+    "wanted": {"type": "bool", "default": True},
+    "unrendered": {"type": "str"},
+}
+STRINGS = {"type": "list", "elements": "str", "default": []}
+
+
+def _others(context: Context, params: dict[str, Any]) -> list[str]:
+    """Paths that go as they are."""
+    if params["state"] == "present":
+        return []
+    # Not at the top: it reads all components, and most tasks take nothing away.
+    from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack import removal
+
+    return [*params["others"], *removal.paths(context, params["component"])]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
+            "modes": STRINGS,
+            "follow": {"type": "bool", "default": False},
+            "component": {"type": "str", "default": ""},
+            "others": STRINGS,
+            "emptied": STRINGS,
+        },
+        supports_check_mode=True,
+    )
+    context = Context()
+    try:
+        result = managed_files.settle(
+            context, module.params, _others(context, module.params), module.check_mode
+        )
+    except (managed_files.RefusedError, OSError) as error:
+        module.fail_json(msg=str(error))
+    differences = result.pop("differences")
+    if module._diff:
+        result["diff"] = differences
+    module.exit_json(changed=bool(differences), **result)
+
+
+if __name__ == "__main__":
+    main()
