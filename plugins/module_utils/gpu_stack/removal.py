@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 def paths(context: Context, name: str) -> list[str]:
     """The files of a component that are there; none where there is no such component."""
-    module = MODULES.get(name)
-    patterns = module.patterns(context) if hasattr(module, "patterns") else ()
+    if not hasattr(MODULES.get(name), "patterns"):
+        return []
+    patterns = MODULES[name].patterns(context)
     return [path for pattern in patterns for path in context.glob(pattern)]
 
 
