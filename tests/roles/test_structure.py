@@ -117,7 +117,7 @@ def test_what_may_not_fail_is_not_asked_whether_it_failed(path: Path) -> None:
     "path", [path for path in TASK_FILES if path.name != "main.yml"], ids=label
 )
 def test_a_task_is_named_step_and_imperative_sentence(path: Path) -> None:
-    step = path.stem
+    step = r" \| ".join(path.with_suffix("").relative_to(ROLES).parts[2:])
     for task in tasks(load(path)):
         assert re.fullmatch(rf"{step} \| [A-Z][a-z]+\b.*(?<!\.)", task.get("name", "")), task.get(
             "name"

@@ -632,13 +632,14 @@ def test_docker_forgets_the_runtime_before_its_program_goes() -> None:
 def test_apt_knows_the_archive_before_it_is_asked_for_docker() -> None:
     """With the toolkit there already, nothing else of the role fetches apt's indices."""
     names = tasks("engine/install")
-    fetch, ask = "install | Update apt's indices", "install | Ask apt what would come and go"
+    fetch = "engine | install | Update apt's indices"
+    ask = "engine | install | Ask apt what would come and go"
     assert fetch in names
     assert names.index(fetch) < names.index(ask)
 
 
 def test_containerd_is_looked_at_again_once_docker_brought_it() -> None:
     names = tasks("engine/install")
-    again = "install | Look at containerd, which came with docker"
+    again = "engine | install | Look at containerd, which came with docker"
     assert again in names
-    assert names.index("install | Install docker") < names.index(again)
+    assert names.index("engine | install | Install docker") < names.index(again)
