@@ -44,6 +44,10 @@ options:
         description: Make the file's directory too, as root's with mode 0755.
         type: bool
         default: false
+      backup:
+        description: Keep a file with another text as C(NAME.PID.TIME~).
+        type: bool
+        default: false
       wanted:
         description: With V(false) a file that is there is removed, and the template not rendered.
         type: bool
@@ -131,6 +135,7 @@ FILE = {
     "content": {"type": "str"},
     "mode": {"type": "str", "default": "0644"},
     "directory": {"type": "bool", "default": False},
+    "backup": {"type": "bool", "default": False},
     "wanted": {"type": "bool", "default": True},
     "unrendered": {"type": "str"},
 }

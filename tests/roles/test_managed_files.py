@@ -92,6 +92,23 @@ def test_a_mode_of_its_own_is_set(host: Path) -> None:
     assert (host / CONF[1:]).stat().st_mode & 0o7777 == 0o600
 
 
+def test_a_file_with_another_text_is_backed_up_where_that_is_asked_for(host: Path) -> None:
+    entry = Entry(CONF, "new\n", backup=True)
+    bring(host, entry)
+    put(host, CONF, "new\n", 0o600)
+    bring(host, entry)
+    assert names(host, CONF) == ["ours.conf"]
+    put(host, CONF, "mine\n", 0o640)
+    bring(host, entry, dry=True)
+    assert names(host, CONF) == ["ours.conf"]
+    bring(host, entry)
+    name, backup = names(host, CONF)
+    assert (name, backup[-1]) == ("ours.conf", "~")
+    copy = (host / CONF[1:]).with_name(backup)
+    assert (copy.read_text("utf-8"), copy.stat().st_mode & 0o777) == ("mine\n", 0o640)
+    assert (host / CONF[1:]).read_text("utf-8") == "new\n"
+
+
 def test_a_file_whose_mode_alone_was_wrong_keeps_its_age(host: Path) -> None:
     """An initramfs that is older than a file in it is built anew, which takes minutes."""
     place = put(host, CONF, "/opt/lib\n", 0o600)
@@ -191,6 +208,18 @@ def test_a_link_is_followed_only_where_it_may_be(host: Path) -> None:
     assert theirs.stat().st_mode & 0o7777 == 0o644
 
 
+def test_a_link_that_is_put_there_meanwhile_is_not_followed(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(host, "/etc/theirs", "x", 0o600)
+    (host / CONF[1:]).symlink_to("../theirs")
+    before = theirs.lstat()
+    monkeypatch.setattr(Context, "lstat", lambda _self, _path: before)
+    with pytest.raises(OSError, match="symbolic links"):
+        set_modes(host, f"{CONF} 0644")
+    assert theirs.stat().st_mode & 0o7777 == 0o600
+
+
 def test_a_mode_of_what_is_missing_or_no_file_is_refused(host: Path) -> None:
     with pytest.raises(RefusedError, match=r"^file \(/etc/gone\) is absent, cannot continue$"):
         set_modes(host, "/etc/gone 0644")
@@ -266,6 +295,7 @@ def test_a_directory_goes_where_nothing_is_left_in_it(host: Path) -> None:
     files = [Entry(OTHER, "x"), Entry(CONF, "x")]
     emptied = ["/etc/profile.d", "/etc/ld.so.conf.d", "/etc/gone"]
     expected = [OTHER, CONF, "/etc/profile.d"]
+    assert remove(host, *files, emptied=emptied, dry=True)["removed"] == expected
     assert remove(host, *files, emptied=emptied)["removed"] == expected
     assert sorted(os.listdir(host / "etc")) == ["ld.so.conf.d"]
 
@@ -310,10 +340,11 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
     (tmp_path / "templates/etc").mkdir(parents=True)
     template = "{% for one in directories %}\n{{ one }}\n{% endfor %}\n"
     (tmp_path / "templates/etc/ours.j2").write_text(template, "utf-8")
+    (tmp_path / "templates/etc/unset.j2").write_text("{{ nobody_said }}\n", "utf-8")
     dest = tmp_path / "root/ours.conf"
     ours = {"src": "etc/ours.j2", "dest": str(dest), "directory": True}
     unwanted = {**ours, "wanted": "{{ directories | length > 9 }}"}
-    unrendered = {"src": "etc/none.j2", "dest": str(tmp_path / "root/none")}
+    unrendered = {"src": "etc/unset.j2", "dest": str(tmp_path / "root/none")}
     results, said = play(
         tmp_path,
         program,
@@ -333,7 +364,8 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
     assert results[0]["written"] == results[1]["written"] == [str(dest.parent), str(dest)]
     assert said.count("+/opt/a") == 2
     assert "diff" not in results[3]
-    assert "none.j2" in results[5]["msg"]
+    assert "nobody_said" in results[5]["msg"]
+    # What can't be rendered any more, and is not there, is in nobody's way.
     assert results[6]["removed"] == [str(dest)]
     assert results[6]["kept"] == [f"{dest}.save"]
     kept = Path(f"{dest}.save")

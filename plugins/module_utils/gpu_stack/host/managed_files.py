@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 
 from . import file_state
 
@@ -32,7 +33,8 @@ class RefusedError(Exception):
 class Entry(object):
     """One file as it is wished: `content` None where it is to be absent.
 
-    `directory`: whether the file's directory is made too, or set right. `unrendered`: why there is
+    `directory`: whether the file's directory is made too, or set right. `backup`: whether a file
+    with another text is kept as NAME.PID.TIME~, as Ansible names it. `unrendered`: why there is
     no content to compare the file with, None where there is.
     """
 
@@ -42,23 +44,26 @@ class Entry(object):
         content: str | None,
         mode: int = file_state.MODE,
         directory: bool = False,
+        backup: bool = False,
         unrendered: str | None = None,
     ) -> None:
         self.path = path
         self.content = content
         self.mode = mode
         self.directory = directory
+        self.backup = backup
         self.unrendered = unrendered
 
 
 def entry(options: dict[str, Any]) -> Entry:
-    """An Entry of a task's words: {dest, content, mode, directory, wanted, unrendered}."""
+    """An Entry of a task's words: {dest, content, mode, directory, backup, wanted, unrendered}."""
     try:
         mode = int(options["mode"], 8)
     except ValueError:
         raise RefusedError(f"{options['dest']}: {options['mode']} is no mode, as 0644 is") from None
     content = options["content"] if options["wanted"] else None
-    return Entry(options["dest"], content, mode, options["directory"], options["unrendered"])
+    more = {name: options[name] for name in ("directory", "backup", "unrendered")}
+    return Entry(options["dest"], content, mode, **more)
 
 
 def _inside(context: Context, path: str) -> str:
@@ -116,6 +121,8 @@ def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[d
             if file.directory:
                 _make_folder(context, os.path.dirname(file.path))
             _make_way(context, file.path)
+            if file.backup and context.read(file.path) not in (None, file.content):
+                _back_up(_inside(context, file.path))
             write(context, file.path, file.content, file.mode)
     return [difference for _, difference in work]
 
@@ -127,7 +134,7 @@ def _differences(context: Context, file: Entry) -> list[dict[str, Any]]:
     if file.content is not None:
         fault = _folder_fault(context, folder) if file.directory else None
         if fault is not None:
-            differences.append(_difference(folder, fault, "mode 0755"))
+            differences.append(_difference(folder, fault + "\n", "mode 0755\n"))
         elif not context.isdir(folder):
             raise RefusedError(f"Destination directory {folder} does not exist")
     fault = file_state.fault(context, file.path, file.mode)
@@ -137,7 +144,8 @@ def _differences(context: Context, file: Entry) -> list[dict[str, Any]]:
     _refuse_full_directory(context, file.path)
     before, after = content or "", file.content or ""
     if before == after:
-        before, after = fault or "an empty file", f"mode {file.mode:04o}" if file.content else ""
+        before = (fault or "an empty file") + "\n"
+        after = "" if file.content is None else f"mode {file.mode:04o}\n"
     return [*differences, _difference(file.path, before, after)]
 
 
@@ -204,6 +212,16 @@ def write(context: Context, path: str, content: str, mode: int) -> None:
         os.unlink(new)
         raise
     _sync(folder)
+
+
+def _back_up(real: str) -> None:
+    """Copies a file to NAME.PID.TIME~, with its mode and owner."""
+    stamp = time.strftime("%Y-%m-%d@%H:%M:%S~", time.localtime())
+    copy = f"{real}.{os.getpid()}.{stamp}"
+    info = os.lstat(real)
+    shutil.copy2(real, copy, follow_symlinks=False)
+    if os.geteuid() == 0:
+        os.chown(copy, info.st_uid, info.st_gid)
 
 
 def _keep_age(context: Context, path: str, content: str, handle: int) -> None:
@@ -310,7 +328,8 @@ def remove(
             removed.append(path)
             if not dry:
                 _remove(_inside(context, path))
-    removed += [path for path in emptied if _remove_empty(context, path, removed, dry)]
+    gone = [path for path in removed if path + SAVED not in kept]
+    removed += [path for path in emptied if _remove_empty(context, path, gone, dry)]
     return {"removed": removed, "kept": kept}
 
 
@@ -332,12 +351,12 @@ def _remove(real: str) -> None:
         os.unlink(real)
 
 
-def _remove_empty(context: Context, path: str, removed: list[str], dry: bool) -> bool:
-    """Whether a directory has nothing in it but what is `removed`; then it goes, unless `dry`."""
+def _remove_empty(context: Context, path: str, gone: list[str], dry: bool) -> bool:
+    """Whether a directory has nothing in it but what is `gone`; then it goes, unless `dry`."""
     info = context.lstat(path)
     if info is None or not stat.S_ISDIR(info.st_mode):
         return False
-    if any(f"{path}/{name}" not in removed for name in os.listdir(_inside(context, path))):
+    if any(f"{path}/{name}" not in gone for name in os.listdir(_inside(context, path))):
         return False
     if not dry:
         try:
