@@ -41,3 +41,8 @@ def change(
 def blocker(id: str, component: str | None, message: str, hint: str) -> dict[str, Any]:  # noqa: A002  the key's own name
     """One reason not to begin: `message` says what is so, `hint` the way out."""
     return {"id": id, "component": component, "message": message, "hint": hint}
+
+
+def is_touched(changes: list[dict[str, Any]], component: str) -> bool:
+    """True where a selected change is the component's."""
+    return any(entry["component"] == component and entry["selected"] for entry in changes)

@@ -107,6 +107,14 @@ def differences(row: Any, facts: Facts, options: Options) -> Changes:
     return changes
 
 
+def _without_followers(changes: Changes) -> Changes:
+    """The changes without those that follow only from others which are not made."""
+    for component in COMPONENTS:
+        if hasattr(component, "following"):
+            changes = component.following(changes)
+    return changes
+
+
 def receipt_changes(lock: Any, row: Any, options: Options, facts: Facts) -> Changes:
     return receipt.differ(
         lock.get("digest"),
@@ -203,9 +211,7 @@ def plan(
         changes += receipt_changes(lock, row, options, facts)
     for entry in changes:
         entry["selected"] = tagged(entry["component"], only, skip)
-    for component in COMPONENTS:
-        if hasattr(component, "following"):
-            changes = component.following(changes)
+    changes = _without_followers(changes)
     selected = [entry for entry in changes if entry["selected"]]
     # A pending verification is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]

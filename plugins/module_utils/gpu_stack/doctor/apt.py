@@ -26,9 +26,7 @@ KEYRINGS = {
     "debian12": "e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d",
 }
 
-# Where in the doctor's report its cases stand.
-PLACE = 20
-
+PLACE = 20  # of its cases in the doctor's report
 CASES = (
     Case(
         "key-missing",

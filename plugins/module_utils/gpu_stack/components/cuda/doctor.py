@@ -9,9 +9,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
-# Where in the doctor's report its cases stand.
-PLACE = 30
-
+PLACE = 30  # of its cases in the doctor's report
 CASES = (
     Case(
         "cuda-libraries",

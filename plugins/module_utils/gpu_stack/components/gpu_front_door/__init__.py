@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 
-from ...change import change
+from ...change import change, is_touched
 from ...host import file_state
 from . import obstacles, wishes
 from .renewal import paths
@@ -213,7 +213,6 @@ def stands_in_the_way(context: Context) -> dict[str, Any]:
 
 def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
     """The preflight's `front_door`: what stands in the way, where one is wished for and changes."""
-    changed = any(entry["component"] == NAME and entry["selected"] for entry in changes)
-    if not changed or not context.options.get("gpu_front_door_name"):
+    if not is_touched(changes, NAME) or not context.options.get("gpu_front_door_name"):
         return {}
     return {"front_door": stands_in_the_way(context)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from ...change import change
+from ...change import change, is_touched
 from ...host import file_state
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
@@ -250,7 +250,7 @@ def _home(person: dict[str, Any], uids: dict[str, Any], options: Options) -> dic
 
 def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
     """The preflight's `workspaces`: what stands in the way of changes, where there are any."""
-    if not any(entry["component"] == NAME and entry["selected"] for entry in changes):
+    if not is_touched(changes, NAME):
         return {}
     from . import obstacles  # which imports this
 

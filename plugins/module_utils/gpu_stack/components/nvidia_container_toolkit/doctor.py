@@ -11,9 +11,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
-# Where in the doctor's report its cases stand.
-PLACE = 50
-
+PLACE = 50  # of its cases in the doctor's report
 CASES = (
     Case(
         "containers-lose-gpus",

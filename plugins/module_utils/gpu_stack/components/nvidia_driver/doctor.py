@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
     from ...shapes import Clues, Facts
 
-# Where in the doctor's report its cases stand.
-PLACE = 10
-
+PLACE = 10  # of its cases in the doctor's report
 CASES = (
     Case(
         "driver-mismatch",

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 
-from ...change import change
+from ...change import change, is_touched
 from ...host import package_files
 from . import activation, venv_trust
 
@@ -394,8 +394,7 @@ def venv_changes(row: Row, state: State, options: Options, old: str | None = Non
 
 def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """The preflight's `venvs`: who uses what would be replaced, where there are changes."""
-    if not any(entry["component"] == NAME and entry["selected"] for entry in changes):
-        return {}
     from . import venv_use  # which imports this
 
-    return {"venvs": venv_use.look(context, facts["state"][NAME])}
+    touched = is_touched(changes, NAME)
+    return {"venvs": venv_use.look(context, facts["state"][NAME])} if touched else {}

@@ -25,9 +25,7 @@ BREAKERS = (
     ((2, 20), "protobuf", (6,)),
 )
 
-# Where in the doctor's report its cases stand.
-PLACE = 40
-
+PLACE = 40  # of its cases in the doctor's report
 CASES = (
     Case(
         "numpy-2",
