@@ -86,9 +86,9 @@ class Project:
     path: Path
     lab: locallab.Lab
 
-    def ssh(self, host: str, command: str, *, check: bool = True) -> str:
+    def ssh(self, host: str, command: str, *, check: bool = True, timeout: float = 300) -> str:
         """What a command prints on a host, over SSH, as the ordinary user."""
-        done = over_ssh(self.lab, command, host=host)
+        done = over_ssh(self.lab, command, host=host, timeout=timeout)
         if check:
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if check else done.stderr)
