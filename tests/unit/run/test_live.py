@@ -150,16 +150,6 @@ def test_a_failure_that_a_block_rescues_is_none() -> None:
     assert not any("failed" in line for line in found)
 
 
-def test_a_failed_check_comes_at_once_with_its_diagnosis_and_cure() -> None:
-    verdict = "nvcc is 11.2: NO. it is 10.1\n  cure: run again"
-    event = result("gpu01", "failed", component=None, phase="verify", message=verdict)
-    assert lines(event) == [
-        "gpu01 is not proven:",
-        "  nvcc is 11.2: NO. it is 10.1",
-        "    cure: run again",
-    ]
-
-
 def test_an_unreachable_host_comes_with_its_cure() -> None:
     event = result(
         "gpu01", "unreachable", component=None, phase="look", message="Connection refused"
@@ -169,13 +159,29 @@ def test_an_unreachable_host_comes_with_its_cure() -> None:
     )
 
 
-def test_a_blocked_host_is_told_with_every_reason() -> None:
-    message = "Nothing was changed on this host. In the way:\n- no AVX. To do: another CPU\n"
-    event = result("gpu01", "failed", component=None, phase="preflight", message=message)
-    assert lines(event) == [
-        "gpu01 is blocked: Nothing was changed on this host. In the way:",
-        "  - no AVX. To do: another CPU",
-    ]
+@pytest.mark.parametrize(
+    ("phase", "message", "told"),
+    [
+        (
+            "verify",
+            "nvcc is 11.2: NO. it is 10.1\n  cure: run again",
+            ["gpu01 is not proven:", "  nvcc is 11.2: NO. it is 10.1", "    cure: run again"],
+        ),
+        (
+            "preflight",
+            "Nothing was changed on this host. In the way:\n- no AVX. To do: another CPU\n",
+            [
+                "gpu01 is blocked: Nothing was changed on this host. In the way:",
+                "  - no AVX. To do: another CPU",
+            ],
+        ),
+    ],
+)
+def test_a_failed_check_and_a_blocked_host_come_at_once_with_every_reason_and_cure(
+    phase: str, message: str, told: list[str]
+) -> None:
+    event = result("gpu01", "failed", component=None, phase=phase, message=message)
+    assert lines(event) == told
 
 
 def test_an_interrupt_is_answered_at_once() -> None:
