@@ -11,6 +11,7 @@ from typing import Any
 
 from provision.errors import UnsatisfiableError
 from provision.lock.model import FORMAT, Lock, digest_of, locked_names, row_of, stacks_of
+from provision.lock.own import OWN
 from provision.lock.parts import closed
 from provision.models import plain
 from provision.resolve import Choice, Stack
@@ -129,7 +130,7 @@ def _sources(stack: Stack, indices: Indices) -> list[Source]:
     sources = list(indices.sources) if needs_archive(stack) else []
     urls = [cuda.source.url] if cuda.source is not None else []
     urls += [driver.url] if driver.origin == "network" else []
-    urls += [stack.container_toolkit.row.url] if stack.container_toolkit else []
+    urls += [url for own in OWN.values() for url in own.urls(stack)]
     return sources + [indices.repositories[url].source for url in dict.fromkeys(urls)]
 
 

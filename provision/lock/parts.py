@@ -5,7 +5,6 @@ Pure.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,9 @@ from typing import Any
 
 from provision.errors import UnsatisfiableError
 from provision.lock.model import wheels
-from provision.resolve import ContainerToolkit, Stack
+from provision.lock.own import OWN
+from provision.lock.pieces import repository_data, versions
+from provision.resolve import Stack
 from provision.upstream.closure import (
     Branch,
     Universe,
@@ -23,7 +24,7 @@ from provision.upstream.closure import (
     minus,
     without_kernels,
 )
-from provision.upstream.packages import Indices, Package, Repository, compare, upstream
+from provision.upstream.packages import Indices, Package, Repository, upstream
 
 
 def package_names(stack: Stack, indices: Indices) -> list[str]:
@@ -54,17 +55,14 @@ def closed(
         **cuda,
         "gpu_env": _gpu_env(stack),
     }
-    containers: dict[str, Package] = {}
-    if stack.container_toolkit is not None:
-        repository = indices.repositories[stack.container_toolkit.row.url]
-        containers = _container_toolkit(stack.container_toolkit, repository, prefer, stack.id)
-        parts["nvidia_container_toolkit"] = {
-            "version": stack.container_toolkit.version,
-            "packages": {"toolkit": _versions(containers)},
-            "repository": _repository(repository),
-        }
+    own_packages: dict[str, Package] = {}
+    for name, own in OWN.items():
+        own_part, packages = own.part(stack, indices, prefer)
+        if own_part:
+            parts[name] = own_part
+            own_packages |= packages
     parts["tensorflow"] = _tensorflow(stack, requirements)
-    packages = {**driver, **toolkit, **containers}
+    packages = {**driver, **toolkit, **own_packages}
     return parts, {name: packages[name] for name in sorted(packages)}
 
 
@@ -86,12 +84,12 @@ def _driver(
         part["source"] = row.origin
         _check_version(row.userspace, packages, row.version, indices.for_driver(row), stack.id)
     part["packages"] = {
-        "userspace": _versions(userspace),
-        "kernel": _versions(kernel),
-        "desktop": _versions(desktop),
+        "userspace": versions(userspace),
+        "kernel": versions(kernel),
+        "desktop": versions(desktop),
     }
     if row.origin == "network":
-        part["repository"] = _repository(indices.repositories[row.url])
+        part["repository"] = repository_data(indices.repositories[row.url])
     elif row.origin == "runfile":
         run = indices.runfiles[row.url]
         part["runfile"] = {"url": run.url, "sha256": run.sha256}
@@ -116,43 +114,6 @@ def _check_version(
                 expected=f"{root} {version}-...",
                 hint="wish for a version that is there; an exact one is driver_branch's or cuda's",
             )
-
-
-def _container_toolkit(
-    toolkit: ContainerToolkit, repository: Repository, prefer: Mapping[str, str], where: str
-) -> dict[str, Package]:
-    """The toolkit's packages, all of the chosen version.
-
-    They depend on each other in exactly their own version, and on nothing else of the repository.
-    """
-    packages: dict[str, Package] = {}
-    for name in sorted(toolkit.row.packages):
-        offered = [p for p in repository.packages if p.name == name]
-        fit = [p for p in offered if upstream(p.version) == toolkit.version]
-        if not fit:
-            raise UnsatisfiableError(
-                f"NVIDIA's repository has no {name} of version {toolkit.version}",
-                where=where,
-                got=", ".join(sorted({p.version for p in offered})) or "none at all",
-                expected=f"{name} {toolkit.version}-...",
-                hint="wish for a version that is there: container_toolkit in gpu_stack",
-            )
-        preferred = [p for p in fit if p.version == prefer.get(name)]
-        packages[name] = (preferred or sorted(fit, key=functools.cmp_to_key(_older_first)))[-1]
-    return packages
-
-
-def _older_first(a: Package, b: Package) -> int:
-    return compare(a.version, b.version)
-
-
-def _repository(repository: Repository) -> dict[str, Any]:
-    return {
-        "url": repository.url,
-        "suite": repository.suite,
-        "key": repository.key,
-        "fingerprints": list(repository.fingerprints),
-    }
 
 
 @dataclass(frozen=True)
@@ -221,7 +182,7 @@ def _cuda(
     part: dict[str, Any] = {
         "release": stack.cuda.release,
         "version": stack.cuda.version,
-        "packages": {"runtime": _versions(runtime), "toolkit": _versions(toolkit)},
+        "packages": {"runtime": versions(runtime), "toolkit": versions(toolkit)},
         "sonames": dict(names.sonames),
         "files": {key: dict(file) for key, file in names.files.items()},
     }
@@ -268,7 +229,7 @@ def _with_source(stack: Stack, part: Mapping[str, Any], repository: Repository) 
     result |= {key: value for key, value in part.items() if key not in result}
     result["prefix"] = stack.cuda.prefix
     if not repository.sha256:
-        return result | {"repository": _repository(repository)}
+        return result | {"repository": repository_data(repository)}
     installer = {
         "url": repository.url,
         "sha256": repository.sha256,
@@ -348,7 +309,3 @@ def wanted(stack: Stack) -> list[str]:
     """The requirements of the venv; the stack's constraints pin the wheels of the extra."""
     extra = "[and-cuda]" if stack.cuda.origin == "wheels" else ""
     return [f"tensorflow{extra}=={stack.tensorflow}", *stack.packages]
-
-
-def _versions(packages: Mapping[str, Package]) -> dict[str, str]:
-    return {name: package.version for name, package in packages.items()}

@@ -18,6 +18,7 @@ from provision.inventory import Fleet
 from provision.lock import advice, build, keep, model, requirements
 from provision.lock.keep import Upgrade
 from provision.lock.model import Lock, stacks_of
+from provision.lock.own import OWN
 from provision.lock.pin import Twin, check_twin, pinned_choice, unavailable
 from provision.models import Wish
 from provision.resolve import Choice, Stack, resolve_fleet
@@ -109,11 +110,8 @@ def _with_repositories(
     urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
     urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
     repositories = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
-    toolkits = (stack.container_toolkit.row for stack in stacks if stack.container_toolkit)
-    repositories |= {
-        row.url: reader.container_toolkit(row)
-        for row in {toolkit.url: toolkit for toolkit in toolkits}.values()
-    }
+    for own in OWN.values():
+        repositories |= own.repositories(stacks, reader)
     for repository in repositories.values():
         url, sha256 = repository.url, repository.sha256
         locked = reader.known.get(url, sha256)

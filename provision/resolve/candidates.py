@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from packaging.version import Version
 
 from provision.catalog import Catalog
 from provision.catalog.rows import DriverRow, NvidiaSourceRow, PlatformRow
 from provision.models import Wish
+from provision.resolve.own import OWN
 from provision.resolve.stack import (
     DRIVER_ORIGINS,
-    ContainerToolkit,
     Cuda,
     Cudnn,
     Tensorflow,
@@ -54,14 +55,9 @@ class Candidates:
         return [*newest_first(majors), ""]
 
     @functools.cached_property
-    def toolkits(self) -> list[ContainerToolkit | None]:
-        """The versions, the newest first; None comes last."""
-        toolkits = [
-            ContainerToolkit(version, row)
-            for row in self.catalog.nvidia_container_toolkit
-            for version in row.versions
-        ]
-        return [*sorted(toolkits, key=lambda t: Version(t.version), reverse=True), None]
+    def own(self) -> dict[str, list[Any]]:
+        """{word: the candidates} of the components that have files of their own."""
+        return {own.WORD: own.candidates(self.catalog) for own in OWN.values()}
 
     @functools.cached_property
     def cudas(self) -> list[Cuda]:

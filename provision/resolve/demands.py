@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from provision.catalog.rows import PlatformRow
 from provision.models import Gpu, Wish, plain
+from provision.resolve.own import OWN
 from provision.resolve.search import Demand
 from provision.resolve.words import is_of, parse_version, unique
 
@@ -84,11 +85,5 @@ def _of_driver(wish: Wish) -> Iterator[Demand]:
 def _of_tools(wish: Wish) -> Iterator[Demand]:
     if wish.gcc is not None:
         yield Demand("gcc", "gcc", lambda g: g == wish.gcc, f'gcc: "{wish.gcc}"')
-    if wish.container_toolkit is not None:
-        text = wish.container_toolkit
-        version = text and parse_version(text, "container_toolkit")
-        yield Demand(
-            "container_toolkit", "container_toolkit",
-            lambda t: t is not None and (not version or is_of(version, t.version)),
-            f"container_toolkit: {json.dumps(plain(wish.literal.get('container_toolkit')))}",
-        )  # fmt: skip
+    for own in OWN.values():
+        yield from own.demands(wish)

@@ -8,8 +8,9 @@ from typing import Any
 from packaging.version import Version
 
 from provision.models import Reason, Wish
+from provision.resolve.own import OWN
 from provision.resolve.rules.gpus import runs
-from provision.resolve.stack import DRIVER_ORIGINS, ORIGINS, ContainerToolkit
+from provision.resolve.stack import DRIVER_ORIGINS, ORIGINS
 
 
 def reasons(solution: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
@@ -18,8 +19,9 @@ def reasons(solution: Mapping[str, Any], wish: Wish) -> Iterable[Reason]:
     yield Reason("cuda", _of_cuda(solution))
     yield Reason("cudnn", _of_cudnn(solution, wish))
     yield Reason("gpu_env", _of_environment(solution))
-    if solution["container_toolkit"] is not None:
-        yield Reason("nvidia_container_toolkit", _of_toolkit(solution["container_toolkit"], wish))
+    for component, own in OWN.items():
+        if solution[own.WORD] is not None:
+            yield Reason(component, own.reason(solution[own.WORD], wish))
     yield Reason("tensorflow", _of_tensorflow(solution, wish))
 
 
@@ -76,15 +78,6 @@ def _of_environment(solution: Mapping[str, Any]) -> str:
     if cuda.prefix:
         return f"programs and libraries are found in {cuda.prefix}, and so is XLA's libdevice"
     return "each venv finds its own libraries; nothing is set for others"
-
-
-def _of_toolkit(toolkit: ContainerToolkit, wish: Wish) -> str:
-    why = f"{toolkit.version} is the newest known"
-    if wish.container_toolkit == toolkit.version:
-        why = f"{toolkit.version} was wished"
-    elif wish.container_toolkit:
-        why = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
-    return f"{why}; NVIDIA's repository is one for all platforms"
 
 
 def _of_tensorflow(solution: Mapping[str, Any], wish: Wish) -> str:

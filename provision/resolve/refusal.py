@@ -14,6 +14,7 @@ from provision.errors import UnsatisfiableError
 from provision.models import Gpu, Wish, plain
 from provision.resolve.beside import narrowed
 from provision.resolve.demands import demands as demands_of
+from provision.resolve.own import OWN
 from provision.resolve.preferences import DEFAULT_TENSORFLOW, INSTALLED, no_preference
 from provision.resolve.rules.clash import Fact, left_of
 from provision.resolve.rules.driver import drives
@@ -93,7 +94,10 @@ def _unknown(
             for d in problem.candidates["driver"]
         ],
         "gcc": [g for g in solver.candidates.gccs if g],
-        "container_toolkit": [t.version for t in solver.candidates.toolkits if t is not None],
+        **{
+            word: [value.version for value in values if value is not None]
+            for word, values in solver.candidates.own.items()
+        },
     }
     word = clash[0].name
     if word == "driver_branch" and solver.candidates.is_branch(str(wish.driver_branch)):
@@ -110,7 +114,7 @@ def _unknown(
     titles = {
         "tensorflow": "TensorFlow", "python": "Python", "cuda": "CUDA", "cudnn": "cuDNN",
         "driver_branch": "driver branch", "gcc": "gcc",
-        "container_toolkit": "container toolkit",
+        **{own.WORD: own.TITLE for own in OWN.values()},
     }  # fmt: skip
     wished = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
     near = nearest(parse_version(wished, word), versions[word])
@@ -240,7 +244,7 @@ def _paste(
         "driver_branch": solution["driver"].branch,
         "driver_source": solution["driver"].origin,
         "gcc": solution["gcc"],
-        "container_toolkit": getattr(solution["container_toolkit"], "version", ""),
+        **{own.WORD: getattr(solution[own.WORD], "version", "") for own in OWN.values()},
     }
     for demand in dropped:
         if demand.name in instead:

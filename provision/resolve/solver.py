@@ -14,6 +14,7 @@ from provision.catalog.rows import PlatformRow, TensorflowRow
 from provision.models import Gpu, Wish, plain
 from provision.resolve.candidates import Candidates
 from provision.resolve.demands import demands
+from provision.resolve.own import OWN
 from provision.resolve.preferences import (
     DEFAULT_TENSORFLOW,
     cuda_order,
@@ -71,11 +72,12 @@ class Solver:
                 "cudnn": [*([own] if own else []), *candidates.cudnns],
                 "driver": candidates.drivers(wish),
                 "gcc": candidates.gccs,
-                "container_toolkit": candidates.toolkits
-                if wish.container_toolkit is not None
-                else [None],
+                **{
+                    word: values if getattr(wish, word) is not None else [None]
+                    for word, values in candidates.own.items()
+                },
             },
-            RULES,
+            (*RULES, *(rule for own in OWN.values() for rule in own.RULES)),
             {
                 "platform": lambda p, _: p.id not in self._own_platforms,
                 # An alternative for a refusal stays near the wish.
@@ -130,7 +132,7 @@ class Solver:
             reasons=tuple(reasons(solution, wish)),
             warnings=tuple(warnings(solution)),
             row=row,
-            container_toolkit=solution["container_toolkit"],
+            **{own.WORD: solution[own.WORD] for own in OWN.values()},
             packages=wish.packages,
         )
 

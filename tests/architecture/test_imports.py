@@ -33,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Some judge several words of an inventory together.
     "roles": {"errors", "models", "catalog", "inventory", "lock", "collection", "registry"},
-    "resolve": {"errors", "models", "catalog", "inventory"},
+    # The registry names the components whose candidates have files of their own.
+    "resolve": {"errors", "models", "catalog", "inventory", "registry"},
     # Pure, given fetched indices.
     "lock": {
         *("errors", "models", "catalog", "inventory", "resolve", "inputs", "yaml_text"),

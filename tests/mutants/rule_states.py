@@ -41,6 +41,7 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
+    data["found"]["state"]["nvidia_driver"]["displaced"] = {}
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
@@ -916,7 +917,8 @@ def removal_states() -> Iterator[State]:
     part = ["nvidia-driver", "535.183.01-1~deb11u1", ["needs libcuda1"]]
     words = ("parts of another NVIDIA driver cannot stay", "nvidia_driver_switch: switch lets")
     yield State(rule, "parts of another driver would go", answer(part), words)
-    switch = {"options": {"nvidia_driver_switch": "switch"}}
+    switch: dict[str, Any] = {"options": {"nvidia_driver_switch": "switch"}}
+    switch[DRIVER + "displaced"] = {part[0]: part[1]}
     yield State(rule, "the wish says to switch: they are in the plan", {**answer(part), **switch})
     named = {**answer(["cuda-drivers", "1", []]), PRE + "foreign": ["cuda-drivers"]}
     yield State(rule, "another rule names it", named, also=("foreign-driver",))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from . import transaction
-from .components import nvidia_container_toolkit
 from .components.cuda import nvidia_cuda
 from .host import running
 from .host.processes import text_of
+from .registered import WITH_PACKAGES
 from .rules import WORK, Rule
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -99,7 +99,7 @@ def dpkg_interrupted(
 ) -> Reasons:
     names = [name for name, _status in facts["preflight"].get("unfinished") or []]
     # The other roles install nothing, or one package of the platform's.
-    finishing = {"nvidia_driver", "cuda", nvidia_container_toolkit.NAME}
+    finishing = {component.NAME for component in WITH_PACKAGES}
     if not names or not {entry["component"] for entry in changes} & finishing:
         return []
     return [

@@ -12,6 +12,7 @@ from typing import Any
 from provision.errors import InputError
 from provision.inventory import did_you_mean
 from provision.lock.model import Lock, locked_names, stacks_of, wheels
+from provision.lock.own import OWN
 from provision.registry import LOCKED
 from provision.resolve import Choice, Stack
 from provision.upstream.packages import Indices
@@ -103,8 +104,8 @@ def version_of(stack: Stack, component: str) -> str:
         return stack.driver.version
     if component == "tensorflow":
         return stack.tensorflow
-    if component == "nvidia_container_toolkit":
-        return stack.container_toolkit.version if stack.container_toolkit else ""
+    if component in OWN:
+        return str(OWN[component].version(stack))
     if stack.cuda.origin == "wheels":
         return ""
     return stack.cuda.version if component == "cuda" else stack.cudnn.version
@@ -133,7 +134,7 @@ def packages(
         if stack.id in versions:
             continue
         free: set[str] = set()
-        for component in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
+        for component in ("nvidia_driver", "cuda", *OWN):
             part = locked.part.get(component)
             moved = part and part["version"] != version_of(stack, component)
             if part and (moved or upgrade.moves(component)):

@@ -14,11 +14,12 @@ from provision.lock.keep.held import Held, Upgrade, held, version_of
 from provision.lock.keep.narrow import narrowed_to, resolved
 from provision.lock.keep.settle import has_driver, locked_driver, settle
 from provision.lock.model import Lock, stacks_of
+from provision.lock.own import OWN
 from provision.resolve import Choice, Stack
 from provision.upstream.packages import Indices
 
 # The components that keep their version, each as far as those before it allow.
-HELD = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit", "tensorflow")
+HELD = ("nvidia_driver", "cuda", "cudnn", *OWN, "tensorflow")
 
 
 # The stack

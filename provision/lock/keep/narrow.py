@@ -15,6 +15,7 @@ from provision.catalog import Catalog
 from provision.errors import UnsatisfiableError
 from provision.inventory import Fleet
 from provision.lock.model import stacks_of
+from provision.lock.own import OWN
 from provision.resolve import Choice, resolve_fleet
 
 # A component's part of a locked stack.
@@ -30,6 +31,9 @@ def narrowed_to(
     """
     if component == "tensorflow":
         return _one_tensorflow(facts, choice, part, number)
+    if component in OWN:
+        narrowed: Catalog | None = OWN[component].narrowed(facts, part)
+        return narrowed
     return _NARROWED[component](facts, choice, part)
 
 
@@ -62,16 +66,6 @@ def _one_cudnn(facts: Catalog, _choice: Choice, part: _Part) -> Catalog | None:
     return facts.model_copy(update={"cudnn": rows}) if rows else None
 
 
-def _one_container_toolkit(facts: Catalog, _choice: Choice, part: _Part) -> Catalog | None:
-    version = part["version"]
-    rows = [
-        row.model_copy(update={"versions": [version]})
-        for row in facts.nvidia_container_toolkit
-        if version in row.versions
-    ]
-    return facts.model_copy(update={"nvidia_container_toolkit": rows}) if rows else None
-
-
 def _one_tensorflow(facts: Catalog, choice: Choice, part: _Part, number: int) -> Catalog | None:
     """Narrowed to the Python of the lock, too."""
     version, python = part["version"], part["python"]
@@ -98,7 +92,6 @@ _NARROWED: Mapping[str, Callable[[Catalog, Choice, _Part], Catalog | None]] = {
     "nvidia_driver": _one_driver,
     "cuda": _one_cuda,
     "cudnn": _one_cudnn,
-    "nvidia_container_toolkit": _one_container_toolkit,
 }
 
 

@@ -5,7 +5,7 @@ One module per component. Of two rules that explain a refusal equally well, the 
 
 from __future__ import annotations
 
-from provision.resolve.rules import container_toolkit, cuda, cudnn, driver, gcc, gpus, python
+from provision.resolve.rules import cuda, cudnn, driver, gcc, gpus, python
 from provision.resolve.rules.clash import Fact
 
 RULES: tuple[Fact, ...] = (
@@ -27,5 +27,4 @@ RULES: tuple[Fact, ...] = (
     gpus.CODE,
     gcc.PLATFORM,
     gcc.CUDA,
-    container_toolkit.PLATFORM,
 )

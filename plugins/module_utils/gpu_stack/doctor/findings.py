@@ -143,8 +143,12 @@ def answer(
     changes: Changes,
 ) -> dict[str, Any]:
     """What the task returns: the findings, what would fix them, and how far the plan is off."""
+    read = look.look(context, host_facts, parameters.get("logs"))
+    for module in MODULES.values():
+        if hasattr(module, "ask"):
+            read.update(module.ask(context))
     facts = dict(
-        look.look(context, host_facts, parameters.get("logs")),
+        read,
         found=host_facts,
         row=context.row,
         changes=changes,

@@ -11,8 +11,7 @@ import re
 import stat
 
 from .. import host_rules
-from ..components import nvidia_container_toolkit, nvidia_driver
-from ..components.nvidia_container_toolkit import cdi, containerd, crio, docker
+from ..components import nvidia_driver
 from ..components.nvidia_driver import kernel_rules
 from ..host import apt, platform
 from . import keys, libraries
@@ -35,7 +34,6 @@ TAIL = 256 * 1024
 DRIVER = re.compile(r"^(lib)?nvidia-|^libcuda1$|^cuda-drivers")
 # The branch that a driver package of Ubuntu's or NVIDIA's is named after.
 BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server|-open|-no-dkms)*$")
-TOOLKITS = ("nvidia-container-toolkit", "nvidia-container-runtime", "nvidia-docker2")
 
 
 def upstream(version: str) -> str:
@@ -213,27 +211,6 @@ def unlinked(context: Context) -> list[dict[str, str]]:
     return devices
 
 
-def toolkit(context: Context) -> str | None:
-    """The version of the container toolkit; None without one."""
-    names = [name for name in TOOLKITS if name in context.packages]
-    return upstream(context.packages[names[0]]["version"]) if names else None
-
-
-def specification(context: Context) -> dict[str, Any] | None:
-    """What the look sees of the CDI specification; None without the container toolkit."""
-    version = toolkit(context)
-    if version is None:
-        return None
-    return dict(cdi.look(context, version), path=cdi.place(version))
-
-
-def cri(context: Context) -> dict[str, Any]:
-    """{unit: what the look sees of it} of those who make pods; {} without the container toolkit."""
-    if toolkit(context) is None and not context.part(nvidia_container_toolkit.NAME):
-        return {}
-    return {"containerd": containerd.look(context), "crio": crio.look(context)}
-
-
 # what programs say
 
 
@@ -305,10 +282,6 @@ def look(context: Context, facts: Facts, logs: Sequence[str] | None = ()) -> dic
         "cudnn": libraries.cudnn(context),
         "pages": libraries.pages(context),
         "unlinked": unlinked(context),
-        "toolkit": toolkit(context),
-        "docker": docker.look(context),
-        "cdi": specification(context),
-        "cri": cri(context),
         "cgroupfs": "native.cgroupdriver=cgroupfs"
         in (context.read("/etc/docker/daemon.json") or ""),
         "distribution": platform.identity(facts["platform"]),

@@ -6,6 +6,9 @@ from ...doctor.case import Case, clue, run_of
 from ...host import debian_versions
 from .. import nvidia_container_toolkit
 from . import cdi, docker
+from .doctor_look import ask
+
+__all__ = ["CASES", "CHECKS", "FIXES", "PLACE", "ask"]
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:

@@ -1,0 +1,54 @@
+"""A component is named by its own files and by the registry; elsewhere the registry is asked.
+
+Measured by one component, NVIDIA's container toolkit. A file that is listed here names it for the
+reason beside it; the list may get shorter.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from tests.collection import ROOT
+
+NAME = re.compile(r"container_toolkit|container-toolkit", re.I)
+PLACES = ("provision", "plugins", "roles", "scripts", "bench", "playbooks")
+# The toolkit's own, and what `provision roles sync` writes.
+OWN = re.compile(
+    r"^roles/(nvidia_container_toolkit/|[a-z_]+/README\.md$)"
+    r"|/components/nvidia_container_toolkit/|container_toolkit\.py$"
+    r"|^plugins/modules/(cdi|container_runtime)\.py$"
+    r"|/options\.json$|/registered(_[a-z]+)?\.py$|^provision/catalog/[a-z_]+\.yml$"
+)
+ALLOWED = {
+    "plugins/module_utils/gpu_stack/components/__init__.py": "the registry",
+    "plugins/module_utils/gpu_stack/components/gpu_workspace/rules.py": "needs docker as it is set",
+    "plugins/module_utils/gpu_stack/doctor/apt.py": "threads of its repository on GitHub",
+    "plugins/module_utils/gpu_stack/host/other_sources.py": "its repository is one of three",
+    "plugins/modules/apt_sources.py": "an option's choices are written out for Ansible",
+    "provision/catalog/__init__.py": "the catalog's model has a field for each file",
+    "provision/catalog/consistency.py": "a row's key",
+    "provision/inventory/wish.py": "a word of the wish, with its explanation",
+    "provision/models.py": "a field of the wish",
+    "provision/render/example.py": "the example of a wish",
+    "provision/report/html/words.py": "the last of the overview's columns",
+    "provision/resolve/stack.py": "a field of the stack, and part of its id",
+    "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
+    "provision/upstream/nvidia.py": "the layout of its repository",
+    "provision/verify/cures.py": "cures of its checks, and of the workspaces' that need it",
+    "scripts/mutants.py": "the host test of one rule",
+}
+
+
+def test_who_names_a_component() -> None:
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PLACES]
+    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
+    named = {
+        path
+        for path in done.stdout.split("\0")
+        if path
+        and not OWN.search(path)
+        and (ROOT / path).is_file()
+        and NAME.search((ROOT / path).read_bytes().decode("utf-8", "replace"))
+    }
+    assert named == set(ALLOWED)
