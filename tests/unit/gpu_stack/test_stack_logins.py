@@ -111,7 +111,7 @@ def test_the_role_writes_what_is_looked_for(role: str) -> None:
     (copy,) = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
     assert int(copy["mode"], 8) == logins.MODE
     assert stat.S_IMODE(logins.MODE) == 0o600
-    text = "".join(path.read_text("utf-8") for path in (ROLES / role).glob("*/*.yml"))
+    text = "".join(path.read_text("utf-8") for path in (ROLES / role).rglob("*.yml"))
     source = "".join(path.read_text("utf-8") for path in (COMPONENTS / role).glob("*.py"))
     names = re.findall(r'found\["(provision-[^"]+)"\]|\{"(provision-[^"]+)":', source)
     for name in map("".join, names):
