@@ -16,8 +16,8 @@ options:
     description: V(offered) checks all that V(present) checks and installs nothing. V(others_absent)
       removes O(others), and is refused where another package would go with them.
     type: str
-    choices: [present, offered, others_absent]
-    default: present
+    choices: [offered, present, others_absent]
+    default: offered
   version:
     description: The driver's version.
     type: str
@@ -127,6 +127,7 @@ EXAMPLES = r"""
       libcuda1: 470.256.02-3
       nvidia-smi: 470.256.02-3
     parts: [libcuda1, nvidia-smi, nvidia-kernel-dkms]
+    state: present
 """
 
 RETURN = r"""
@@ -176,8 +177,8 @@ def main() -> None:
         argument_spec={
             "state": {
                 "type": "str",
-                "choices": ["present", "offered", "others_absent"],
-                "default": "present",
+                "choices": ["offered", "present", "others_absent"],
+                "default": "offered",
             },
             "version": {"type": "str", "default": ""},
             "packages": {"type": "dict", "default": {}},

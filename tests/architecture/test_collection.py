@@ -102,7 +102,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     asked = {
         "module": [
             *("apt_sources", "cdi", "container_runtime", "cudnn_archive", "driver_make_log"),
-            *("driver_packages", "exact_packages"),
+            *("driver_module", "driver_packages", "exact_packages"),
             *("front_door", "gpu_hold", "gpu_proof", "gpu_state", "gpu_users", "gpu_venv"),
             *("package_lists", "repository_trial", "shell_startup", "unfinished_packages"),
             *("workspace_image", "workspaces"),

@@ -83,7 +83,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, **states: str) -> None:
 
 
 def settle(check_mode: bool = False, **options: Any) -> dict[str, Any]:
-    asked = {"version": VERSION, "packages": PACKAGES, "parts": list(PACKAGES), **options}
+    asked = {"version": VERSION, "packages": PACKAGES, "parts": list(PACKAGES), "state": "present"}
+    asked.update(options)
     return driver_install.settle(apt_host.parameters(driver_packages, **asked), check_mode)
 
 
