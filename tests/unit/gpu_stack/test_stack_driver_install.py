@@ -320,16 +320,17 @@ SUPERSEDED = (
         ("Remv libnvidia-ml1 [460-1]\n", {}, SUPERSEDED),
         # A hold of the driver's own parts, or of another driver's, is released by the wish.
         ("Inst libcuda1 [460-1] (470-3 lab)\nInst nvidia-vdpau-driver [1] (2 lab)\n", {}, ""),
+        ("Inst nvidia-settings [1] (2 lab)\n", {"parts": ["nvidia-settings"]}, ""),
         ("Inst held-by-ada (2 lab)\n", {}, ""),
         ("Remv libnvidia-ml1 [460-1]\n", {"others": ["libnvidia-ml1"]}, ""),
     ],
-    ids=["lost", "held", "both", "superseded", "own", "new", "leaving"],
+    ids=["lost", "held", "both", "superseded", "own", "locked", "new", "leaving"],
 )
 def test_what_apt_would_do_besides_is_refused(
     host: AptHost, state: str, simulated: str, options: dict[str, Any], words: str
 ) -> None:
     host.says(SIMULATE, (0, simulated, ""))
-    held = "held-by-ada\nlibcuda1\nnvidia-vdpau-driver\n"
+    held = "held-by-ada\nlibcuda1\nnvidia-settings\nnvidia-vdpau-driver\n"
     host.says("apt-mark showhold", (0, held, ""))
     host.says("dpkg-query", (0, "somebodys-solver (needs: x; conflicts: y)\n", ""))
     if not words:
