@@ -301,7 +301,7 @@ class LiveView:
 
 
 def _step(task: str) -> str:
-    """ "Install in one transaction", of "nvidia_driver : packages | Install in one transaction"."""
+    """ "Install in one transaction", of "cuda : packages | Install in one transaction"."""
     return task.rpartition(" : ")[2].rpartition(" | ")[2]
 
 

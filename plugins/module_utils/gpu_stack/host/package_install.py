@@ -131,12 +131,12 @@ def check(
     Returns the result of `package_lists`.
     """
     lists = package_lists.nothing()
-    offered = {} if source.renewed else _offers(plan.fetched)
+    offered = {} if source.renewed else dict(offers(plan.fetched))
     if set(plan.fetched) - set(offered):
         lists = package_lists.fetch(source.suites, wait)
         if lists["locked"]:
             raise RefusalError(f"Another apt is at work. {lists['words']}")
-        offered = _offers(plan.fetched)
+        offered = dict(offers(plan.fetched))
     lacking = sorted(set(plan.fetched) - set(offered))
     if lacking:
         words = f"No package source of this host has {', '.join(lacking)}. Sources: {source.words}."
@@ -151,11 +151,11 @@ def check(
     return lists
 
 
-def _offers(specs: list[str]) -> dict[str, str]:
-    """{name=version: SHA-256} of those that apt knows."""
+def offers(specs: list[str]) -> list[tuple[str, str]]:
+    """[(name=version, SHA-256)] of those that apt knows; two sources may have one of them."""
     answer = apt_commands.run(["apt-cache", "show", *specs])
     records = (RECORD.search(text) for text in answer.out.split("\n\n"))
-    return {f"{record[1]}={record[2]}": record[3].lower() for record in records if record}
+    return [(f"{record[1]}={record[2]}", record[3].lower()) for record in records if record]
 
 
 def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str = "") -> None:
@@ -169,10 +169,9 @@ def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str 
     changed = set(CHANGED.findall(simulated)) & apt_commands.held() - set(wish.packages)
     message = ""
     if removed:
-        why = apt_commands.run(["dpkg-query", "--show", "--showformat", WHY, *removed])
         message = (
             f"For {wish.title} apt would remove {', '.join(removed)}."
-            f" {'. '.join(why.out.splitlines())}. Remove them yourself if nobody needs them. "
+            f" {needs(removed)}. Remove them yourself if nobody needs them. "
         )
     if changed:
         message += (
@@ -187,24 +186,42 @@ def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str 
         raise RefusalError(f"{unwanted_words}: {', '.join(coming)}. Nothing was installed.")
 
 
+def needs(names: list[str]) -> str:
+    """What installed packages need and conflict with, for a message that they would go."""
+    answer = apt_commands.run(["dpkg-query", "--show", "--showformat", WHY, *names])
+    return ". ".join(answer.out.splitlines())
+
+
 def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str]:
     """Installs missing packages, then reinstalls damaged ones; names of kept configuration files.
 
     RefusalError with apt's words.
     """
-    # The stamps of files are those of the kernel's last tick.
-    began = time.time() - 0.02
+    began = moment()
     command = [*apt_commands.INSTALL, apt_commands.lock_timeout(wait)]
     if plan.missing:
         _run(wish, [*command, "install", *plan.missing], wait)
-    kept = [path for path in conffiles if os.path.lexists(path)]
-    for path in kept:
-        # dpkg brings a configuration file back only where there is none.
-        os.rename(path, f"{path}.dpkg-old")
+    kept = keep(conffiles)
     if plan.again:
         _run(wish, [*command, *REINSTALL, "install", *plan.again], wait)
-    _forget_downloads(began)
+    forget_downloads(began)
+    return kept
+
+
+def keep(conffiles: list[str]) -> list[str]:
+    """Renames configuration files to NAME.dpkg-old and returns those names.
+
+    dpkg brings a configuration file back only where there is none.
+    """
+    kept = [path for path in conffiles if os.path.lexists(path)]
+    for path in kept:
+        os.rename(path, f"{path}.dpkg-old")
     return [f"{path}.dpkg-old" for path in kept]
+
+
+def moment() -> float:
+    """Now, as the earliest stamp that a file can get: that of the kernel's last tick."""
+    return time.time() - 0.02
 
 
 def _run(wish: Wish, argv: list[str], wait: int) -> None:
@@ -222,7 +239,7 @@ def _run(wish: Wish, argv: list[str], wait: int) -> None:
     raise RefusalError(f"apt could not install {wish.title}: {words} {todo}")
 
 
-def _forget_downloads(began: float) -> None:
+def forget_downloads(began: float) -> None:
     """Removes package files newer than `began`, unless apt is configured to keep them.
 
     CUDA alone is 1.3 GB that nobody needs twice; older files in apt's cache stay. A failure only

@@ -8,7 +8,7 @@ from ...host import debian_versions
 from ...host.processes import text_of
 from ...rules import rules_of
 from .. import nvidia_driver
-from . import driver_method
+from . import driver_method, kernel_headers
 from .rules import replaces, scope
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -65,7 +65,7 @@ def headers(context: Context, kernel: str) -> str:
         return "installed"
     package = "linux-headers-" + kernel
     answer = context.run(["apt-cache", "policy", package])
-    if re.search(r"^  Candidate: [^(\s]", answer.out, re.M):
+    if package in kernel_headers.installable(answer.out):
         return "offered"
     # An apt that has no lists yet knows nothing of any package.
     return "absent" if context.glob("/var/lib/apt/lists/*_Packages*") else "unknown"

@@ -1,0 +1,100 @@
+"""Builds the driver's module by DKMS for the kernels that lack it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ...host import apt_commands
+from ...host.apt_commands import RefusalError
+from . import driver_method, make_log
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+SOURCES = "/usr/src"
+# A new kernel would get every version that DKMS keeps below these, and load the one built last.
+KEPT = driver_method.MODULES[:-1]
+
+
+def name_of(version: str, platforms_own: str) -> str:
+    """What DKMS calls the module of this version.
+
+    platforms_own: the name where the platform's packages have one of their own, as Debian's
+    nvidia-current; else NVIDIA's, its .run file's or Ubuntu's, which the sources tell.
+    """
+    if platforms_own not in ("", "nvidia"):
+        return platforms_own
+    names = sorted(
+        entry
+        for entry in _entries(SOURCES)
+        if entry.startswith("nvidia") and entry.endswith(f"-{version}")
+    )
+    return re.sub(r"-[0-9][0-9.]*$", "", names[0]) if names else "nvidia"
+
+
+def _entries(directory: str) -> list[str]:
+    """Names of the directories in it; links are left out."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+
+
+def lacking(kernels: list[str], version: str, name: str) -> list[str]:
+    """The kernels that would load no module of this version; `name` is what DKMS calls it."""
+    file = name if name == driver_method.DEBIAN_MODULE else "nvidia"
+    command = ["modinfo", "-F", "version", "-k"]
+    return [
+        kernel
+        for kernel in kernels
+        if apt_commands.run([*command, kernel, file]).out.strip() != version
+    ]
+
+
+def others(version: str, name: str) -> list[tuple[str, str]]:
+    """[(name, version)] of the modules of other drivers that DKMS keeps."""
+    if name == driver_method.DEBIAN_MODULE:
+        return []
+    return [
+        (module, entry)
+        for module in KEPT
+        for entry in _entries(os.path.join(driver_method.DKMS, module))
+        if re.match(r"[0-9].*\.[0-9]", entry) and entry != version
+    ]
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns. RefusalError with the compiler's words."""
+    version = params["version"]
+    name = name_of(version, params["platforms_own"])
+    kernels = lacking(params["kernels"], version, name)
+    stale = others(version, name)
+    result: dict[str, Any] = {
+        "changed": bool(kernels or stale),
+        "built": kernels,
+        "removed": ["/".join(module) for module in stale],
+    }
+    if check_mode:
+        if kernels:
+            result["msg"] = f"Would build the kernel module for {', '.join(kernels)}"
+        return result
+    _build(kernels, version, name, params["module"])
+    for module, old in stale:
+        answer = apt_commands.run(["dkms", "remove", "-m", module, "-v", old, "--all"])
+        if answer.rc != 0:
+            raise RefusalError(f"dkms could not remove {module}/{old}: {answer.err.strip()}")
+    return result
+
+
+def _build(kernels: list[str], version: str, name: str, module: str) -> None:
+    command = ["dkms", "install", "-m", name, "-v", version, "-k"]
+    answers = [apt_commands.run([*command, kernel, "--force"]) for kernel in kernels]
+    failed = any(answer.rc != 0 for answer in answers)
+    if not failed and not lacking(kernels, version, name):
+        return
+    words = make_log.words(version, module) or "The kernel module was not built."
+    errors = " / ".join(answer.err.strip() for answer in answers if failed and answer.err)
+    raise RefusalError(f"{words} Kernel: {', '.join(kernels)}. {errors}".strip())

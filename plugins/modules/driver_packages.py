@@ -1,0 +1,222 @@
+#!/usr/bin/python
+"""Installs the driver's exact packages in one guarded transaction; another driver's go with it."""
+
+DOCUMENTATION = r"""
+module: driver_packages
+short_description: Install the driver's packages at exact versions, and remove another driver's
+description:
+  - Compares dpkg's records with O(packages) and installs what is missing in one transaction, with
+    what the kernel module needs. Packages in O(other_branch) are removed in the same transaction.
+  - Before that apt has to offer every version, with the SHA-256 in O(checksums); and the
+    transaction is simulated. It is refused where apt would remove a package that is no part of a
+    driver or change one that somebody holds; parts of a driver go only with O(may_switch).
+  - In check mode nothing is refused and no list is fetched; apt may not have the source yet.
+options:
+  state:
+    description: V(offered) checks all that V(present) checks and installs nothing. V(others_absent)
+      removes O(others), and is refused where another package would go with them.
+    type: str
+    choices: [offered, present, others_absent]
+    default: offered
+  version:
+    description: The driver's version.
+    type: str
+    default: ""
+  packages:
+    description: The version of each package, by its name.
+    type: dict
+    default: {}
+  parts:
+    description: The names of all packages that the lock has for the driver; a hold of them is this
+      program's.
+    type: list
+    elements: str
+    default: []
+  dkms:
+    description: DKMS builds the kernel module, and needs itself and the headers in O(headers).
+    type: bool
+    default: false
+  signed:
+    description: Packages of kernel modules that the distribution built.
+    type: list
+    elements: str
+    default: []
+  headers:
+    description: Packages of kernel headers. Of those that follow images, the flavour's is taken
+      where there is none of the former, and the platform's where apt has neither.
+    type: dict
+    default: {}
+    suboptions:
+      kernels:
+        description: Of the kernels to build for.
+        type: list
+        elements: str
+        default: []
+      images:
+        description: Those that follow the installed metapackages of kernel images.
+        type: list
+        elements: str
+        default: []
+      flavour:
+        description: The one that follows the running kernel's flavour.
+        type: str
+        default: ""
+      platform:
+        description: The one that follows the platform's kernel.
+        type: str
+        default: ""
+  module:
+    description: What DKMS calls the platform's own module; to find the compiler's output.
+    type: str
+    default: nvidia
+  reinstall:
+    description: Packages to install anew.
+    type: list
+    elements: str
+    default: []
+  conffiles:
+    description: Configuration files to replace where something is installed anew; each is kept as
+      C(NAME.dpkg-old).
+    type: list
+    elements: str
+    default: []
+  checksums:
+    description: SHA-256 of packages by their names; of the others whatever apt's lists say counts.
+    type: dict
+    default: {}
+  hint:
+    description: What to do where apt does not have a version.
+    type: str
+    default: ""
+  suites:
+    description: The platform's own suites, whose lists have to come. Sources of others may fail.
+    type: list
+    elements: str
+    default: []
+  renewed:
+    description: apt's sources have changed since its lists were fetched.
+    type: bool
+    default: false
+  others:
+    description: Packages of a driver from another source.
+    type: list
+    elements: str
+    default: []
+  other_branch:
+    description: Packages of another branch from the same source.
+    type: list
+    elements: str
+    default: []
+  may_switch:
+    description: Other parts of a driver that cannot stay may be removed.
+    type: bool
+    default: false
+  wait:
+    description: Seconds for which another apt or dpkg may be at work.
+    type: int
+    default: 900
+author:
+  - The provision authors
+"""
+
+EXAMPLES = r"""
+- name: Install the driver
+  provision.gpu.driver_packages:
+    version: 470.256.02
+    packages:
+      libcuda1: 470.256.02-3
+      nvidia-smi: 470.256.02-3
+    parts: [libcuda1, nvidia-smi, nvidia-kernel-dkms]
+    state: present
+"""
+
+RETURN = r"""
+needed:
+  description: Whether something is to be installed, installed anew or removed, or was.
+  type: bool
+  returned: unless others_absent
+missing:
+  description: What is missing, or was, as C(name=version).
+  type: list
+  elements: str
+  returned: unless others_absent
+again:
+  description: What has to be installed anew, or was, as C(name=version).
+  type: list
+  elements: str
+  returned: unless others_absent
+headers:
+  description: The packages of headers that apt has and DKMS needs.
+  type: list
+  elements: str
+  returned: with state offered and dkms
+removed:
+  description: Packages that were removed, or would be.
+  type: list
+  elements: str
+  returned: with state others_absent
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where something is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E402, E501
+    driver_install,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+    RefusalError,
+)
+
+NAMES = {"type": "list", "elements": "str", "default": []}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "choices": ["offered", "present", "others_absent"],
+                "default": "offered",
+            },
+            "version": {"type": "str", "default": ""},
+            "packages": {"type": "dict", "default": {}},
+            "parts": NAMES,
+            "dkms": {"type": "bool", "default": False},
+            "signed": NAMES,
+            "headers": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "kernels": NAMES,
+                    "images": NAMES,
+                    "flavour": {"type": "str", "default": ""},
+                    "platform": {"type": "str", "default": ""},
+                },
+            },
+            "module": {"type": "str", "default": "nvidia"},
+            "reinstall": NAMES,
+            "conffiles": NAMES,
+            "checksums": {"type": "dict", "default": {}},
+            "hint": {"type": "str", "default": ""},
+            "suites": NAMES,
+            "renewed": {"type": "bool", "default": False},
+            "others": NAMES,
+            "other_branch": NAMES,
+            "may_switch": {"type": "bool", "default": False},
+            "wait": {"type": "int", "default": 900},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = driver_install.settle(module.params, module.check_mode)
+    except RefusalError as error:
+        module.fail_json(msg=str(error))
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""DKMS: for which kernels the driver's module is built, and what of other drivers goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack.components.nvidia_driver import dkms, driver_method
+from gpu_stack.host.apt_commands import RefusalError
+
+from plugins.modules import driver_module
+from tests.unit.gpu_stack import apt_host
+from tests.unit.gpu_stack.apt_host import AptHost
+
+VERSION = "470.256.02"
+OLD, NEW = "5.10.0-31-amd64", "5.10.0-32-amd64"
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AptHost:
+    answers = apt_host.install(monkeypatch)
+    answers.says("modinfo", (0, f"{VERSION}\n", ""))
+    monkeypatch.setattr(dkms, "SOURCES", str(tmp_path / "src"))
+    monkeypatch.setattr(driver_method, "DKMS", str(tmp_path / "dkms"))
+    return answers
+
+
+def settle(check_mode: bool = False, **options: Any) -> dict[str, Any]:
+    asked = {"version": VERSION, "kernels": [OLD, NEW], **options}
+    return dkms.settle(apt_host.parameters(driver_module, **asked), check_mode)
+
+
+@pytest.mark.parametrize(
+    ("own", "sources", "name"),
+    [
+        ("nvidia-current", [f"nvidia-srv-{VERSION}"], "nvidia-current"),
+        ("nvidia", [f"nvidia-srv-{VERSION}"], "nvidia-srv"),
+        ("", [f"nvidia-{VERSION}", f"nvidia-srv-{VERSION}"], "nvidia"),
+        ("", ["nvidia-srv-470.1", "linux-470", f"other-{VERSION}"], "nvidia"),
+        ("", [], "nvidia"),
+    ],
+)
+def test_the_sources_tell_what_dkms_calls_the_module(
+    host: AptHost, tmp_path: Path, own: str, sources: list[str], name: str
+) -> None:
+    for source in sources:
+        (tmp_path / "src" / source).mkdir(parents=True)
+    assert dkms.name_of(VERSION, own) == name
+
+
+def test_what_is_built_costs_no_build(host: AptHost) -> None:
+    assert settle() == {"changed": False, "built": [], "removed": []}
+    assert host.calls == [f"modinfo -F version -k {kernel} nvidia" for kernel in (OLD, NEW)]
+    host.calls.clear()
+    settle(platforms_own="nvidia-current")
+    assert host.calls[-1] == f"modinfo -F version -k {NEW} nvidia-current"
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_the_module_is_built_for_the_kernels_that_lack_it(host: AptHost, check_mode: bool) -> None:
+    host.says(f"modinfo {NEW}", (1, "", "modinfo: ERROR"), (0, f"{VERSION}\n", ""))
+    result = settle(check_mode)
+    assert (result["changed"], result["built"]) == (True, [NEW])
+    command = f"dkms install -m nvidia -v {VERSION} -k {NEW} --force"
+    assert host.ran("dkms") == ([] if check_mode else [command])
+    assert result.get("msg") == (f"Would build the kernel module for {NEW}" if check_mode else None)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_failing_build_shows_the_compilers_line(
+    host: AptHost, tmp_path: Path, silent: bool
+) -> None:
+    """Also where DKMS ends with 0 and there is no module."""
+    log = tmp_path / "dkms/nvidia-srv" / VERSION / "build/make.log"
+    host.says("modinfo", (1, "", ""))
+    host.says("dkms install", (0, "", "noise") if silent else (10, "", "Error! Bad return status"))
+    error = "" if silent else " Error! Bad return status / Error! Bad return status"
+    with pytest.raises(RefusalError) as raised:
+        settle()
+    assert str(raised.value) == (f"The kernel module was not built. Kernel: {OLD}, {NEW}.{error}")
+    assert len(host.ran("dkms install")) == 2
+    log.parent.mkdir(parents=True)
+    log.write_text("nv.c:7:2: error: made for the test\n")
+    with pytest.raises(RefusalError) as raised:
+        settle()
+    assert str(raised.value) == (
+        "The kernel module was not built: nv.c:7:2: error: made for the test (whole output on the"
+        f" host: {log}). Kernel: {OLD}, {NEW}.{error}"
+    )
+    assert host.ran("dkms remove") == []
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_other_drivers_modules_leave_dkms(host: AptHost, tmp_path: Path, check_mode: bool) -> None:
+    for name in (f"nvidia/{VERSION}", "nvidia/460.1", "nvidia-srv-open/535.183.01"):
+        (tmp_path / "dkms" / name).mkdir(parents=True)
+    for name in ("nvidia-current/460.1", "zfs/2.1.0", "nvidia/source"):
+        (tmp_path / "dkms" / name).mkdir(parents=True)
+    (tmp_path / "dkms/nvidia/kernel-5.10.0-31-amd64-x86_64").symlink_to("460.1")
+    result = settle(check_mode)
+    assert result["changed"] is True
+    assert result["removed"] == ["nvidia/460.1", "nvidia-srv-open/535.183.01"]
+    assert host.ran("dkms") == (
+        []
+        if check_mode
+        else [
+            "dkms remove -m nvidia -v 460.1 --all",
+            "dkms remove -m nvidia-srv-open -v 535.183.01 --all",
+        ]
+    )
+    assert settle(platforms_own="nvidia-current")["removed"] == []
+
+
+def test_a_module_that_stays_in_dkms_stops_it(host: AptHost, tmp_path: Path) -> None:
+    (tmp_path / "dkms/nvidia/460.1").mkdir(parents=True)
+    host.says("dkms remove", (3, "", "Error! busy\n"))
+    with pytest.raises(RefusalError, match=r"^dkms could not remove nvidia/460\.1: Error! busy$"):
+        settle()
