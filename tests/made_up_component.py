@@ -89,18 +89,18 @@ dependencies: []
 """,
     f"provision/roles/{NAME}.py": f'''"""{NAME}: a note on the host."""
 
-{HEAD}from typing import Any, Literal
+{HEAD}from typing import Any
 
-from provision.roles.base import Options, Role, Row, option
+from provision.roles.base import Options, Role, Row, State, option, state
 
 
 class GpuNoteOptions(Options):
     """Public variables of the role."""
 
-    {NAME}_state: Literal["present", "absent"] = option(
-        "present", "absent: remove the note.", looked_at=True
-    )
-    {NAME}_text: str = option("nothing to say", "What the note says.", looked_at=True)
+    {NAME}_state: State = state()
+    """absent: remove the note."""
+    {NAME}_text: str = option("nothing to say", looked_at=True)
+    """What the note says."""
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:
