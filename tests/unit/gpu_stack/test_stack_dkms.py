@@ -97,7 +97,7 @@ def test_other_drivers_modules_leave_dkms(host: AptHost, tmp_path: Path, check_m
         (tmp_path / "dkms" / name).mkdir(parents=True)
     for name in ("nvidia-current/460.1", "zfs/2.1.0", "nvidia/source"):
         (tmp_path / "dkms" / name).mkdir(parents=True)
-    (tmp_path / "dkms/nvidia/kernel-5.10.0-31-amd64-x86_64").symlink_to("460.1")
+    (tmp_path / "dkms/nvidia/450.1").symlink_to("460.1")
     result = settle(check_mode)
     assert result["changed"] is True
     assert result["removed"] == ["nvidia/460.1", "nvidia-srv-open/535.183.01"]
