@@ -218,7 +218,7 @@ def test_the_kernels_part_brings_its_archive_component(
     ],
 )
 def test_the_headers_follow_the_kernels_flavour(kernel: str, flavour: str) -> None:
-    task = load(ROLES / "nvidia_driver" / "tasks" / "kernels.yml")[-1]
+    task = load(ROLES / "nvidia_driver" / "tasks" / "present" / "kernels.yml")[-1]
     expression = task["ansible.builtin.set_fact"]["__nvidia_driver_flavour_headers"]
     pattern = load(ROLES / "nvidia_driver" / "vars" / "main.yml")["__nvidia_driver_release_pattern"]
     for container in (False, True):
@@ -253,7 +253,7 @@ def test_the_libraries_directory_is_known_before_the_archive_is(version: str, li
 
 def test_the_driver_role_tells_another_branch_from_its_own() -> None:
     """What the look does in driver_method.py the role does in templates, for it works alone too."""
-    tasks = load(ROLES / "nvidia_driver" / "tasks" / "method.yml")
+    tasks = load(ROLES / "nvidia_driver" / "tasks" / "present" / "method.yml")
     task = next(one for one in tasks if "Name the packages" in one["name"])
     fact = task["ansible.builtin.set_fact"]["__nvidia_driver_branched"]
     names = load(ROLES / "nvidia_driver" / "vars" / "main.yml")
