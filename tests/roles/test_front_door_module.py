@@ -86,7 +86,7 @@ def test_a_look_changes_nothing_and_says_what_differs(results: dict[str, Any]) -
 def test_in_check_mode_it_says_what_it_would_do(results: dict[str, Any]) -> None:
     found = results["check"]
     assert (found["changed"], found["failed"]) == (True, False)
-    assert found["would"] == "Would bring the door to what is wished: absent"
+    assert found["would"] == "Would change the front door: absent"
     assert found["fingerprint"] is None
     assert not Path("/etc/gpu-front-door").exists()
     assert "diff" not in results["plain"]

@@ -869,7 +869,7 @@ def test_certbot_of_snap_is_refused(host: Host) -> None:
 
 def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
     host.takes = "ada.jupyter;"
-    with pytest.raises(host.program.RefusedError, match="has what it had before: emerg"):
+    with pytest.raises(host.program.RefusedError, match="has the former one again: emerg"):
         host.program.apply(wish())
     assert host.text(host.program.SITE) is None
     assert host.text(host.program.DOOR) is None
@@ -895,7 +895,7 @@ def test_with_a_site_all_that_belongs_to_it_is_put_back(host: Host, tls: str) ->
         made(host, one.GIVEN, one.GIVEN_KEY, name)
         changed |= {"tls": tls, "certificate": "/x", "key": "/y"}
     host.takes = name
-    with pytest.raises(one.RefusedError, match="has what it had before"):
+    with pytest.raises(one.RefusedError, match="has the former one again"):
         one.apply(wish(**changed))
     assert {path: host.text(path) for path in paths} == before
     for path in (one.KEY, one.CA_KEY):
@@ -1175,7 +1175,7 @@ def answered(state: str, dry: bool = False, **changed: Any) -> dict[str, Any]:
 
 def test_in_check_mode_nothing_is_written_and_a_second_time_nothing_is_done(host: Host) -> None:
     found = answered("present", dry=True)
-    assert found["would"] == "Would bring the door to what is wished: absent"
+    assert found["would"] == "Would change the front door: absent"
     assert (found["changed"], host.text(paths.SITE), host.text(paths.DOOR)) == (True, None, None)
     found = answered("present")
     assert (found["failed"], found["changed"]) == (False, True)
@@ -1197,14 +1197,14 @@ def test_a_site_that_is_not_taken_is_a_failure_of_one_sentence(host: Host) -> No
     found = answered("present")
     assert found == {
         "failed": True,
-        "msg": "nginx does not take the door's site, and has what it had before: emerg.",
+        "msg": "nginx rejects the door's site, and has the former one again: emerg.",
     }
 
 
 def test_a_door_is_taken_away_once(host: Host) -> None:
     host.program.apply(wish())
     found = answered("absent", dry=True)
-    assert (found["changed"], found["would"]) == (True, "Would take the front door away")
+    assert (found["changed"], found["would"]) == (True, "Would remove the front door")
     assert host.text(paths.SITE)
     assert answered("absent")["changed"] is True
     assert host.text(paths.SITE) is None
@@ -1222,4 +1222,4 @@ def test_a_door_that_can_not_be_taken_away_says_what_to_do(host: Host) -> None:
     found = answered("absent")
     assert found["failed"]
     assert found["msg"].startswith("nginx still has the door in memory, and reads no more: emerg")
-    assert found["msg"].endswith(". Mend that, and run again.")
+    assert found["msg"].endswith(". Repair that, then run again.")

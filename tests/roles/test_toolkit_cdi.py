@@ -190,7 +190,7 @@ def test_what_is_of_no_use_does_not_take_its_place(
     answer, reason = host.ask(OLD)
     assert answer["changed"] is False
     assert str(reason).startswith("There is no CDI specification for this driver: ")
-    assert f"{words}. What was there is there. nvidia-smi says whether" in str(reason)
+    assert f"{words}. The former one was not changed. nvidia-smi says whether" in str(reason)
     file = host.file(cdi.ETC)
     assert file.read_text("utf-8") == old
     assert [path.name for path in file.parent.iterdir()] == ["nvidia.yaml"]
@@ -297,7 +297,7 @@ def test_what_cannot_be_written_is_told(host: Host, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cdi_specification.os, "fsync", full)
     answer, reason = host.ask(OLD)
     assert answer["changed"] is False
-    assert "for this driver: [Errno 28] No space left on device. What was there" in str(reason)
+    assert "for this driver: [Errno 28] No space left on device. The former one" in str(reason)
     assert old.read_text("utf-8") == f"{cdi.MARK}.\n"
     assert [path.name for path in old.parent.iterdir()] == ["nvidia.yaml"]
 

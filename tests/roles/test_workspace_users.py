@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.gpu_workspace import bring, current, here, homes, obstacles, uids
+from gpu_stack.components.gpu_workspace import bring, current, homes, obstacles, running_host, uids
 from gpu_stack.components.gpu_workspace.program import command, files, people_list, places, programs
 from test_workspaces_program import ADA, BOB, Machine, person, wish
 
@@ -67,7 +67,7 @@ def test_a_uid_stays_and_is_never_another_persons(machine: Machine) -> None:
     bring.apply(wish(person("zoe", port=8804), person("eve", port=8803)))
     assert users(machine) == {"ada": 70000, "eve": 70001, "zoe": 70002}
     bring.apply(wish(ADA))
-    assert uids.own_users(here.context(wish(ADA)), people_list.checked([ADA])) == {
+    assert uids.own_users(running_host.context(wish(ADA)), people_list.checked([ADA])) == {
         "ada": "70000:70000"
     }
 
@@ -93,7 +93,7 @@ def test_where_the_record_is_lost_a_home_tells_whose_it_is(
     there = {f"{HOMES}/ada": "70000:70000", f"{HOMES}/eve": "70001:70001"}
     monkeypatch.setattr(homes, "owner_of", there.get)
     eve = person("eve")
-    assert uids.assign(here.context(wish(eve)), people_list.checked([eve])) == {
+    assert uids.assign(running_host.context(wish(eve)), people_list.checked([eve])) == {
         "eve": "70001:70001"
     }
 

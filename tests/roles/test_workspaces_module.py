@@ -132,7 +132,7 @@ def test_from_nobody_to_somebody_and_back(host: Host) -> None:
     before = host.everything()
     code, said = host.run("--check", gpu_workspaces=ADA_ALONE, **secrets)
     assert code == 0, said
-    assert "Would bring to what is wished: ada; would stop: nobody" in said
+    assert "Would change: ada; would stop: nobody" in said
     assert host.everything() == before
     # The proof needs a container, which only a docker starts.
     code, said = host.run(gpu_workspaces=ADA_ALONE, **secrets)

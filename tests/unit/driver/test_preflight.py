@@ -96,8 +96,8 @@ CHANGES = [
     change("tensorflow", "venv", None, "2.9.3", "missing"),
     change("gpu_env", "~ada/.bashrc", None, "as wished", "it was asked for"),
     change("nvidia_container_toolkit", "docker daemon", "old", "restarted", "it needs that"),
-    change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here"),
-    change("gpu_front_door", "front door gpu01", None, "as wished", "wished for, and not here"),
+    change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and missing"),
+    change("gpu_front_door", "front door gpu01", None, "as wished", "wished for, and missing"),
 ]
 DOOR = {"ports": {}, "sites": []}
 ADA = {"name": "ada", "gpus": [1], "port": 8801, "memory": "2g"}

@@ -50,7 +50,7 @@ def test_a_job_that_is_killed_has_no_result(job: str, tmp_path: Path) -> None:
     background.begin(job, work)
     wait_for(number)
     os.kill(int(number.read_text()), signal.SIGKILL)
-    with pytest.raises(background.EndedError, match="ended before it was done"):
+    with pytest.raises(background.EndedError, match="killed before it was done"):
         background.result(job)
 
 

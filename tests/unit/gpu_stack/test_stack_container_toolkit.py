@@ -317,8 +317,8 @@ def test_they_are_in_nobodys_way_where_nothing_is_restarted(host: Host) -> None:
     ("text", "words"),
     [
         ("{broken", "not JSON: "),
-        ("[]", "no mapping"),
-        ('{"runtimes": []}', "its runtimes are none"),
+        ("[]", "not a mapping"),
+        ('{"runtimes": []}', "its runtimes are not one"),
     ],
 )
 def test_a_configuration_that_docker_could_not_read_stops_it(
@@ -345,7 +345,7 @@ def test_a_docker_that_is_required_and_not_there_stops_it(host: Host) -> None:
 
 def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
     """In the order of the plan docker is there before them."""
-    mine = change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and not here")
+    mine = change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and missing")
     other = change(toolkit.NAME, toolkit.KEY, None, "as wished", "")
     comes = change(toolkit.NAME, "docker.io", None, "installed", "")
     found = {"preflight": {"workspaces": {"docker": False}}}

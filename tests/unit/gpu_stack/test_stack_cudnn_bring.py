@@ -403,7 +403,7 @@ def test_links_into_cudas_tree_need_the_tree(root: Path, archive: Path, place: P
     with pytest.raises(bring.RefusalError) as refused:
         settle(root, sha256, **more)
     assert str(refused.value) == (
-        f"cudnn_layout is cuda, and {tree}/lib64 is not there: it comes with NVIDIA's packages of"
+        f"cudnn_layout is cuda, and {tree}/lib64 is missing: it comes with NVIDIA's packages of"
         " CUDA. Install them first, name their tree in cudnn_tree, or leave cudnn_layout at"
         " versioned."
     )

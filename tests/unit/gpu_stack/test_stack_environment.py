@@ -185,7 +185,7 @@ def test_what_is_not_whole_takes_no_place(
     with pytest.raises(RefusedError) as told:
         brought(wished, reinstall=True)
     assert str(told.value) == (
-        "TensorFlow 2.9.3 was not installed: what was built is not whole: absl-py 1.4.0, "
+        "TensorFlow 2.9.3 was not installed: the new environment is incomplete: absl-py 1.4.0, "
         "tensorflow 2.9.3 The version in use before is still the current one. Run again once the "
         "cause is gone."
     )
@@ -438,7 +438,7 @@ def test_a_pip_that_was_ended_has_installed_nothing(
     while works(pip):
         assert time.monotonic() < deadline, "it installs on, where nobody waits for it"
         time.sleep(0.02)
-    said = "was not installed: what was begun behind other tasks was ended before it was done Run"
+    said = "was not installed: the background job was killed before it was done Run"
     with pytest.raises(RefusedError, match=said):
         of(wished).bring({}, True, job)
     assert os.listdir(root) == []

@@ -179,10 +179,10 @@ def until(days: int) -> Callable[[Host], None]:
 @pytest.mark.parametrize(
     ("harm", "options", "item", "old", "new", "why"),
     [
-        (remove(paths.DOOR), {}, f"front door {NAME}", None, "as wished", "not here"),
+        (remove(paths.DOOR), {}, f"front door {NAME}", None, "as wished", "and missing"),
         (
             lambda host: host.write(paths.DOOR, "{cut"),
-            {}, f"front door {NAME}", None, "as wished", "not here",
+            {}, f"front door {NAME}", None, "as wished", "wished for, and missing",
         ),
         (
             lambda _host: None, {"gpu_front_door_port": 8443, "gpu_front_door_hsts": True},
@@ -195,9 +195,9 @@ def until(days: int) -> Callable[[Host], None]:
         ),
         (
             lambda host: host.write(paths.SITE, "server { listen 80; }\n"),
-            {}, paths.SITE, "other content", "as written", "the door is made of it",
+            {}, paths.SITE, "other content", "as written", "the door needs it",
         ),
-        (remove(paths.SITE), {}, paths.SITE, "absent", "as written", "made of it"),
+        (remove(paths.SITE), {}, paths.SITE, "absent", "as written", "the door needs it"),
         (until(30), {}, "certificate", "29 days left", "renewed", "it ends soon"),
         (until(-1), {}, "certificate", "-2 days left", "renewed", "it ends soon"),
         (remove(paths.NGINX_PID), {}, "nginx.service", "not running", "running", "nobody gets in"),
@@ -277,7 +277,7 @@ def test_what_certbot_keeps_is_as_it_should_be(by_acme: Host) -> None:
         (remove(KNOWN), {}, "certificate", None, "obtained", "no longer"),
         (
             lambda host: host.write(KNOWN, "server = https://ca\n"),
-            {}, "certificate", "https://ca", paths.LETS_ENCRYPT, "asked for there",
+            {}, "certificate", "https://ca", paths.LETS_ENCRYPT, "it is of another ACME server",
         ),
         (
             lambda host: host.write(paths.LETSENCRYPT + CHAIN, "newer\n"),
@@ -379,7 +379,7 @@ def test_nginx_itself_has_it_for_many_sites(tmp_path: Path) -> None:
 def test_somebody_who_is_not_to_be_seen_is_somebody(tmp_path: Path) -> None:
     host = made.make(tmp_path)
     listens(host, 443, 11)
-    assert in_the_way(host)["ports"] == {"443": ["a program that is not to be seen"]}
+    assert in_the_way(host)["ports"] == {"443": ["an unknown program"]}
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_what_is_not_whole_takes_nobodys_place(root: Path, fault: str) -> None:
         (new / SITE / "numpy-1.26.4.dist-info").rename(new / SITE / "numpy-2.0.2.dist-info")
     else:
         (new / "requirements.txt").unlink()
-    with pytest.raises(venv_place.RefusedError, match="not whole"):
+    with pytest.raises(venv_place.RefusedError, match="is incomplete"):
         venv_place.finish(HOST, str(root), NAME, MARK)
     assert says(root / NAME) == "x = 1\n"
     assert not (new / venv_place.MARKER).exists()

@@ -174,12 +174,12 @@ def runs(**told: str) -> Callable[[Docked], None]:
 @pytest.mark.parametrize(
     ("harm", "options", "old", "why"),
     [
-        (remove("/etc/gpu-workspace/ada/workspace.json"), {}, None, "not here"),
+        (remove("/etc/gpu-workspace/ada/workspace.json"), {}, None, "missing"),
         (
             lambda host: host.write("/etc/gpu-workspace/ada/workspace.json", "{broken"),
             {},
             None,
-            "not here",
+            "missing",
         ),
         (lambda _host: None, {"gpu_workspaces": [{**ADA, "memory": "3g", "cpus": 1}, BOB]},
          "other settings", "changed: cpus, memory"),

@@ -19,6 +19,8 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+KILLED = "the background job was killed before it was done"
+
 
 class BusyError(Exception):
     """A job of this name still runs."""
@@ -66,7 +68,7 @@ def result(directory: str) -> Any:
         with open(os.path.join(directory, "result"), encoding="utf-8") as stream:
             outcome = json.load(stream)
     except FileNotFoundError:
-        raise EndedError("what was begun behind other tasks was ended before it was done") from None
+        raise EndedError(KILLED) from None
     finally:
         os.close(lock)
     shutil.rmtree(directory)

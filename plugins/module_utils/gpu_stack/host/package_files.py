@@ -334,7 +334,7 @@ def flaw_changes(component: str, flaws: list[dict[str, Any]]) -> Changes:
             item, reason = flaw["path"], "it is a file of {0}".format(name)
             if not item.startswith("/"):
                 item = "{0} {1}".format(name, item)
-                reason = "dpkg's record of the package tells whether its files are whole"
+                reason = "the package's files are checked against dpkg's record"
             changes.append(change(component, item, flaw["fault"], name, reason, repair=repair))
     return changes
 

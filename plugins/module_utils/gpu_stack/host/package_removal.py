@@ -73,7 +73,7 @@ def look(context: Context, component: str, packages: Ledger) -> list[str]:
     answer = apt_commands.run([*COMMAND, "--simulate", *names])
     if answer.rc != 0:
         words = " ".join(apt_commands.errors(answer)) or answer.err.strip()
-        raise RefusalError(f"apt cannot take {', '.join(names)} away: {words}")
+        raise RefusalError(f"apt cannot remove {', '.join(names)}: {words}")
     others = sorted(set(TOUCHED.findall(answer.out)) - set(names))
     if others:
         needs = apt_commands.run(["dpkg-query", "--show", "--showformat", NEEDS, *others])

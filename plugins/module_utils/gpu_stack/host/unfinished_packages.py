@@ -37,7 +37,7 @@ def finish(ours: set[str], tolerated: set[str], kernels: bool, wait: int) -> Non
         words = ["dpkg", "--force-remove-reinstreq", "--force-depends", "--remove"]
         answer = apt_commands.run([*words, *cut], wait)
         if answer.rc != 0:
-            raise RefusalError(f"dpkg cannot take {', '.join(cut)} away: {answer.err.strip()}")
+            raise RefusalError(f"dpkg cannot remove {', '.join(cut)}: {answer.err.strip()}")
     words = ["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"]
     configured = apt_commands.run(words, wait)
     if configured.rc == 0:

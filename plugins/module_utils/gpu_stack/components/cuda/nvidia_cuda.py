@@ -271,7 +271,7 @@ def _link_change(row: Row, state: State) -> list[dict[str, Any]]:
     foreign = place is not None and place != {"link": "/etc/alternatives/cuda"}
     reason = "tutorials and build scripts look there"
     if foreign:
-        reason += f"; what is there is kept as {LINK}{SAVED}"
+        reason += f"; the present one is kept as {LINK}{SAVED}"
     return [change(NAME, LINK, old, tree, reason)]
 
 
@@ -308,7 +308,7 @@ def differ(row: Row, state: State, options: Options, complete: bool) -> Changes:
         changes.extend(_compiler_change(row, state, options))
     if complete and not options.get("cuda_installer_keep"):
         for path in state["leftovers"]:
-            reason = "the local installer is of no use any more"
+            reason = "the local installer is no longer needed"
             changes.append(change(NAME, path, "left over", None, reason))
     if not options.get("cuda_keep_old", True):
         for directory in sorted(state["trees"]):
@@ -327,7 +327,7 @@ def tree_missing(row: Row, state: State, packages: list[str]) -> list[dict[str, 
     """The change for a missing tree whose packages are installed; [] otherwise."""
     if not packages or state.get("prefix", True):
         return []
-    reason = "dpkg calls the packages installed, and their tree is gone"
+    reason = "dpkg lists the packages as installed, but their tree is missing"
     repair = {"cuda_reinstall": sorted(packages)}
     return [change(NAME, prefix(row), "missing", "present", reason, repair=repair)]
 

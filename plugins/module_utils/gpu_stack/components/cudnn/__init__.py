@@ -136,7 +136,7 @@ def differ(row: Row, state: State, options: Options) -> Changes:
     manifest = state["manifest"]
     changes = []
     if manifest is None:
-        reason = f"{root}/{directory(row)} is not there or not finished"
+        reason = f"{root}/{directory(row)} is missing or unfinished"
         changes.append(change(NAME, "cudnn", state["version"], version, reason))
         return changes
     digest = row["sha256"].lower()
@@ -160,7 +160,7 @@ def differ(row: Row, state: State, options: Options) -> Changes:
         changes.append(change(NAME, path, fault, "root's, readable by all", reason))
     fault = state.get("manifest_mode")
     if fault is not None:
-        reason = "it tells whether cuDNN's files are whole"
+        reason = "cuDNN's files are checked against it"
         repair = {"cudnn_reinstall": True}
         item = f"{root}/{directory(row)}/{MANIFEST}"
         changes.append(change(NAME, item, fault[0], "mode " + fault[1], reason, repair=repair))
@@ -169,7 +169,7 @@ def differ(row: Row, state: State, options: Options) -> Changes:
     fault = (state.get("written") or {}).get(LOADER_FILE)
     if fault is not None or (state["loader_file"] or "").strip() != libraries:
         old = fault or (state["loader_file"] or "").strip() or None
-        reason = "the loader learns of the directory from it"
+        reason = "it names the directory for the loader"
         changes.append(change(NAME, LOADER_FILE, old, libraries, reason))
     places = [libraries + "/"]
     tree = tree_of(row, options)

@@ -251,7 +251,7 @@ def _links(
     to = manner.links
     if to is not None and not context.exists(f"{to}/lib64") and not check_mode:
         raise RefusalError(
-            f"cudnn_layout is cuda, and {to}/lib64 is not there: it comes with NVIDIA's packages of"
+            f"cudnn_layout is cuda, and {to}/lib64 is missing: it comes with NVIDIA's packages of"
             " CUDA. Install them first, name their tree in cudnn_tree, or leave cudnn_layout at"
             " versioned."
         )

@@ -168,7 +168,7 @@ def differ(row: Row, state: State, options: Options) -> Changes:
         if old is None:
             continue
         if text is None:
-            changes.append(change(NAME, path, old, None, "no directory is wished any more"))
+            changes.append(change(NAME, path, old, None, "no directory is set any more"))
         else:
             changes.append(change(NAME, path, old, "as wished", "programs read it"))
     for path, (fault, mode) in sorted((state.get("ways") or {}).items()):

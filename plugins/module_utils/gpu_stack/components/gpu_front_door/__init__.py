@@ -142,14 +142,14 @@ def differ(state: State, options: Options) -> Changes:
     item, wished = "front door " + options["gpu_front_door_name"], settings(options)
     noted = state["noted"]
     if noted is None or not noted.get("files"):
-        changes.append(change(NAME, item, None, "as wished", "wished for, and not here"))
+        changes.append(change(NAME, item, None, "as wished", "wished for, and missing"))
         return changes
     if noted.get("settings") != wished:
         changes.append(change(NAME, item, *_changed_words(noted.get("settings") or {}, wished)))
     for path in sorted(state["files"]):
         if state["files"][path] != noted["files"][path]:
             old = "absent" if state["files"][path] is None else "other content"
-            changes.append(change(NAME, path, old, "as written", "the door is made of it"))
+            changes.append(change(NAME, path, old, "as written", "the door needs it"))
     if wished["tls"] == "local_ca" and ends_soon(noted.get("until"), state["now"]):
         left = int(((noted.get("until") or 0) - state["now"]) // 86400)
         changes.append(change(NAME, "certificate", f"{left} days left", "renewed", "it ends soon"))
@@ -170,11 +170,21 @@ def _of_acme(state: State, wished: dict[str, Any]) -> list[dict[str, Any]]:
     if [known.get("name"), known.get("tls")] != [wished["name"], "acme"]:
         return []  # the whole door is new
     if seen["chain"] is None or seen["server"] is None:
-        return [change(NAME, item, None, "obtained", "certbot has it no longer")]
+        return [change(NAME, item, None, "obtained", "certbot no longer has it")]
     if seen["server"] != wished["acme"]["directory"]:
-        return [change(NAME, item, seen["server"], wished["acme"]["directory"], "asked for there")]
+        return [
+            change(
+                NAME,
+                item,
+                seen["server"],
+                wished["acme"]["directory"],
+                "it is of another ACME server",
+            )
+        ]
     if seen["chain"] != noted.get("loaded"):
-        return [change(NAME, item, "renewed", "read by nginx", "certbot's hook did not do it")]
+        return [
+            change(NAME, item, "renewed", "read by nginx", "certbot's hook did not reload nginx")
+        ]
     if (noted.get("late") or 0) < state["now"]:
         left = int(((noted.get("until") or 0) - state["now"]) // 86400)
         why = "certbot's timer should have renewed it"

@@ -21,7 +21,7 @@ TEXTS = (("page", paths.PAGE), ("site", paths.SITE))
 # How the sentence of a failure ends.
 ENDS = {
     "looked": "Nothing was changed.",
-    "absent": "Mend that, and run again.",
+    "absent": "Repair that, then run again.",
     "proven": "journalctl -u nginx and /var/log/nginx say more.",
 }
 
@@ -56,7 +56,7 @@ def _present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
         }
         for word, path in TEXTS
     ]
-    result["would"] = "Would bring the door to what is wished: " + ", ".join(changes)
+    result["would"] = "Would change the front door: " + ", ".join(changes)
     if not dry:
         applied = present.apply(wish, {word: params[word] for word in ("site", "waiting", "page")})
         result["fingerprint"] = applied["fingerprint"]
@@ -66,7 +66,7 @@ def _present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 def _absent(_params: dict[str, Any], dry: bool) -> dict[str, Any]:
     if noted() is None and not files.isdir(paths.PLACE):
         return {"changed": False, "packages": []}
-    would = "Would take the front door away"
+    would = "Would remove the front door"
     packages = [] if dry else remove()["packages"]
     return {"changed": True, "packages": packages, "would": would}
 

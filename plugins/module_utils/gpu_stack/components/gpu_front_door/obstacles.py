@@ -32,7 +32,7 @@ def holders(host: Context, port: int) -> list[str]:
         links = {host.readlink(f"{handles}/{name}") for name in host.listdir(handles)}
         if links & sockets:
             names.add((host.read(f"/proc/{number}/comm") or "?").strip())
-    return sorted(names) or (["a program that is not to be seen"] if sockets else [])
+    return sorted(names) or (["an unknown program"] if sockets else [])
 
 
 def others_at(host: Context, wish: dict[str, Any]) -> dict[int, list[str]]:
@@ -66,7 +66,7 @@ def configuration() -> list[tuple[str, str]]:
     """nginx's whole configuration as [(file, text)]; RefusedError if nginx rejects it."""
     code, out, error = programs.call([NGINX, "-T"])
     if code:
-        raise RefusedError(f"nginx does not take its own configuration: {error.strip()[-400:]}")
+        raise RefusedError(f"nginx rejects its own configuration: {error.strip()[-400:]}")
     parts = re.split(r"^# configuration file (\S+):\n", out, flags=re.M)
     return [(parts[at], parts[at + 1]) for at in range(1, len(parts) - 1, 2)]
 

@@ -97,8 +97,7 @@ def take(content: str) -> None:
     if not taken:
         _put_back(paths.SITE, former)
         raise RefusedError(
-            "nginx does not take the door's site, and has what it had before: "
-            f"{error.strip()[-600:]}"
+            f"nginx rejects the door's site, and has the former one again: {error.strip()[-600:]}"
         )
 
 

@@ -131,7 +131,7 @@ def fault(
     if person["name"] in state["uids"]["taken"]:
         return "user " + users[person["name"]], state["uids"]["taken"][person["name"]]
     if seen is None or seen["settings"] is None:
-        return None, "wished for, and not here"
+        return None, "wished for, and missing"
     if seen["settings"] != wished.settings(person, options, users):
         return _other_settings(seen["settings"], wished.settings(person, options, users))
     name = person["name"]

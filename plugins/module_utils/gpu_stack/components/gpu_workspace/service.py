@@ -57,7 +57,7 @@ def present(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     names, left = sorted(seen["changes"]), seen["gone"]
     if dry:
         result = {"changed": names, "removed": left, "tokens": places.folder("NAME/token")}
-        summary = f"Would bring to what is wished: {_listed(names)}; would stop: {_listed(left)}"
+        summary = f"Would change: {_listed(names)}; would stop: {_listed(left)}"
     else:
         result = bring.fulfil(wish, seen)
         summary = (

@@ -34,8 +34,9 @@ _HIDDEN = ("NVIDIA_CTK_CDI_OUTPUT_FILE_PATH", "NVIDIA_CTK_CDI_GENERATE_FEATURE_F
 
 
 _NONE = (
-    "There is no CDI specification for this driver: {0}. What was there is there. nvidia-smi says "
-    "whether the driver works (after a driver update it does so from the next boot on); "
+    "There is no CDI specification for this driver: {0}. The former one was not changed. "
+    "nvidia-smi says whether the driver works (after a driver update it does so from the next boot "
+    "on); "
     "nvidia_container_toolkit_cdi set to none leaves it alone."
 )
 

@@ -89,7 +89,7 @@ def parsed(text: str | None) -> tuple[dict[str, Any] | None, str | None]:
     except ValueError as error:
         return None, f"not JSON: {error}"
     if not isinstance(config, dict) or not isinstance(config.get("runtimes", {}), dict):
-        return None, "no mapping, or its runtimes are none"
+        return None, "not a mapping, or its runtimes are not one"
     return config, None
 
 

@@ -69,7 +69,7 @@ class Docker(Runtime):
         f"Would make the runtime nvidia known to docker in {CONFIG}, and restart docker where it "
         "runs"
     )
-    would_forget = f"Would take the runtime nvidia out of {CONFIG}"
+    would_forget = f"Would remove the runtime nvidia from {CONFIG}"
     # docker takes runtimes from the file or from --add-runtime, not from both.
     journal = (
         "journalctl -u docker says why: a unit that gives dockerd --add-runtime, for one, allows "
@@ -284,7 +284,7 @@ class Docker(Runtime):
             )
         if state["users"]:
             return (
-                "Containers at work were given GPUs by the toolkit, and could not be started again "
+                "Running containers have GPUs from the toolkit, and could not be started again "
                 f"without it: {', '.join(state['users'])}. Stop them when their users agree, then "
                 "run again. Nothing was changed."
             )

@@ -328,7 +328,7 @@ def _flaw_changes(row: Row, flaws: list[dict[str, str]], reinstall: dict[str, An
         for flaw in its_flaws:
             reason = "it is not what the wheel's RECORD says"
             if flaw["path"].endswith("/RECORD"):
-                reason = "it tells whether the wheel's files are whole"
+                reason = "the wheel's files are checked against it"
             changes.append(change(NAME, flaw["path"], flaw["fault"], to, reason, repair=reinstall))
     return changes
 
@@ -377,7 +377,7 @@ def venv_changes(row: Row, state: State, options: Options, old: str | None = Non
     """The changes of one venv; `old`: the version in use before it."""
     if not finished(row, state):
         to = f"{row['version']} on Python {row['python']}"
-        reason = f"the venv {root_of(options)}/{directory(row)} is not there or not finished"
+        reason = f"the venv {root_of(options)}/{directory(row)} is missing or unfinished"
         return [change(NAME, "tensorflow", old, to, reason)]
     changes = _content_changes(row, state)
     if state.get("activation") is not None:

@@ -168,7 +168,7 @@ class Environment(object):
         except background.EndedError as error:
             outcome, why = None, str(error)
         else:
-            why = "what was begun behind other tasks was ended before it was done"
+            why = background.KILLED
         if outcome is None:
             place = self.path if self.look()["finished"] else self.building
             return {"place": place, "made": False, "rc": ENDED, "err": why}

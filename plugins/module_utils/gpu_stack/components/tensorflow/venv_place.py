@@ -196,7 +196,7 @@ def finish(context: Context, root: str, name: str, mark: str) -> str | None:
     ready = os.path.join(root, READY + name)
     broken = problems(built)
     if broken:
-        raise RefusedError(f"what was built is not whole: {', '.join(broken[:5])}")
+        raise RefusedError(f"the new environment is incomplete: {', '.join(broken[:5])}")
     _refuse_in_use(context, venv, [venv] if os.path.lexists(venv) else [])
     rename_texts(built, built, venv)
     write_mark(built, mark)

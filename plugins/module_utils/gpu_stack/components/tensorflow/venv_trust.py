@@ -198,7 +198,7 @@ def root_changes(component: str, root: str, state: State) -> Changes:
         reason = "it names what users run"
         changes.append(change(component, root + "/current", state["link"], "root's alone", reason))
     for name in state.get("left") or []:
-        reason = "a run that was cut off has left it"
+        reason = "left by a run that was cut off"
         changes.append(change(component, name, "present", "absent", reason))
     return changes
 
