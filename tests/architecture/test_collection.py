@@ -102,9 +102,17 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     asked = {
         "module": [
             *("apt_sources", "archive_keys", "cdi", "container_runtime", "cuda_installer"),
-            *("cuda_tree", "cudnn_archive", "debian_components", "driver_make_log"),
-            *("driver_module", "driver_packages", "exact_packages", "front_door", "gpu_hold"),
-            *("gpu_proof", "gpu_state", "gpu_users", "gpu_venv", "loader_cache"),
+            *("cuda_tree", "cudnn_archive", "debian_components", "driver_kernels"),
+            *("driver_make_log", "driver_module", "driver_packages", "exact_packages"),
+            *(
+                "front_door",
+                "gpu_hold",
+                "gpu_proof",
+                "gpu_state",
+                "gpu_users",
+                "gpu_venv",
+                "loader_cache",
+            ),
             *("managed_files", "manager_environment", "other_driver", "package_lists"),
             *("repository_key", "repository_trial", "shell_startup", "unfinished_packages"),
             *("workspace_image", "workspaces"),

@@ -11,6 +11,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from gpu_stack.components.cudnn import fetch, layout
+from gpu_stack.components.nvidia_driver import module_kernels
 
 from provision.catalog.rows import CudaRow, DriverRow
 from provision.registry import LOCKED
@@ -218,18 +219,7 @@ def test_the_kernels_part_brings_its_archive_component(
     ],
 )
 def test_the_headers_follow_the_kernels_flavour(kernel: str, flavour: str) -> None:
-    task = load(ROLES / "nvidia_driver" / "tasks" / "present" / "kernels.yml")[-1]
-    expression = task["ansible.builtin.set_fact"]["__nvidia_driver_flavour_headers"]
-    pattern = load(ROLES / "nvidia_driver" / "vars" / "main.yml")["__nvidia_driver_release_pattern"]
-    for container in (False, True):
-        found = templated(
-            expression,
-            ansible_facts={"kernel": "4.4.0-other" if container else kernel},
-            __nvidia_driver_container=container,
-            __nvidia_driver_kernels=[kernel],
-            __nvidia_driver_release_pattern=pattern,
-        )
-        assert found == "linux-headers-" + flavour
+    assert module_kernels.flavour_headers(kernel) == "linux-headers-" + flavour
 
 
 CUDNN = [row for row in load(CATALOG / "cudnn.yml")["cudnn"] if row["architecture"] == "x86_64"]

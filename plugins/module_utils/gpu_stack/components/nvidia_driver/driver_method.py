@@ -208,21 +208,23 @@ def older_modules(context: Context, row: Row) -> list[str]:
     return modules
 
 
-def headers_lacking(context: Context) -> list[str]:
-    """Headers metapackages that are missing beside an installed one of the kernel image.
+def following_headers(context: Context) -> list[str]:
+    """Headers metapackages that belong to the installed ones of kernel images.
 
     linux-image-generic brings the next kernel; without linux-headers-generic DKMS can't build for
     it, and the driver is gone after the next boot.
     """
-    missing = []
-    for name in sorted(context.packages):
-        match = re.match(r"^linux-image-((?!unsigned-|extra-)[a-z][^:]*)$", name)
-        if match is None or name.endswith("-dbg"):
-            continue
-        headers = "linux-headers-" + match.group(1)
-        if headers not in context.packages:
-            missing.append(headers)
-    return missing
+    images = (
+        re.match(r"^linux-image-((?!unsigned-|extra-)[a-z][^:]*)$", name)
+        for name in sorted(context.packages)
+        if not name.endswith("-dbg")
+    )
+    return ["linux-headers-" + image.group(1) for image in images if image is not None]
+
+
+def headers_lacking(context: Context) -> list[str]:
+    """Those of following_headers() that are not installed."""
+    return [name for name in following_headers(context) if name not in context.packages]
 
 
 def switches(context: Context) -> int:
