@@ -18,8 +18,8 @@ from .components.tensorflow import venv_use
 from .host import dpkg, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable, Sequence
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 
+from ..type_checking import TYPE_CHECKING
 from . import apt, apt_commands
 from .apt_commands import RefusalError
 from .context import Context
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

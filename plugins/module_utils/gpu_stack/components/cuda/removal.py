@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from . import nvidia_cuda
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

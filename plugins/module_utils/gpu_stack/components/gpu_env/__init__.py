@@ -11,10 +11,10 @@ import os
 
 from ...change import change
 from ...host import file_state, loader, modes
+from ...type_checking import TYPE_CHECKING
 from . import shell_startup
 from .shell_startup import between_markers
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable
 

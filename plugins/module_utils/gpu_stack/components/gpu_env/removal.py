@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_env
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

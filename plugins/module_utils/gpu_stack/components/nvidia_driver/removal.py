@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...change import blocker
+from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from ..cuda import nvidia_cuda
 from . import driver_method, rules
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
