@@ -38,13 +38,9 @@ unread:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import (  # noqa: E402
-    gpu_env,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
-    Context,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import gpu_env
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
 def main() -> None:
