@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.host.context import Context, Result
 
 
@@ -64,3 +66,11 @@ class CriMachine:
             return Result(1, "", f"Job for {self.daemon}.service failed.\n")
         self.runs(5000 + 1000 * len(self.restarted))
         return Result(0, "", "")
+
+    def is_refused_with_a_way_out(self) -> None:
+        """Asserts what is said where its configuration can't be extended."""
+        with pytest.raises(RefusedError, match="nothing was changed: repair it"):
+            self.role().present(check=True)
+        words = f"as it is; set nvidia_container_toolkit_{self.option} to none"
+        with pytest.raises(RefusedError, match=words):
+            self.role().present()

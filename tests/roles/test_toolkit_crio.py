@@ -411,10 +411,7 @@ def test_who_is_left_alone_or_not_there_is_not_touched(machine: Machine) -> None
 
 def test_what_was_refused_says_the_way_out(machine: Machine) -> None:
     machine.put(look.DROPIN, "[crio.runtime]\n")
-    with pytest.raises(RefusedError, match="nothing was changed: repair it"):
-        machine.role().present(check=True)
-    with pytest.raises(RefusedError, match="as it is; set nvidia_container_toolkit_crio to none"):
-        machine.role().present()
+    machine.is_refused_with_a_way_out()
 
 
 def test_containers_are_not_ended(machine: Machine) -> None:
