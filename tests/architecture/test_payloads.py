@@ -21,7 +21,7 @@ BOUND = 95
 SMALL = {
     "apt_sources": 25,
     "archive_keys": 30,
-    "debian_components": 27,
+    "debian_components": 31,
     "exact_packages": 36,
     "gpu_users": 27,
     "loader_cache": 20,
