@@ -24,7 +24,7 @@ options:
     type: int
     default: 600
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

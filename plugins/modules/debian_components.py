@@ -52,7 +52,7 @@ options:
     type: str
     default: ""
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

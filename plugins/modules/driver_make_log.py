@@ -17,7 +17,7 @@ options:
     type: str
     default: nvidia
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

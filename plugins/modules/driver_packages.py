@@ -116,7 +116,7 @@ options:
     type: int
     default: 900
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -25,7 +25,7 @@ options:
     type: bool
     default: false
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -103,7 +103,7 @@ options:
     elements: str
     default: []
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

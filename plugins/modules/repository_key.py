@@ -54,7 +54,7 @@ options:
     type: str
     default: ""
 author:
-  - The provision authors
+  - The provision authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -44,7 +44,7 @@ def message_of(result: dict[str, Any]) -> str:
 
 def phase_of(name: str) -> str | None:
     """The phase in a task's name: "preflight" of "preflight | Refuse ..."; None without one."""
-    head, separator, _ = name.partition("|")
+    head, separator, _rest = name.partition("|")
     # Ansible puts a role's name in front: "role : name".
     head = head.rpartition(":")[2].strip().lower()
     return head if separator and head in PHASES else None

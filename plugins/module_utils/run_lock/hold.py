@@ -73,7 +73,7 @@ def read(path: str) -> dict[str, Any]:
     before = None
     data = b""
     try:
-        for _ in range(10):
+        for _turn in range(10):
             with open(path, "rb") as stream:
                 data = stream.read(4096)
             if data == before:
@@ -129,7 +129,7 @@ def try_lock(path: str) -> int | None:
 
 def ended(seconds: float) -> bytes | None:
     """Reads standard input for at most `seconds`: its data, b"" at its end, None for nothing."""
-    ready, _, _ = select.select([0], [], [], seconds)
+    ready, _writable, _failed = select.select([0], [], [], seconds)
     if not ready:
         return None
     try:

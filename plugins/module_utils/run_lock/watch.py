@@ -65,7 +65,7 @@ def directories(path: str, pattern: str = "*") -> list[str]:
 
 def size_of(path: str) -> int:
     """Bytes of the files in and below a directory of few files."""
-    return sum(size for place, _, _ in os.walk(path) for _name, size in entries(place))
+    return sum(size for place, _folders, _files in os.walk(path) for _name, size in entries(place))
 
 
 class Moved(object):

@@ -133,7 +133,7 @@ def test_secure_boot_of_a_variable_that_is_empty_is_not_known(tmp_path: Path) ->
 
 def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
     policy = ("apt-cache", "policy", f"linux-headers-{KERNEL}")
-    text = "linux-headers-x:\n  Installed: (none)\n  Candidate: {0}\n  Version table:\n"
+    text = f"linux-headers-{KERNEL}:\n  Installed: (none)\n  Candidate: {{0}}\n  Version table:\n"
     tree(tmp_path, {"/var/lib/apt/lists/deb_dists_bullseye_main_binary-amd64_Packages": ""})
     for candidate, state in (("5.10.262-1", "offered"), ("(none)", "absent")):
         here = asked(tmp_path, {policy: Result(0, text.format(candidate), "")})

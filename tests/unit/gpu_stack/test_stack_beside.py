@@ -44,7 +44,7 @@ def test_one_that_is_not_there_is_named_by_its_version(tmp_path: Path) -> None:
     (one,) = made.make(tmp_path).plan(lock=lock())["changes"]
     assert (one["component"], one["item"], one["from"]) == ("tensorflow", "2.14.1 tensorflow", None)
     assert one["to"] == "2.14.1 on Python 3.9"
-    assert f"/opt/tensorflow/{DIRECTORY} is not there" in one["reason"]
+    assert f"/opt/tensorflow/{DIRECTORY} is missing" in one["reason"]
 
 
 def test_damage_to_one_is_repaired_in_that_one(tmp_path: Path) -> None:

@@ -142,9 +142,15 @@ def nouveau_initramfs(host: Patient) -> None:
     host.date("/boot/initrd.img-" + KERNEL, made.BUILT - 1)
 
 
+def policy(candidate: str) -> Result:
+    """apt-cache's answer for headers of the newest kernel that are not installed."""
+    text = f"linux-headers-{NEXT}:\n  Installed: (none)\n  Candidate: {candidate}\n"
+    return Result(0, text, "")
+
+
 def headers_missing(host: Patient) -> None:
     host.write("/boot/vmlinuz-" + NEXT, "")
-    host.answers["apt-cache"] = Result(0, "linux-headers:\n  Candidate: 5.10.226-1\n", "")
+    host.answers["apt-cache"] = policy("5.10.226-1")
 
 
 def headers_metapackage(host: Patient) -> None:
@@ -888,7 +894,7 @@ def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) ->
 
 def test_headers_that_nobody_has_are_no_work_for_a_run(host: Patient) -> None:
     headers_missing(host)
-    host.answers["apt-cache"] = Result(0, "linux-headers:\n  Candidate: (none)\n", "")
+    host.answers["apt-cache"] = policy("(none)")
     host.write("/var/lib/apt/lists/x_Packages", "")
     assert fixed(host) == {}
     assert "no linux-headers" in host.found()["headers-missing"]["evidence"][0]

@@ -53,7 +53,7 @@ def surroundings(proxy: str | None, ca_bundle: str | None) -> Iterator[None]:
 def to_file(url: str, path: str, longest: float = LONGEST, silence: float = SILENCE) -> None:
     """Downloads `url` to a file that is not there yet; raises DownloadError."""
     parts = urllib.parse.urlsplit(url)
-    login, _, host = parts.netloc.rpartition("@")
+    login, _mark, host = parts.netloc.rpartition("@")
     try:
         # Of any scheme: the addresses are the inventory's own.
         request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310

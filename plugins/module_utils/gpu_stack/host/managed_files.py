@@ -113,7 +113,7 @@ def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[d
     file's place is removed, a directory only where it is empty. Raises RefusedError or OSError.
     """
     work = [(file, difference) for file in files for difference in _differences(context, file)]
-    for file, _ in [] if dry else work:
+    for file, _difference in [] if dry else work:
         if file.content is None:
             make_way(context, file.path)
             _unlink(context, file.path)
@@ -124,7 +124,7 @@ def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[d
             if file.backup and context.read(file.path) not in (None, file.content):
                 _back_up(_inside(context, file.path))
             write(context, file.path, file.content, file.mode)
-    return [difference for _, difference in work]
+    return [difference for _file, difference in work]
 
 
 def _differences(context: Context, file: Entry) -> list[dict[str, Any]]:
@@ -257,7 +257,7 @@ def set_modes(
     """
     differences = []
     for wish in wishes:
-        path, _, digits = wish.rpartition(" ")
+        path, _mark, digits = wish.rpartition(" ")
         difference = _set_mode(context, path, int(digits, 8), follow, dry)
         if difference is not None:
             differences.append(difference)

@@ -52,7 +52,7 @@ def clashes(path: str, content: str, wish: dict[str, Any]) -> list[str]:
         if wish["name"] in words.split():
             reasons.append("{0} has the name {1} already".format(path, wish["name"]))
     for listen in re.findall(r"\blisten\s+([^;]+);", plain):
-        place, _, rest = listen.partition(" ")
+        place, _mark, rest = listen.partition(" ")
         port = place.rpartition(":")[2]
         if port == str(wish["port"]) and "ssl" not in rest.split():
             reasons.append("{0} speaks plain HTTP at port {1}".format(path, wish["port"]))

@@ -20,7 +20,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/compose.py": (
         0o644,
-        "ad01b2fc1780abf02a7500178eb2d35ba8e7556478062089765321aeb5aec68a",
+        "58dba55d112818689f2ccc3f28561fd6116707dc3c60f0c773ea80f6abd64e9b",
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
@@ -28,7 +28,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
-        "9e59f21847248e058d9d8fccc3226c9c1b80b0b6990d885c301323a8eda8a54e",
+        "d2449dafe53182beed7de831cccf0d7d6c871d985c9bea3768d2940815a8371e",
     ),
     "/usr/local/lib/gpu-workspace/program/docker_words.py": (
         0o644,
@@ -60,7 +60,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "5cdab365adad4e1d5268610b45b3ebe4b51f7073f9e19dd6774761ede031af7d",
+        "06bd921459283900575489ddd2d300e49c73acca1b43838b9c68a59b07eb8abd",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
@@ -68,7 +68,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,
-        "1f76aca06d59ad1344175e1f983099851d4f93e5680a037eb4378699f27481ef",
+        "5c8823afa1ac663b76ec77f26516f2bf2f35262033acdc355ad568aa4f19f5ca",
     ),
     "/usr/local/sbin/gpu-workspace": (
         0o755,

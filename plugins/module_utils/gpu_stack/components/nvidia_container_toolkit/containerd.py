@@ -112,7 +112,7 @@ def parsed(dump: str) -> dict[tuple[str, str], str]:
         if head is not None:
             table = head.group(1).replace("'", '"')
         elif "=" in line:
-            key, _, value = line.partition("=")
+            key, _mark, value = line.partition("=")
             values[table, key.strip()] = value.strip()
     return values
 
@@ -138,7 +138,7 @@ def program(dump: dict[tuple[str, str], str]) -> str | None:
 
 def default(dump: dict[tuple[str, str], str]) -> bool:
     """Whether nvidia is the default runtime."""
-    values = [value for (_, key), value in dump.items() if key == "default_runtime_name"]
+    values = [value for (_table, key), value in dump.items() if key == "default_runtime_name"]
     return any(value.strip("\"'") == "nvidia" for value in values)
 
 

@@ -107,7 +107,7 @@ def default(dump: dict[tuple[str, str], str]) -> str:
 def model(dump: dict[tuple[str, str], str]) -> str | None:
     """Name of the runtime whose options are copied: the default one, else runc or crun."""
     for name in (default(dump), "runc", "crun"):
-        if name != "nvidia" and any(at == TABLE + name for at, _ in dump):
+        if name != "nvidia" and any(at == TABLE + name for at, _key in dump):
             return name
     return None
 

@@ -249,7 +249,7 @@ class Crio(CriRuntime):
             answer = self.context.run(argv)
             if answer.rc == 0:
                 dump = crio.parsed(answer.out)
-                known = {at[len(TABLE) :] for at, _ in dump if at.startswith(TABLE)}
+                known = {at[len(TABLE) :] for at, _key in dump if at.startswith(TABLE)}
                 if "nvidia" not in known:
                     names = ", ".join(sorted(known))
                     raise RefusedError(f"crio runs and knows the runtimes {names} alone")

@@ -149,7 +149,7 @@ class Docker(Runtime):
 
     def _wait_until_forgotten(self) -> None:
         """Waits until dockerd has dropped the runtime, unless it does not answer."""
-        for _ in range(50):
+        for _turn in range(50):
             if '"nvidia"' not in self._known():
                 return
             time.sleep(0.2)

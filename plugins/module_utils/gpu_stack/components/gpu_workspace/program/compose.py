@@ -84,7 +84,7 @@ def composed(arguments: list[str], by_runtime: bool) -> tuple[dict[str, Any], li
         elif word == "--log-driver":
             service.setdefault("logging", {})["driver"] = next(words)
         elif word == "--log-opt":
-            key, _, value = next(words).partition("=")
+            key, _mark, value = next(words).partition("=")
             service.setdefault("logging", {}).setdefault("options", {})[key] = value
         elif word == "--gpus":
             _hand_over(service, next(words).strip('"'), by_runtime)

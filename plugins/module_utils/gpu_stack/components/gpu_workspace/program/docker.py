@@ -40,7 +40,7 @@ def network() -> bool:
     if code:
         return False
     inspected = json.loads(out)
-    option, _, value = APART.partition("=")
+    option, _mark, value = APART.partition("=")
     if (
         places.LABEL not in (inspected["Labels"] or {})
         or (inspected["Options"] or {}).get(option) != value

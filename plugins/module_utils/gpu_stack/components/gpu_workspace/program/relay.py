@@ -20,7 +20,7 @@ def relay(port: str) -> None:
     port of the host could belong to somebody else by then. While no container runs, connections
     are closed; systemd keeps the port open, and starts this again.
     """
-    name, _, what = port.rpartition(".")
+    name, _mark, what = port.rpartition(".")
     handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
     entered = _entered(name)
     if entered is None:

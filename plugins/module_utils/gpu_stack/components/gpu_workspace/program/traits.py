@@ -44,5 +44,5 @@ def needs(person: dict[str, Any]) -> set[str]:
 
 def numbers(user: str) -> tuple[int, int]:
     """(uid, gid) of "uid:gid"; without a gid it is the same number."""
-    uid, _, gid = user.partition(":")
+    uid, _mark, gid = user.partition(":")
     return int(uid), int(gid or uid)
