@@ -39,7 +39,9 @@ unread:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import gpu_env
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
+    manager_environment,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
@@ -52,10 +54,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     context = Context()
-    manager = gpu_env.manager_environment(context)
+    manager = manager_environment.look(context)
     if manager is None:
         module.exit_json(changed=False, unread=[])
-    unread = gpu_env.unread(manager, module.params["variables"])
+    unread = manager_environment.unread(manager, module.params["variables"])
     changed = bool(module.params["renewed"] or unread)
     if changed and not module.check_mode:
         answer = context.run(["systemctl", "daemon-reexec"])

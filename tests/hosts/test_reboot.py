@@ -122,7 +122,7 @@ def test_a_run_that_reboots_its_host_ends_proven(
     assert host["left"] == []
     results = [e for e in events(project) if e["event"] == "host_result"]
     ended = [e["task"] for e in results if e["status"] != "skipped"]
-    at = ended.index("nvidia_driver : reboot | Reboot the host")
+    at = ended.index("nvidia_driver : kernel | reboot | Reboot the host")
     # The run holds the host again before it goes on, and all that follows came after the reboot.
     held = [n for n, task in enumerate(ended) if task.endswith("Hold the host again")]
     assert held

@@ -75,7 +75,7 @@ def ask(
             {
                 "ansible.builtin.include_role": {
                     "name": f"{NAME}.nvidia_driver",
-                    "tasks_from": "people.yml",
+                    "tasks_from": "people/look.yml",
                     "rolespec_validate": False,
                 },
             },

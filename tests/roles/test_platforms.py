@@ -218,7 +218,7 @@ def test_the_kernels_part_brings_its_archive_component(
     ],
 )
 def test_the_headers_follow_the_kernels_flavour(kernel: str, flavour: str) -> None:
-    task = load(ROLES / "nvidia_driver" / "tasks" / "kernels.yml")[-1]
+    task = load(ROLES / "nvidia_driver" / "tasks" / "present" / "kernels.yml")[-1]
     expression = task["ansible.builtin.set_fact"]["__nvidia_driver_flavour_headers"]
     pattern = load(ROLES / "nvidia_driver" / "vars" / "main.yml")["__nvidia_driver_release_pattern"]
     for container in (False, True):
@@ -249,19 +249,3 @@ def test_the_default_address_is_that_of_the_wished_cudnn(row: dict[str, Any]) ->
 )
 def test_the_libraries_directory_is_known_before_the_archive_is(version: str, library: str) -> None:
     assert layout.expected_library_directory(version) == library
-
-
-def test_the_driver_role_tells_another_branch_from_its_own() -> None:
-    """What the look does in driver_method.py the role does in templates, for it works alone too."""
-    tasks = load(ROLES / "nvidia_driver" / "tasks" / "method.yml")
-    task = next(one for one in tasks if "Name the packages" in one["name"])
-    fact = task["ansible.builtin.set_fact"]["__nvidia_driver_branched"]
-    names = load(ROLES / "nvidia_driver" / "vars" / "main.yml")
-    installed = ["libc6", "nvidia-utils-535-server", "nvidia-utils-470", "libnvidia-gl-470-server"]
-    pattern = {"__nvidia_driver_branched_pattern": names["__nvidia_driver_branched_pattern"]}
-    wanted = {"libnvidia-compute-470-server": "1"}
-    kinds = templated(task["vars"]["__nvidia_driver_kinds"], __nvidia_driver_all=wanted, **pattern)
-    found = templated(
-        fact, __nvidia_driver_others=installed, __nvidia_driver_kinds=kinds, **pattern
-    )
-    assert list(found) == ["nvidia-utils-535-server", "nvidia-utils-470"]

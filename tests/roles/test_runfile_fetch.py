@@ -12,7 +12,7 @@ ROLE = Path(__file__).parents[2] / "roles" / "nvidia_driver"
 
 def test_a_server_that_drips_does_not_hold_a_run_for_ever() -> None:
     """A connection that says nothing was ended; one that says little had no end."""
-    tasks = yaml.safe_load((ROLE / "tasks/runfile_fetch.yml").read_text("utf-8"))
+    tasks = yaml.safe_load((ROLE / "tasks/runfile/fetch.yml").read_text("utf-8"))
     (fetch,) = [task for task in tasks if "ansible.builtin.get_url" in task]
     assert fetch["timeout"] == "{{ __nvidia_driver_longest }}"
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))

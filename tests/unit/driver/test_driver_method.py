@@ -420,7 +420,5 @@ def test_somebody_elses_pins_tell_nothing() -> None:
 
 
 def test_the_roles_patterns_are_the_looks() -> None:
-    assert VARS["__nvidia_driver_package_pattern"] == driver_method.DRIVER.pattern
-    assert VARS["__nvidia_driver_branched_pattern"] == driver_method.BRANCHED.pattern
     assert VARS["__nvidia_driver_of_kernel_pattern"] == driver_method.OF_KERNEL.pattern
     assert VARS["__nvidia_driver_runfile_pinned"] == driver_packages.RUNFILE_PINNED

@@ -152,7 +152,7 @@ def test_the_module_fails_where_another_apt_stays_and_fetches_nothing_in_check_m
     [
         "cuda/tasks/nvidia/reach.yml",
         "nvidia_container_toolkit/tasks/present/reach.yml",
-        "nvidia_driver/tasks/repository_try.yml",
+        "nvidia_driver/tasks/packaged/trial.yml",
     ],
 )
 def test_the_roles_take_the_login_out_of_the_address(path: str) -> None:

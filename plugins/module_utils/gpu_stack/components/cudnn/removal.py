@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...host import owned_directories
+from ...host.owned_files import owned
 from ...type_checking import TYPE_CHECKING
 from .. import cudnn
 
@@ -11,10 +12,8 @@ if TYPE_CHECKING:
 
     from ...host.context import Context
 
-
-def patterns(_context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole."""
-    return (cudnn.LOADER_FILE,)
+# The files that the role writes whole.
+FILES = owned(cudnn.LOADER_FILE)
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...host.owned_files import owned
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_env
 
@@ -10,10 +11,8 @@ if TYPE_CHECKING:
 
     from ...host.context import Context
 
-
-def patterns(_context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole."""
-    return (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER)
+# The files that the role writes whole.
+FILES = owned(gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER)
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

@@ -1,0 +1,71 @@
+"""A driver on the host that the role did not install, or installed from another source.
+
+Two sources on one host break the driver, so the other one is removed before the new one comes; and
+only where the wish says so.
+"""
+
+from __future__ import annotations
+
+from ...host.apt_commands import RefusalError
+from ...type_checking import TYPE_CHECKING
+from .. import nvidia_driver
+from . import driver_method
+from .driver_method import DISTRIBUTION, NETWORK, RUNFILE
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+
+SOURCES = {
+    DISTRIBUTION: "the platform's packages",
+    NETWORK: "NVIDIA's repository",
+    RUNFILE: "NVIDIA's .run file",
+}
+SWITCH = "switch"
+
+
+def look(context: Context, source: str, parts: list[str]) -> dict[str, Any]:
+    """{"came", "packages", "branch", "runfile", "source", "here"} of a driver beside the wish's.
+
+    came: the source that our pins record, or "". packages: those that are removed first. branch:
+    those of another branch from the same source, which go in the transaction that brings the new
+    one. runfile: whether the .run file's uninstaller is there. source: whether packages of the
+    same names came from the other repository. here: whether anything goes first.
+    """
+    pins = context.read(nvidia_driver.PINS)
+    came = driver_method.of_pins(pins)
+    names = list(driver_method.leftovers(context, {"source": source}, parts, pins))
+    same = source != RUNFILE and came == source
+    packaged = any(driver_method.DRIVER.match(name.split(":")[0]) for name in context.packages)
+    other: dict[str, Any] = {
+        "came": came or "",
+        "packages": [] if same else names,
+        "branch": names if same else [],
+        "runfile": source != RUNFILE and context.lstat(driver_method.UNINSTALLER) is not None,
+        "source": source != RUNFILE
+        and came in (DISTRIBUTION, NETWORK)
+        and came != source
+        and packaged,
+    }
+    other["here"] = bool(other["packages"] or other["runfile"] or other["source"])
+    return other
+
+
+def check(context: Context, source: str, parts: list[str], switch: str) -> dict[str, Any]:
+    """What look() returns. RefusalError where another driver is there and is not to be removed."""
+    other = look(context, source, parts)
+    if other["here"] and switch != SWITCH:
+        drivers = []
+        if other["runfile"]:
+            drivers.append("the .run file's (nvidia-uninstall removes it)")
+        if other["packages"]:
+            drivers.append("packages " + ", ".join(other["packages"]))
+        if other["source"]:
+            drivers.append("one of " + SOURCES[other["came"]])
+        raise RefusalError(
+            f"The driver is to come from {SOURCES[source]}, and another one is here:"
+            f' {"; ".join(drivers)}. Set nvidia_driver_switch to "switch", and the run removes it'
+            " first. Nothing was touched."
+        )
+    return other

@@ -1,0 +1,99 @@
+#!/usr/bin/python
+"""Looks for a driver that came from another source than the wish's, and refuses to mix the two."""
+
+DOCUMENTATION = r"""
+module: other_driver
+short_description: Look for a driver from another source, which has to go first
+description:
+  - Compares dpkg's records, the role's own pins and the uninstaller of NVIDIA's C(.run) file with
+    O(source). Changes nothing.
+  - Fails where another driver is there and O(switch) does not let the run remove it.
+options:
+  source:
+    description: Where the driver is to come from.
+    type: str
+    choices: [distribution, network, runfile]
+    required: true
+  parts:
+    description: The names of all packages that the lock has for the driver.
+    type: list
+    elements: str
+    default: []
+  switch:
+    description: V(switch) lets the run remove another driver.
+    type: str
+    default: refuse
+author:
+  - The provision authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Look for another driver
+  provision.gpu.other_driver:
+    source: distribution
+    parts: [libcuda1, nvidia-smi]
+  register: other
+"""
+
+RETURN = r"""
+came:
+  description: The source that the role's pins record; empty without such pins.
+  type: str
+  returned: success
+packages:
+  description: Packages of another driver, which are removed first.
+  type: list
+  elements: str
+  returned: success
+branch:
+  description: Packages of another branch from the same source, which go in one transaction with
+    the new ones.
+  type: list
+  elements: str
+  returned: success
+runfile:
+  description: Whether a driver of NVIDIA's C(.run) file is removed first.
+  type: bool
+  returned: success
+source:
+  description: Whether the packages came from another repository than O(source).
+  type: bool
+  returned: success
+here:
+  description: Whether anything of another driver goes first.
+  type: bool
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
+    other_driver,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
+    RefusalError,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "source": {
+                "type": "str",
+                "choices": ["distribution", "network", "runfile"],
+                "required": True,
+            },
+            "parts": {"type": "list", "elements": "str", "default": []},
+            "switch": {"type": "str", "default": "refuse"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = other_driver.check(Context(), **module.params)
+    except RefusalError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
