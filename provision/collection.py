@@ -7,8 +7,12 @@ In a checkout the collection `provision.gpu` is the repository's root, in a whee
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import yaml
 
 from provision import joined
 from provision.errors import MachineError
@@ -53,6 +57,15 @@ def module(*path: str) -> ModuleType:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
+
+
+def documented_options(documentation: Mapping[str, Any]) -> dict[str, Any]:
+    """A module's options as its documentation describes them, with those of its fragments."""
+    options: dict[str, Any] = {}
+    for name in documentation.get("extends_documentation_fragment") or ():
+        fragment = module("doc_fragments", name.rpartition(".")[2] + ".py").ModuleDocFragment
+        options |= yaml.safe_load(fragment.DOCUMENTATION)["options"]
+    return options | (documentation.get("options") or {})
 
 
 def read() -> dict[str, bytes]:

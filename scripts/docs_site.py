@@ -146,13 +146,15 @@ def roles() -> str:
 
 def modules() -> str:
     """Each module's documentation, options and return values, from its source."""
+    from provision.collection import documented_options
+
     lines = ["# Modules", "", "As `ansible-doc -t module` shows them.", ""]
     for path in sorted(ROOT.glob("plugins/modules/*.py")):
         says = _documentation(path)
         about = says["DOCUMENTATION"]
         lines += [f"## provision.gpu.{path.stem}", "", _words(about["short_description"]) + ".", ""]
         lines += [*(f"- {_words(part)}" for part in about["description"]), ""]
-        lines += _table(about.get("options") or {})
+        lines += _table(documented_options(about))
         if says.get("EXAMPLES"):
             lines += ["```yaml", str(says["EXAMPLES"]).strip(), "```", ""]
         returned = says.get("RETURN") or {}

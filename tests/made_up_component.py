@@ -45,12 +45,11 @@ def differ(_stack, state, options):
     f"{COMPONENT}/rules.py": f'"""Nothing forbids a note."""\n\n{HEAD}RULES = ()\n',
     f"{COMPONENT}/removal.py": f'''"""Removal of the note."""
 
-{HEAD}from . import PATH
+{HEAD}from ...host.owned_files import owned
+from . import PATH
 
-
-def patterns(_context):
-    """Patterns of the files that the role writes whole."""
-    return (PATH,)
+# The files that the role writes whole.
+FILES = owned(PATH)
 
 
 def remains(_context, _packages):

@@ -36,9 +36,6 @@ def refusal(path: str, sha256: str) -> str | None:
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Runs the module of the same name; where it lacks the archive, copies it and runs it again."""
 
-    _supports_check_mode = True
-    _requires_connection = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)

@@ -90,9 +90,6 @@ def busy(content: dict[str, Any]) -> str:
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Starts the holder, waits for its answer, hands its pipes to the callback."""
 
-    _supports_check_mode = True
-    _requires_connection = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         super().run(tmp, task_vars)
         channel = self._channel()

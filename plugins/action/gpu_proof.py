@@ -13,9 +13,6 @@ OPTIONS = ("cuda_profile", "tensorflow_root", "gpu_env_xla_cuda_data_dir")
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Runs the module of the same name."""
 
-    _supports_check_mode = True
-    _requires_connection = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         super().run(tmp, task_vars)
         task_vars = task_vars or {}

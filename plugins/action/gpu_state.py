@@ -195,9 +195,6 @@ def wants_terminal(error: str, user: str) -> str | None:
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Pipes the look to the host's Python, or falls back to the module."""
 
-    _supports_check_mode = True
-    _requires_connection = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         super().run(tmp, task_vars)
         task_vars = task_vars or {}

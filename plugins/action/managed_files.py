@@ -1,4 +1,8 @@
-"""Renders the templates of files that a role has whole; the module of the same name writes them."""
+"""Renders the templates of files that a role has whole; the module of the same name writes them.
+
+It also names the files of a component that are to go: the module stays small, for several tasks of
+each role send it to the hosts.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,17 @@ from ansible.plugins.loader import lookup_loader
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
 MODULE = "provision.gpu.managed_files"
+
+
+def _owned(arguments: dict[str, Any]) -> list[dict[str, str]]:
+    """What the files of the task's component are, which the module finds on the host."""
+    if not arguments.get("component"):
+        return []
+    # Not at the top: it reads all components, and most tasks take nothing away.
+    from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack import removal
+
+    rows: list[dict[str, str]] = removal.files(arguments["component"], arguments.get("part") or "")
+    return rows
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
@@ -26,6 +41,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         arguments["files"] = [
             self._rendered(file, absent, task_vars or {}) for file in arguments.get("files") or []
         ]
+        # Always set here: nothing else says what is a component's own.
+        arguments["owned"] = _owned(arguments) if absent else []
         return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
 
     def _rendered(

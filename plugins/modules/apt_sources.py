@@ -48,16 +48,10 @@ signed_by:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
-    one_of,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    other_sources,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
-    Context,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import other_sources
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
 def main() -> None:

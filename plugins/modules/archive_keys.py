@@ -19,10 +19,7 @@ options:
     description: The package that holds them, as V(debian-archive-keyring).
     type: str
     required: true
-  wait:
-    description: Seconds to wait for another apt.
-    type: int
-    default: 600
+extends_documentation_fragment: [provision.gpu.dpkg_wait]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -42,10 +39,10 @@ kept:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    archive_keys,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import archive_keys
 
 
 def main() -> None:
@@ -53,15 +50,11 @@ def main() -> None:
         argument_spec={
             "files": {"type": "list", "elements": "str", "required": True},
             "package": {"type": "str", "required": True},
-            "wait": {"type": "int", "default": 600},
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )
-    try:
-        result = archive_keys.settle(module.params, module.check_mode)
-    except archive_keys.RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    settle(module, archive_keys.settle, archive_keys.RefusalError)
 
 
 if __name__ == "__main__":

@@ -87,11 +87,9 @@ said:
   returned: in that case
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
-    one_of,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E402, E501  one name
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E501  one name
     runtimes,
 )
 

@@ -78,8 +78,13 @@ msg:
   returned: in check mode, where it is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import (
+    settle,
+    show_addresses_without_logins,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (
     installer,
 )
 
@@ -87,11 +92,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["present", "trusted", "absent"],
-                "default": "present",
-            },
+            "state": one_of("present", "trusted", "absent", default="present"),
             "url": {"type": "str", "required": True, "no_log": True},
             "sha256": {"type": "str", "default": ""},
             "directory": {"type": "str", "required": True},
@@ -101,15 +102,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # Addresses without a password may appear in messages.
-    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    show_addresses_without_logins(module)
     try:
-        result = installer.settle(module.params, module.check_mode)
-    except installer.RefusalError as error:
-        module.fail_json(msg=str(error))
+        settle(module, installer.settle, installer.RefusalError)
     except OSError as error:
         module.fail_json(msg=f"The local installer could not be brought: {error}.")
-    module.exit_json(**result)
 
 
 if __name__ == "__main__":

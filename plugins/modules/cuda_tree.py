@@ -25,10 +25,7 @@ options:
     type: list
     elements: str
     required: true
-  wait:
-    description: Seconds to wait for another dpkg.
-    type: int
-    default: 600
+extends_documentation_fragment: [provision.gpu.dpkg_wait]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -48,27 +45,23 @@ removed:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (  # noqa: E402
-    trees,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import trees
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["absent"], "default": "absent"},
+            "state": one_of("absent", default="absent"),
             "keep": {"type": "str", "default": ""},
             "packages": {"type": "list", "elements": "str", "required": True},
-            "wait": {"type": "int", "default": 600},
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )
-    try:
-        result = trees.settle(module.params, module.check_mode)
-    except trees.RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    settle(module, trees.settle, trees.RefusalError)
 
 
 if __name__ == "__main__":

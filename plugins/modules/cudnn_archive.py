@@ -143,16 +143,19 @@ msg:
   returned: in check mode, where it is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import (  # noqa: E402
-    bring,
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import (
+    settle,
+    show_addresses_without_logins,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import bring
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": one_of("present", "absent", default="present"),
             "root": {"type": "path", "required": True},
             "version": {"type": "str", "required": True},
             "cuda": {"type": "str", "required": True},
@@ -165,20 +168,15 @@ def main() -> None:
             "ca_bundle": {"type": "str", "default": ""},
             "reinstall": {"type": "bool", "default": False},
             "keep_old": {"type": "bool", "default": True},
-            "layout": {"type": "str", "choices": ["versioned", "cuda"], "default": "versioned"},
+            "layout": one_of("versioned", "cuda", default="versioned"),
             "tree": {"type": "str", "default": ""},
             "begin": {"type": "bool", "default": False},
         },
         required_if=[("state", "present", ["sha256"])],
         supports_check_mode=True,
     )
-    # Addresses without a password may appear in messages.
-    module.no_log_values = {value for value in module.no_log_values if "@" in value}
-    try:
-        result = bring.settle(module.params, module.check_mode)
-    except bring.RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    show_addresses_without_logins(module)
+    settle(module, bring.settle, bring.RefusalError)
 
 
 if __name__ == "__main__":

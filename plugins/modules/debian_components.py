@@ -80,10 +80,12 @@ uris:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    debian_components,
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import (
+    settle,
+    show_addresses_without_logins,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import debian_components
 
 
 def main() -> None:
@@ -102,15 +104,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # Addresses without a password may appear in messages.
-    module.no_log_values = {value for value in module.no_log_values if "@" in value}
+    show_addresses_without_logins(module)
     try:
-        result = debian_components.settle(module.params, module.check_mode)
-    except debian_components.RefusalError as error:
-        module.fail_json(msg=str(error))
+        settle(module, debian_components.settle, debian_components.RefusalError)
     except OSError as error:
         module.fail_json(msg=f"{module.params['path']} could not be written: {error}")
-    module.exit_json(**result)
 
 
 if __name__ == "__main__":

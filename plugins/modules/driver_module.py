@@ -56,11 +56,12 @@ msg:
   returned: in check mode, where something is to build
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E402, E501
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     dkms,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
 
@@ -75,11 +76,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = dkms.settle(module.params, module.check_mode)
-    except RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    settle(module, dkms.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -69,34 +69,12 @@ options:
     description: What DKMS calls the platform's own module; to find the compiler's output.
     type: str
     default: nvidia
-  reinstall:
-    description: Packages to install anew.
-    type: list
-    elements: str
-    default: []
   conffiles:
     description: Configuration files to replace where something is installed anew; each is kept as
       C(NAME.dpkg-old).
     type: list
     elements: str
     default: []
-  checksums:
-    description: SHA-256 of packages by their names; of the others whatever apt's lists say counts.
-    type: dict
-    default: {}
-  hint:
-    description: What to do where apt does not have a version.
-    type: str
-    default: ""
-  suites:
-    description: The platform's own suites, whose lists have to come. Sources of others may fail.
-    type: list
-    elements: str
-    default: []
-  renewed:
-    description: apt's sources have changed since its lists were fetched.
-    type: bool
-    default: false
   others:
     description: Packages of a driver from another source.
     type: list
@@ -115,6 +93,7 @@ options:
     description: Seconds for which another apt or dpkg may be at work.
     type: int
     default: 900
+extends_documentation_fragment: [provision.gpu.exact_versions]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -161,25 +140,25 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E402, E501
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    EXACT_VERSIONS,
+    NAMES,
+    one_of,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     driver_install,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
-
-NAMES = {"type": "list", "elements": "str", "default": []}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["offered", "present", "others_absent"],
-                "default": "offered",
-            },
+            "state": one_of("offered", "present", "others_absent", default="offered"),
             "version": {"type": "str", "default": ""},
             "packages": {"type": "dict", "default": {}},
             "parts": NAMES,
@@ -196,26 +175,15 @@ def main() -> None:
                 },
             },
             "module": {"type": "str", "default": "nvidia"},
-            "reinstall": NAMES,
-            "conffiles": NAMES,
-            "checksums": {"type": "dict", "default": {}},
-            "hint": {"type": "str", "default": ""},
-            "suites": NAMES,
-            "renewed": {"type": "bool", "default": False},
             "others": NAMES,
             "other_branch": NAMES,
             "may_switch": {"type": "bool", "default": False},
+            **EXACT_VERSIONS,
             "wait": {"type": "int", "default": 900},
         },
         supports_check_mode=True,
     )
-    try:
-        result = driver_install.settle(module.params, module.check_mode)
-    except RefusalError as error:
-        module.fail_json(msg=str(error))
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
+    settle(module, driver_install.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -40,37 +40,10 @@ options:
     description: The package of each file that has to be there and not to be empty, by its path.
     type: dict
     default: {}
-  reinstall:
-    description: Packages to install anew, where they are installed.
-    type: list
-    elements: str
-    default: []
-  conffiles:
-    description: Configuration files to replace; each is kept as C(NAME.dpkg-old).
-    type: list
-    elements: str
-    default: []
-  checksums:
-    description: SHA-256 of packages by their names; of the others whatever apt's lists say counts.
-    type: dict
-    default: {}
   source:
     description: Where the packages come from, for the message that it lacks one.
     type: str
     default: apt's
-  hint:
-    description: What to do then.
-    type: str
-    default: ""
-  suites:
-    description: The platform's own suites, whose lists have to come. Sources of others may fail.
-    type: list
-    elements: str
-    default: []
-  renewed:
-    description: apt's sources have changed since its lists were fetched.
-    type: bool
-    default: false
   unwanted:
     description: Regular expression of the names of packages that must not come along.
     type: str
@@ -79,10 +52,7 @@ options:
     description: What is said where one would.
     type: str
     default: ""
-  wait:
-    description: Seconds for which another apt or dpkg may be at work.
-    type: int
-    default: 600
+extends_documentation_fragment: [provision.gpu.dpkg_wait, provision.gpu.exact_versions]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -135,12 +105,18 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    EXACT_VERSIONS,
+    WAIT,
+    one_of,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     package_install,
     package_removal,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
 
@@ -150,35 +126,20 @@ def main() -> None:
         argument_spec={
             "component": {"type": "str", "required": True},
             "title": {"type": "str", "default": "the packages"},
-            "state": {
-                "type": "str",
-                "choices": ["present", "offered", "absent"],
-                "default": "present",
-            },
+            "state": one_of("present", "offered", "absent", default="present"),
             "packages": {"type": "dict", "required": True},
             "fetched": {"type": "dict", "default": {}},
             "files": {"type": "dict", "default": {}},
-            "reinstall": {"type": "list", "elements": "str", "default": []},
-            "conffiles": {"type": "list", "elements": "str", "default": []},
-            "checksums": {"type": "dict", "default": {}},
             "source": {"type": "str", "default": "apt's"},
-            "hint": {"type": "str", "default": ""},
-            "suites": {"type": "list", "elements": "str", "default": []},
-            "renewed": {"type": "bool", "default": False},
             "unwanted": {"type": "str", "default": ""},
             "unwanted_words": {"type": "str", "default": ""},
-            "wait": {"type": "int", "default": 600},
+            **EXACT_VERSIONS,
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )
-    settle = package_removal if module.params["state"] == "absent" else package_install
-    try:
-        result = settle.settle(module.params, module.check_mode)
-    except RefusalError as error:
-        module.fail_json(msg=str(error))
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
+    packages = package_removal if module.params["state"] == "absent" else package_install
+    settle(module, packages.settle, RefusalError)
 
 
 if __name__ == "__main__":

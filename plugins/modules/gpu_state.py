@@ -163,10 +163,8 @@ differences:
   returned: with C(doctor)
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.look import (  # noqa: E402
-    answer,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.look import answer
 
 
 def main() -> None:

@@ -71,13 +71,9 @@ until:
   returned: where the window can be read
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
-    one_of,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    interruption,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import interruption
 
 
 def main() -> None:

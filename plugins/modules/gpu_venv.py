@@ -167,13 +167,11 @@ would:
   returned: success
 """
 
-from subprocess import SubprocessError  # noqa: E402  documentation comes first
+from subprocess import SubprocessError
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
-    one_of,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.tensorflow.environment import (  # noqa: E402, E501
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.tensorflow.environment import (  # noqa: E501
     RefusedError,
     answer,
 )

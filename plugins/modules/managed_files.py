@@ -69,6 +69,29 @@ options:
       as keys and package sources; they go as they are.
     type: str
     default: ""
+  part:
+    description: Of O(component)'s files only those of this part, as V(nvidia) of C(cuda).
+    type: str
+    default: ""
+  owned:
+    description: The files of O(component); set by the action plugin, so that the module need not
+      carry what is known of all components.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      pattern:
+        description: Pattern of paths.
+        type: str
+        required: true
+      needed_by:
+        description: A file with which they stay.
+        type: str
+        default: ""
+      saying:
+        description: They stay only where that file's text has this in it.
+        type: str
+        default: ""
   others:
     description: With V(absent), further paths that go as they are.
     type: list
@@ -117,17 +140,12 @@ kept:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     managed_files,
+    owned_files,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
-    Context,
-)
-
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
-if TYPE_CHECKING:
-    from typing import Any
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 FILE = {
     "dest": {"type": "str", "required": True},
@@ -139,17 +157,12 @@ FILE = {
     "wanted": {"type": "bool", "default": True},
     "unrendered": {"type": "str"},
 }
+OWNED = {
+    "pattern": {"type": "str", "required": True},
+    "needed_by": {"type": "str", "default": ""},
+    "saying": {"type": "str", "default": ""},
+}
 STRINGS = {"type": "list", "elements": "str", "default": []}
-
-
-def _others(context: Context, params: dict[str, Any]) -> list[str]:
-    """Paths that go as they are."""
-    if params["state"] == "present":
-        return []
-    # Not at the top: it reads all components, and most tasks take nothing away.
-    from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack import removal
-
-    return [*params["others"], *removal.paths(context, params["component"])]
 
 
 def main() -> None:
@@ -160,15 +173,18 @@ def main() -> None:
             "modes": STRINGS,
             "follow": {"type": "bool", "default": False},
             "component": {"type": "str", "default": ""},
+            "part": {"type": "str", "default": ""},
+            "owned": {"type": "list", "elements": "dict", "default": [], "options": OWNED},
             "others": STRINGS,
             "emptied": STRINGS,
         },
         supports_check_mode=True,
     )
-    context = Context()
+    context, params = Context(), module.params
     try:
+        owned = owned_files.paths(context, params["owned"])
         result = managed_files.settle(
-            context, module.params, _others(context, module.params), module.check_mode
+            context, params, [*params["others"], *owned], module.check_mode
         )
     except (managed_files.RefusedError, OSError) as error:
         module.fail_json(msg=str(error))

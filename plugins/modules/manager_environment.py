@@ -38,13 +38,11 @@ unread:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import (  # noqa: E402
-    gpu_env,
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
+    manager_environment,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
-    Context,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
 def main() -> None:
@@ -56,10 +54,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     context = Context()
-    manager = gpu_env.manager_environment(context)
+    manager = manager_environment.look(context)
     if manager is None:
         module.exit_json(changed=False, unread=[])
-    unread = gpu_env.unread(manager, module.params["variables"])
+    unread = manager_environment.unread(manager, module.params["variables"])
     changed = bool(module.params["renewed"] or unread)
     if changed and not module.check_mode:
         answer = context.run(["systemctl", "daemon-reexec"])

@@ -71,10 +71,8 @@ words:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    package_lists,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import package_lists
 
 
 def main() -> None:

@@ -74,10 +74,12 @@ key:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
-    repository_key,
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import (
+    settle,
+    show_addresses_without_logins,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_key
 
 
 def main() -> None:
@@ -96,13 +98,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # Addresses without a password may appear in messages.
-    module.no_log_values = {value for value in module.no_log_values if "@" in value}
-    try:
-        result = repository_key.settle(module.params, module.check_mode)
-    except repository_key.RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    show_addresses_without_logins(module)
+    settle(module, repository_key.settle, repository_key.RefusalError)
 
 
 if __name__ == "__main__":

@@ -45,16 +45,12 @@ left:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import (  # noqa: E402
-    one_of,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_env import (  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_env import (
     shell_startup,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (  # noqa: E402
-    Context,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
 def main() -> None:

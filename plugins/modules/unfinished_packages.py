@@ -24,10 +24,7 @@ options:
       where a module cannot be built.
     type: bool
     default: false
-  wait:
-    description: Seconds for which another apt or dpkg may be at work.
-    type: int
-    default: 600
+extends_documentation_fragment: [provision.gpu.dpkg_wait]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -45,11 +42,12 @@ unfinished:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402  documentation comes first
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     unfinished_packages,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (  # noqa: E402
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
 
@@ -60,7 +58,7 @@ def main() -> None:
             "ours": {"type": "list", "elements": "str", "required": True},
             "tolerated": {"type": "list", "elements": "str", "default": []},
             "kernels": {"type": "bool", "default": False},
-            "wait": {"type": "int", "default": 600},
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.host.context import Context, Result
 
 
@@ -64,3 +66,33 @@ class CriMachine:
             return Result(1, "", f"Job for {self.daemon}.service failed.\n")
         self.runs(5000 + 1000 * len(self.restarted))
         return Result(0, "", "")
+
+    def is_refused_with_a_way_out(self) -> None:
+        """Asserts what is said where its configuration can't be extended."""
+        with pytest.raises(RefusedError, match="nothing was changed: repair it"):
+            self.role().present(check=True)
+        words = f"as it is; set nvidia_container_toolkit_{self.option} to none"
+        with pytest.raises(RefusedError, match=words):
+            self.role().present()
+
+    def ends_no_container(self, words: str, written: str) -> None:
+        """Asserts that what a restart would lose is refused with `words`, before and after.
+
+        `written` is what is said where the configuration is there and the restart still to come.
+        """
+        with pytest.raises(RefusedError, match=words + r".*to none\. Nothing was changed\.$"):
+            self.role().present(check=True)
+        # Such a container was started since then: the note stays, and the next run restarts.
+        with pytest.raises(RefusedError, match=words + rf".*to none\. {written} is written\.$"):
+            self.role().present()
+        assert self.restarted == []
+        assert self.role().look()["owed"] is True
+        self.units["KillMode"] = "process"
+        done = self.role().present()
+        assert (done["changed"], done["saved"], done["restarted"]) == (True, None, True)
+        self.units["KillMode"] = "control-group"
+        lost = "restarted to forget the runtime, and containers"
+        for check in (True, False):
+            with pytest.raises(RefusedError, match=lost):
+                self.role().absent(check)
+        assert self.is_written()

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components import gpu_env
-from gpu_stack.host import loader
+from gpu_stack.host import loader, manager_environment
 from gpu_stack.host.context import Context, Result
 
 from tests.collection import altered, module
@@ -116,12 +115,12 @@ def test_the_module_rebuilds_the_cache_where_it_is_outdated_or_settings_are_new(
     ],
 )
 def test_what_units_do_not_get_is_named(manager: str, expected: list[str]) -> None:
-    assert gpu_env.unread(manager, [("A", "1"), ("B", "two")]) == expected
+    assert manager_environment.unread(manager, [("A", "1"), ("B", "two")]) == expected
 
 
 MANAGER = """
 
-def manager_environment(context):
+def look(context):
     context.run = lambda argv: print_to({log!r}, argv)
     return {answer!r}
 
@@ -129,7 +128,7 @@ def manager_environment(context):
 def print_to(log, argv):
     with open(log, "a") as stream:
         stream.write(" ".join(argv) + "\\n")
-    from ...host.context import Result
+    from .context import Result
     return Result({rc}, "", "no bus")
 """
 
@@ -156,7 +155,7 @@ def test_the_module_makes_systemd_read_its_settings(
 ) -> None:
     log = tmp_path / "log"
     said = MANAGER.format(log=str(log), answer=answer, rc=rc)
-    path = altered(tmp_path / "c", {"gpu_stack/components/gpu_env/__init__.py": said})
+    path = altered(tmp_path / "c", {"gpu_stack/host/manager_environment.py": said})
     result, _ = module(
         ANSIBLE,
         "manager_environment",

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from gpu_stack import removal
+from gpu_stack.components import nvidia_driver
+from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.host import managed_files
 from gpu_stack.host.context import Context
 from gpu_stack.host.managed_files import Entry, RefusedError
+from gpu_stack.host.owned_files import owned, paths
 
 from tests.collection import IMPORTABLE, altered, module
 
@@ -376,9 +379,13 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
 def test_what_a_plan_names_of_a_component_goes_as_it_is(tmp_path: Path) -> None:
     key = tmp_path / "cuda.asc"
     key.write_text("edited", "utf-8")
-    paths = f"\n\ndef paths(context, name):\n    return [{str(tmp_path)!r} + '/' + name + '.asc']\n"
-    options = {"state": "absent", "component": "cuda"}
-    collections = altered(tmp_path / "collections", {"gpu_stack/removal.py": paths})
+    rows = (
+        "\n\ndef files(name, part):\n"
+        f"    pattern = {str(tmp_path)!r} + '/' + name + '.a*'\n"
+        "    return owned_files.owned(pattern) if part == 'keys' else []\n"
+    )
+    options = {"state": "absent", "component": "cuda", "part": "keys"}
+    collections = altered(tmp_path / "collections", {"gpu_stack/removal.py": rows})
     more = ("-e", f"ansible_python_interpreter={sys.executable}")
     for check in (["--check"], []):
         assert key.exists()
@@ -391,4 +398,35 @@ def test_what_a_plan_names_of_a_component_goes_as_it_is(tmp_path: Path) -> None:
 
 
 def test_no_component_has_no_files() -> None:
-    assert removal.paths(Context(root="/nowhere"), "") == []
+    assert removal.files("") == removal.files("tensorflow") == []
+
+
+def test_files_stay_while_another_needs_them(host: Path) -> None:
+    put(host, CONF, "x")
+    put(host, OTHER, "# Source: network\n")
+    context = Context(root=str(host))
+    in_folder = "/etc/ld.so.conf.d/*"
+    assert paths(context, owned(in_folder)) == [CONF]
+    assert paths(context, owned(in_folder, needed_by="/etc/none")) == [CONF]
+    assert paths(context, owned(in_folder, needed_by=OTHER)) == []
+    assert paths(context, owned(in_folder, needed_by=OTHER, saying="Source: network")) == []
+    assert paths(context, owned(in_folder, needed_by=OTHER, saying="Source: runfile")) == [CONF]
+
+
+def test_with_cuda_from_the_platform_a_mirror_and_what_the_driver_needs_stay(host: Path) -> None:
+    put(host, CONF, "")
+    folders = ("preferences.d", "apt.conf.d", "sources.list.d")
+    for name in folders:
+        (host / "etc/apt" / name).mkdir(parents=True)
+    (host / "usr/share/keyrings").mkdir(parents=True)
+    loader, low = nvidia_cuda.LOADER, nvidia_cuda.LOW
+    source = (nvidia_cuda.APT, nvidia_cuda.SOURCES, nvidia_cuda.KEY)
+    mirror = "/etc/apt/sources.list.d/provision-cuda-mirror.sources"
+    for path in (loader, low, *source, mirror):
+        put(host, path, "x")
+    nvidia = removal.files("cuda", "nvidia")
+    assert paths(Context(root=str(host)), nvidia) == [loader, low, *source]
+    put(host, nvidia_driver.PINS, "# Source: runfile\n")
+    assert paths(Context(root=str(host)), nvidia) == [loader, low, *source]
+    put(host, nvidia_driver.PINS, "# Source: network\n")
+    assert paths(Context(root=str(host)), nvidia) == [loader, low]

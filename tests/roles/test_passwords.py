@@ -21,6 +21,8 @@ import pytest
 import yaml
 from gpu_stack.components.tensorflow import pip_install
 
+from tests.collection import IMPORTABLE
+
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 ROLES = Path(__file__).parents[2] / "roles"
 # Options whose value may be an address with a password, and what the roles make of them.
@@ -102,9 +104,10 @@ def test_what_is_called_bare_has_no_password() -> None:
 
 def test_apt_is_given_passwords_in_files_that_root_alone_reads() -> None:
     """A package source is read by everybody who asks apt something."""
-    (_way, first, _second) = tasks(ROLES / "apt/tasks/password.yml")
-    assert first["ansible.builtin.copy"]["mode"] == "0600"
-    assert (first["no_log"], first["diff"]) == (True, False)
+    (task,) = tasks(ROLES / "apt/tasks/password.yml")
+    (file,) = task["provision.gpu.managed_files"]["files"]
+    assert file["mode"] == "0600"
+    assert (task["no_log"], task["diff"]) == (True, False)
     for role in ("nvidia_driver", "cuda", "nvidia_container_toolkit"):
         for path in (ROLES / role / "templates/etc/apt/sources.list.d").glob("*.j2"):
             for line in path.read_text("utf-8").splitlines():
@@ -120,6 +123,7 @@ def played(tmp_path: Path, play: dict[str, Any], **options: Any) -> None:
     (tmp_path / "play.yml").write_text(json.dumps(book))
     done = subprocess.run(
         [str(PLAYBOOK), *words, str(tmp_path / "play.yml")],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -445,10 +445,7 @@ def test_one_that_is_required_and_missing_is_refused_unless_it_comes_later(
 
 def test_what_was_refused_says_the_way_out(machine: Machine) -> None:
     machine.put(look.CONFIG, "version = 4\n")
-    with pytest.raises(RefusedError, match="nothing was changed: repair it"):
-        machine.role().present(check=True)
-    with pytest.raises(RefusedError, match="as it is; set nvidia_container_toolkit_containerd to"):
-        machine.role().present()
+    machine.is_refused_with_a_way_out()
 
 
 def test_containers_are_not_ended(machine: Machine) -> None:
@@ -456,21 +453,7 @@ def test_containers_are_not_ended(machine: Machine) -> None:
     machine.units["KillMode"] = "control-group"
     shim(machine, "k8s.io", "runc")
     words = "containers would be lost: KillMode of containerd.service is not process. Stop them"
-    with pytest.raises(RefusedError, match=words + r".*to none\. Nothing was changed\.$"):
-        machine.role().present(check=True)
-    # Such a container was started since then: the note stays, and the next run restarts.
-    with pytest.raises(RefusedError, match=words + r".*to none\. The table is written\.$"):
-        machine.role().present()
-    assert machine.restarted == []
-    assert machine.role().look()["owed"] is True
-    machine.units["KillMode"] = "process"
-    done = machine.role().present()
-    assert (done["changed"], done["saved"], done["restarted"]) == (True, None, True)
-    machine.units["KillMode"] = "control-group"
-    for check in (True, False):
-        with pytest.raises(RefusedError, match="restarted to forget the runtime, and containers"):
-            machine.role().absent(check)
-    assert look.BEGIN in machine.text()
+    machine.ends_no_container(words, "The table")
 
 
 def test_a_removal_that_was_cut_off_before_the_restart_ends_no_container(machine: Machine) -> None:

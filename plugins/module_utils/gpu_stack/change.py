@@ -6,7 +6,8 @@ the live view; these two functions are the only place that spells their keys.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from .type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

@@ -10,8 +10,8 @@ from .host import running
 from .host.processes import text_of
 from .registered import WITH_PACKAGES
 from .rules import WORK, Rule
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -7,8 +7,8 @@ from .host import platform
 from .host.context import Context
 from .plan import choose, differences, finish, plan, receipt_changes, to_remove
 from .registered import COMPONENTS
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 

@@ -11,8 +11,8 @@ from .change import blocker
 from .components import BESIDE, LOCKED, NAMES, NEEDS, SPOKEN, planned_steps
 from .host import gpu_models, platform
 from .registered import BY_NAME, COMPONENTS
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

@@ -19,8 +19,8 @@ from .host import people, processes, running, surroundings
 from .host.context import SILENT
 from .registered import COMPONENTS
 from .rules import WORK, Rule
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

@@ -12,8 +12,8 @@ import os
 
 from .change import change
 from .host import modes
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

@@ -15,11 +15,11 @@ from . import receipt
 from .change import blocker, change
 from .components import SPOKEN
 from .components.tensorflow import venv_use
-from .host import dpkg, processes
+from .host import dpkg, owned_files, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable, Sequence
 
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from .shapes import Changes, Facts, Options
 
 
-def paths(context: Context, name: str) -> list[str]:
-    """The files of a component that are there; none where there is no such component."""
-    if not hasattr(MODULES.get(name), "patterns"):
-        return []
-    patterns = MODULES[name].patterns(context)
-    return [path for pattern in patterns for path in context.glob(pattern)]
+def files(name: str, part: str = "") -> list[dict[str, str]]:
+    """Rows, for `owned_files.paths`, of a component's files; none where it has none.
+
+    part: a name in the component's PARTS, for what is taken away while the component stays.
+    """
+    if part:
+        return list(MODULES[name].PARTS[part])
+    return list(getattr(MODULES.get(name), "FILES", ()))
 
 
 def without(changes: Changes, removed: Sequence[str]) -> list[dict[str, Any]]:
@@ -96,7 +98,7 @@ def look(context: Context, name: str, owned: dict[str, Any] | None) -> list[list
     packages = [package for package in (owned or {}).get("ours") or []
                 if package in context.packages]  # fmt: skip
     remains = [[package, context.packages[package]["version"]] for package in packages]
-    remains += [[path, "present"] for path in paths(context, name)]
+    remains += [[path, "present"] for path in owned_files.paths(context, files(name))]
     remains += module.remains(context, packages)
     return remains
 

@@ -7,8 +7,8 @@ import os
 from .components import tensorflow
 from .components.nvidia_driver import driver_method
 from .rules import Rule
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -16,8 +16,8 @@ from .host import dpkg
 from .host.apt_commands import SIMULATE
 from .registered import WITH_PACKAGES
 from .rules import Rule
+from .type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

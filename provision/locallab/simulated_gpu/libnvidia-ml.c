@@ -100,21 +100,27 @@ struct process_named {
     char name[4096];
 };
 
+/* Sets how many processes the device has; fails where the caller has no room for them. */
+static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *count, const void *infos,
+                              struct simulated *now) {
+    unsigned int room;
+    DEVICE(device);
+    if (!count)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    simulated_read(now);
+    room = *count;
+    *count = device->index ? 0 : now->process_count;
+    return *count && (room < *count || !infos) ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
 /* From 535 on nvidia-smi takes processes from here, not from the public functions. */
 static nvmlReturn_t internal_processes(nvmlDevice_t device, unsigned int *count,
                                        struct process_named *infos) {
     struct simulated now;
-    unsigned int index, room;
-    DEVICE(device);
-    if (!count)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    simulated_read(&now);
-    room = *count;
-    *count = device->index ? 0 : now.process_count;
-    if (!*count)
-        return NVML_SUCCESS;
-    if (room < *count || !infos)
-        return NVML_ERROR_INSUFFICIENT_SIZE;
+    unsigned int index;
+    nvmlReturn_t result = processes(device, count, infos, &now);
+    if (result != NVML_SUCCESS)
+        return result;
     for (index = 0; index < *count; index++) {
         memset(&infos[index], 0, sizeof infos[index]);
         infos[index].pid = now.processes[index].pid;
@@ -383,17 +389,10 @@ struct process_v2 {
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
                                                      struct process_v2 *infos) {
     struct simulated now;
-    unsigned int index, room;
-    DEVICE(device);
-    if (!count)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    simulated_read(&now);
-    room = *count;
-    *count = device->index ? 0 : now.process_count;
-    if (!*count)
-        return NVML_SUCCESS;
-    if (room < *count || !infos)
-        return NVML_ERROR_INSUFFICIENT_SIZE;
+    unsigned int index;
+    nvmlReturn_t result = processes(device, count, infos, &now);
+    if (result != NVML_SUCCESS)
+        return result;
     for (index = 0; index < *count; index++) {
         infos[index].pid = now.processes[index].pid;
         infos[index].used = now.processes[index].mib << 20;

@@ -9,10 +9,11 @@ import gzip
 import hashlib
 import http.server
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.served import Quiet, serving
 
 NETWORK = "/compute/cuda/repos/ubuntu2004/x86_64"
 NAME = "cuda-repo-ubuntu2004-11-2-local_11.2.2-460.32.03-1_amd64.deb"
@@ -167,7 +168,7 @@ class Server:
 def served() -> Iterator[Server]:
     server = Server()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet, http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = self.headers.get("Range", "")
             server.asked.append((self.path, asked))
@@ -186,15 +187,7 @@ def served() -> Iterator[Server]:
             body = data[begin:]
             self.wfile.write(body[: server.breaks.pop(0)] if server.breaks else body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{web.server_port}"
-    thread = threading.Thread(target=web.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(web):
         yield server
-    finally:
-        web.shutdown()
-        web.server_close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from provision.errors import InputError
 from provision.upstream import download
+from tests.served import Quiet, serving
 
 FILE = b"#!/bin/sh\n"
 
@@ -24,7 +24,7 @@ def site() -> Iterator[tuple[str, list[str]]]:
     """
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet, http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(302 if self.path.endswith("/away") else 200)
@@ -33,16 +33,9 @@ def site() -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(FILE)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=web.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{web.server_port}", asked
-    finally:
-        web.shutdown()
-        web.server_close()
+    with serving(web) as url:
+        yield url, asked
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gpu_stack.host import apt_commands
+import yaml
+from gpu_stack.host import apt_commands, package_lists
 from gpu_stack.host.context import Result
+
+from provision.collection import documented_options
+
+SHOW, SIMULATE = "apt-cache show", "apt-get install --simulate"
 
 
 def has(call: str, words: str) -> bool:
@@ -46,9 +52,34 @@ def install(monkeypatch: pytest.MonkeyPatch) -> AptHost:
     return host
 
 
+def fetches_for_unknown_versions(
+    host: AptHost,
+    monkeypatch: pytest.MonkeyPatch,
+    records: str,
+    settle: Callable[..., dict[str, Any]],
+) -> list[int]:
+    """How long each fetch of the lists waits: after new sources, and for versions apt lacks.
+
+    The list grows with further ones. Known versions need none.
+    """
+    waits: list[int] = []
+
+    def fetch(suites: list[str], wait: int) -> dict[str, Any]:
+        assert suites == ["bullseye"]
+        waits.append(wait)
+        host.says(SHOW, (0, records, ""))
+        return package_lists.nothing()
+
+    monkeypatch.setattr(package_lists, "fetch", fetch)
+    settle(state="offered", suites=["bullseye"])
+    assert waits == []
+    settle(state="offered", suites=["bullseye"], renewed=True)
+    host.says(SHOW, (100, "", "E: No packages found"))
+    settle(state="offered", suites=["bullseye"])
+    return waits
+
+
 def parameters(module: Any, **options: Any) -> dict[str, Any]:
     """The module's parameters with its defaults, as Ansible hands them over."""
-    import yaml
-
-    described = yaml.safe_load(module.DOCUMENTATION)["options"]
+    described = documented_options(yaml.safe_load(module.DOCUMENTATION))
     return {**{name: option.get("default") for name, option in described.items()}, **options}

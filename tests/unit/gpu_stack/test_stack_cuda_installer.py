@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +20,8 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.provision.gpu.plugins.modules import cuda_installer as module
 from gpu_stack.components.cuda import installer
 from gpu_stack.host import background, download
+
+from tests.served import Quiet, serving
 
 NAME = "cuda-repo-debian11-11-2-local_11.2.2-460.32.03-1_amd64.deb"
 OTHER = "b" * 64
@@ -41,23 +42,16 @@ class Site:
 def site() -> Iterator[Site]:
     made: list[Site] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             made[0].asked.append(self.headers["Authorization"])
             self.send_response(made[0].status)
             self.end_headers()
             self.wfile.write(made[0].data)
 
-        def log_message(self, *_words: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made.append(Site(f"http://127.0.0.1:{server.server_port}/{NAME}"))
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        made.append(Site(f"{url}/{NAME}"))
         yield made[0]
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)

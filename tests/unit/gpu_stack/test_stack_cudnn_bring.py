@@ -21,6 +21,8 @@ from gpu_stack.components.cudnn import bring, directories, fetch, layout, versio
 from gpu_stack.host import background, download
 from gpu_stack.host.context import Context
 
+from tests.served import Quiet, serving
+
 HERE = Context()
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -77,7 +79,7 @@ class Server(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_address[1]}"
 
 
-class Answers(BaseHTTPRequestHandler):
+class Answers(Quiet, BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
@@ -96,23 +98,17 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(found or b"")
 
-    def log_message(self, *_words: object) -> None:
-        pass
-
 
 @pytest.fixture
 def server() -> Iterator[Callable[[dict[str, bytes]], Server]]:
-    running: list[Server] = []
+    with contextlib.ExitStack() as running:
 
-    def start(content: dict[str, bytes]) -> Server:
-        running.append(Server(content))
-        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
-        return running[-1]
+        def start(content: dict[str, bytes]) -> Server:
+            server = Server(content)
+            running.enter_context(serving(server))
+            return server
 
-    yield start
-    for one in running:
-        one.shutdown()
-        one.server_close()
+        yield start
 
 
 # from where

@@ -14,7 +14,7 @@ from gpu_stack.host.context import Context
 
 from plugins.modules import driver_packages
 from tests.unit.gpu_stack import apt_host
-from tests.unit.gpu_stack.apt_host import AptHost
+from tests.unit.gpu_stack.apt_host import SHOW, SIMULATE, AptHost
 
 VERSION = "470.256.02"
 PACKAGES = {"nvidia-smi": "470-3", "libcuda1": "470-3"}
@@ -46,7 +46,6 @@ HEADERS = {
     "flavour": "linux-headers-amd64",
     "platform": "linux-headers-platform",
 }
-SHOW, SIMULATE = "apt-cache show", "apt-get install --simulate"
 FAILED = "E: Failed to fetch https://ada:secret@lab.example.org/x.deb  503  Busy"
 
 
@@ -230,23 +229,11 @@ def test_headers_are_chosen_of_what_apt_has(
 def test_unknown_versions_are_looked_for_in_fresh_lists(
     host: AptHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-
-    def fetch(suites: list[str], wait: int) -> dict[str, Any]:
-        asked.append((suites, wait))
-        host.says(SHOW, (0, RECORDS, ""))
-        return package_lists.nothing()
-
-    monkeypatch.setattr(package_lists, "fetch", fetch)
-    settle(state="offered", suites=["bullseye"])
-    assert asked == []
-    settle(state="offered", suites=["bullseye"], renewed=True)
-    host.says(SHOW, (100, "", "E: No packages found"))
-    settle(state="offered", suites=["bullseye"])
-    assert asked == [(["bullseye"], 900)] * 2
+    waits = apt_host.fetches_for_unknown_versions(host, monkeypatch, RECORDS, settle)
+    assert waits == [900] * 2
     # The lists are those of the check before.
     settle(renewed=True)
-    assert len(asked) == 2
+    assert len(waits) == 2
 
 
 def test_a_version_that_no_source_has_is_named_with_what_to_do(

@@ -108,8 +108,8 @@ def test_the_toolkit_and_nvidias_cuda_have_theirs(tmp_path: Path) -> None:
 def test_the_role_writes_what_is_looked_for(role: str) -> None:
     """Its name, its mode, and its machine: test_passwords.py runs the tasks themselves."""
     tasks = yaml.safe_load((ROLES / "apt/tasks/password.yml").read_text("utf-8"))
-    (copy,) = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
-    assert int(copy["mode"], 8) == logins.MODE
+    ((file,),) = (task["provision.gpu.managed_files"]["files"] for task in tasks)
+    assert int(file["mode"], 8) == logins.MODE
     assert stat.S_IMODE(logins.MODE) == 0o600
     text = "".join(path.read_text("utf-8") for path in (ROLES / role).rglob("*.yml"))
     source = "".join(path.read_text("utf-8") for path in (COMPONENTS / role).glob("*.py"))

@@ -14,7 +14,7 @@ from gpu_stack.host.context import Context
 
 from plugins.modules import exact_packages
 from tests.unit.gpu_stack import apt_host
-from tests.unit.gpu_stack.apt_host import AptHost
+from tests.unit.gpu_stack.apt_host import SHOW, SIMULATE, AptHost
 
 CUDART, CUBLAS = "libcudart11.0", "libcublas11"
 PACKAGES = {CUDART: "11.2", CUBLAS: "11.4"}
@@ -35,7 +35,6 @@ Version: 11.4
 Filename: x
 SHA256: bbbb
 """
-SHOW, SIMULATE = "apt-cache show", "apt-get install --simulate"
 FAILED = "E: Failed to fetch https://ada:secret@lab.example.org/dists/x/InRelease  503  Busy"
 
 
@@ -164,20 +163,8 @@ def test_unknown_versions_are_looked_for_in_fresh_lists(
     host: AptHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded(monkeypatch)
-    asked = []
-
-    def fetch(suites: list[str], wait: int) -> dict[str, Any]:
-        asked.append((suites, wait))
-        host.says(SHOW, (0, RECORDS, ""))
-        return package_lists.nothing()
-
-    monkeypatch.setattr(package_lists, "fetch", fetch)
-    settle(state="offered", suites=["bullseye"])
-    assert asked == []
-    settle(state="offered", suites=["bullseye"], renewed=True)
-    host.says(SHOW, (100, "", "E: No packages found"))
-    settle(state="offered", suites=["bullseye"])
-    assert asked == [(["bullseye"], 600)] * 2
+    waits = apt_host.fetches_for_unknown_versions(host, monkeypatch, RECORDS, settle)
+    assert waits == [600] * 2
 
 
 def test_a_version_that_no_source_has_is_named_with_what_to_do(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from gpu_stack.host import repository_key
 from gpu_stack.host.context import Result, run_program
 
 from tests.ground.repository import Key, key
+from tests.served import Quiet, serving
 
 PLACE = "https://ada:cret@mirror.example.org/cuda"
 BARE = "https://mirror.example.org/cuda"
@@ -47,21 +47,14 @@ def served() -> Iterator[tuple[str, dict[str, bytes]]]:
     """An address, and what is at its paths."""
     files: dict[str, bytes] = {}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path in files else 404)
             self.end_headers()
             self.wfile.write(files.get(self.path, b""))
 
-        def log_message(self, *_words: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", files
-        server.shutdown()
-        thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url, files
 
 
 def settle(fingerprints: list[str], *, check_mode: bool = False, **more: Any) -> str:

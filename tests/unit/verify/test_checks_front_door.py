@@ -8,13 +8,14 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import probe
+
+from tests.served import Quiet, serving
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
@@ -63,7 +64,7 @@ def test_all_paths_that_answer_are_named() -> None:
     )
 
 
-class Door(http.server.BaseHTTPRequestHandler):
+class Door(Quiet, http.server.BaseHTTPRequestHandler):
     """A page, and nobody let in."""
 
     def do_GET(self) -> None:
@@ -73,9 +74,6 @@ class Door(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.end_headers()
         self.wfile.write(page if status == 200 else b"")
-
-    def log_message(self, *_arguments: Any) -> None:
-        """Quiet."""
 
 
 @pytest.fixture(scope="module")
@@ -99,15 +97,9 @@ def door(authority: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority / "crt", authority / "key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     monkeypatch.setattr(probe, "DOOR_TRUST", (str(authority / "crt"),))
-    try:
+    with serving(server):
         yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def options(port: int, name: str = NAME, address: str = "127.0.0.1") -> dict[str, Any]:

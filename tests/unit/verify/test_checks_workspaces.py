@@ -6,13 +6,14 @@ import functools
 import http.server
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import probe
+
+from tests.served import Quiet, serving
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
@@ -126,7 +127,7 @@ def test_processors_alone_are_a_limit_too() -> None:
     assert verdicts(data)[LIMITS].result == "passed"
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(Quiet, http.server.BaseHTTPRequestHandler):
     """A Jupyter that lets nobody in."""
 
     def do_GET(self) -> None:
@@ -134,21 +135,12 @@ class Refusing(http.server.BaseHTTPRequestHandler):
         self.send_response(known.get(self.path, 404))
         self.end_headers()
 
-    def log_message(self, *_arguments: Any) -> None:
-        """Quiet."""
-
 
 @pytest.fixture
 def jupyter() -> Iterator[int]:
     server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_the_probe_asks_without_a_token(jupyter: int) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .. import host_rules, transaction
 from ..components import cuda
 from ..components.nvidia_driver import driver_packages, method_rules
+from ..type_checking import TYPE_CHECKING
 from . import keys
 from .case import LINES, RUN, Case, clue, run_of
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -13,10 +13,10 @@ import re
 from ..components.tensorflow import rules as tensorflow_rules
 from ..host import running, surroundings
 from ..registered_doctors import MODULES
+from ..type_checking import TYPE_CHECKING
 from . import apt, look
 from .case import LINES, Case, heard
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -13,8 +13,8 @@ import re
 import stat
 
 from ..host import apt, dpkg
+from ..type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable, Iterator
 

@@ -6,8 +6,8 @@ import re
 import struct
 
 from ..host import dpkg
+from ..type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable
 

@@ -14,9 +14,9 @@ from .. import host_rules
 from ..components import nvidia_driver
 from ..components.nvidia_driver import kernel_rules
 from ..host import apt, platform
+from ..type_checking import TYPE_CHECKING
 from . import keys, libraries
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any, Iterator
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
+from ..type_checking import TYPE_CHECKING
 from . import apt_commands
 from .apt_commands import RefusalError
 from .package_install import REINSTALL
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -15,7 +15,8 @@ import os
 import shutil
 import traceback
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any, Callable
 

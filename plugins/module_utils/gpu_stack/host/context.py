@@ -15,9 +15,9 @@ import re
 import signal
 import time
 
+from ..type_checking import TYPE_CHECKING
 from . import apt, dpkg, loader, regular
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, TypeVar
 

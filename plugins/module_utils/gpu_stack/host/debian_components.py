@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
-from . import apt, apt_commands
+from ..type_checking import TYPE_CHECKING
+from . import apt, apt_commands, managed_files
 from .apt_commands import RefusalError
 from .context import Context
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -106,6 +107,7 @@ class Wish:
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns; raises RefusalError."""
     context, wish = Context(), Wish(params)
+    obstructed = _make_way(context, wish.path, check_mode)
     known = targets()
     uris = list(dict.fromkeys(target.uri for target in known if target.suite in wish.suites))
     wanting = wish.wanting(known)
@@ -118,7 +120,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if changed and not check_mode:
             _write(wish.path, text_of(wish, stanzas))
             _agree_with_others(wish, stanzas)
-    return {"changed": changed, "wanting": wanting, "uris": uris}
+    return {"changed": changed or obstructed, "wanting": wanting, "uris": uris}
 
 
 def targets() -> list[Target]:
@@ -217,6 +219,19 @@ def text_of(wish: Wish, stanzas: list[Stanza]) -> str:
         head = f"# Written by provision: the mirror that {wish.component}_mirror names.\n"
         return head + "".join(texts)
     return SHARED + "".join(f"\n{text}" for text in texts)
+
+
+def _make_way(context: Context, path: str, check_mode: bool) -> bool:
+    """Whether something else than a file was in the file's place."""
+    info = context.lstat(path)
+    if info is None or stat.S_ISREG(info.st_mode):
+        return False
+    if not check_mode:
+        try:
+            managed_files.make_way(context, path)
+        except managed_files.RefusedError as error:
+            raise RefusalError(str(error)) from None
+    return True
 
 
 def _is_written(context: Context, path: str, text: str) -> bool:

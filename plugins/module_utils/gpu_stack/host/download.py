@@ -15,7 +15,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import time
 
+from ..type_checking import TYPE_CHECKING
 from . import people
 from .context import Context, run_program
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

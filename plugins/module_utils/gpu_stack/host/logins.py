@@ -8,9 +8,9 @@ that only the password was changed in the inventory.
 from __future__ import annotations
 
 from ..change import change
+from ..type_checking import TYPE_CHECKING
 from . import apt, file_state
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -115,12 +115,12 @@ def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[d
     work = [(file, difference) for file in files for difference in _differences(context, file)]
     for file, _difference in [] if dry else work:
         if file.content is None:
-            _make_way(context, file.path)
+            make_way(context, file.path)
             _unlink(context, file.path)
         else:
             if file.directory:
                 _make_folder(context, os.path.dirname(file.path))
-            _make_way(context, file.path)
+            make_way(context, file.path)
             if file.backup and context.read(file.path) not in (None, file.content):
                 _back_up(_inside(context, file.path))
             write(context, file.path, file.content, file.mode)
@@ -180,7 +180,7 @@ def _refuse_full_directory(context: Context, path: str) -> None:
         raise RefusedError(f"cannot remove '{path}': Directory not empty")
 
 
-def _make_way(context: Context, path: str) -> None:
+def make_way(context: Context, path: str) -> None:
     """Removes what is no regular file; a link would be written through, and a directory into."""
     info = context.lstat(path)
     if info is None or stat.S_ISREG(info.st_mode):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import stat
 import struct
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     import os
     from typing import Iterable, Iterator

@@ -16,10 +16,10 @@ import io
 import os
 import re
 
+from ..type_checking import TYPE_CHECKING
 from . import apt
 from .kept_names import free_name
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterator
 

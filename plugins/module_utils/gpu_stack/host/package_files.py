@@ -13,9 +13,9 @@ import stat
 import time
 
 from ..change import change
+from ..type_checking import TYPE_CHECKING
 from . import dpkg, modes
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     import os
     from typing import Any, Callable, Iterable, Iterator

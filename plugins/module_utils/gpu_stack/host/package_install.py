@@ -8,11 +8,11 @@ import re
 import shlex
 import time
 
+from ..type_checking import TYPE_CHECKING
 from . import apt, apt_commands, dpkg, package_lists
 from .apt_commands import RefusalError
 from .context import Context
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -12,11 +12,11 @@ import os
 import re
 import time
 
+from ..type_checking import TYPE_CHECKING
 from . import apt, apt_commands
 from .apt_commands import PAUSE
 from .context import SILENT
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Sequence
 

@@ -6,11 +6,11 @@ import json
 import re
 
 from .. import receipt
+from ..type_checking import TYPE_CHECKING
 from . import apt_commands
 from .apt_commands import RefusalError
 from .context import Context
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

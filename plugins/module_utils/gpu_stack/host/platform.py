@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from ..change import blocker
+from ..type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

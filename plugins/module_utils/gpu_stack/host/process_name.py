@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Iterator
 

@@ -16,7 +16,8 @@ import signal
 import stat
 import time
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Callable
 

@@ -12,11 +12,11 @@ import re
 import shutil
 import tempfile
 
+from ..type_checking import TYPE_CHECKING
 from . import apt, download
 from .apt_commands import RefusalError
 from .context import run_program
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

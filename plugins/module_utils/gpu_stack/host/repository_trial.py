@@ -12,10 +12,10 @@ import shutil
 import tempfile
 from urllib.parse import urlsplit
 
+from ..type_checking import TYPE_CHECKING
 from . import apt
 from .package_lists import LOCKED, retry_while_locked, run
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

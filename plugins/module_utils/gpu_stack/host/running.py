@@ -13,7 +13,8 @@ import json
 import os
 import time
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ..type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 

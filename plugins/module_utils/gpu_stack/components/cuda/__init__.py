@@ -11,9 +11,9 @@ import re
 
 from ...change import change
 from ...host import apt, dpkg, file_state, loader, logins, modes, package_files
+from ...type_checking import TYPE_CHECKING
 from . import nvidia_cuda
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

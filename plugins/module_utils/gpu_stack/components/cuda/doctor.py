@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import debian_versions
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 

@@ -23,8 +23,8 @@ from ...host.apt_commands import RefusalError
 from ...host.context import run_program
 from ...host.kept_names import free_name
 from ...host.process_name import called
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -13,10 +13,10 @@ from ...change import change
 from ...host import apt, file_state, other_sources
 from ...host.kept_names import SAVED
 from ...tables import NEWEST_GCC
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from ..nvidia_driver import driver_method
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from ...host.owned_files import owned
+from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from . import nvidia_cuda
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from ...host.context import Context
 
-FILES = (cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER)
-
-
-def patterns(context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole, with those that the driver needs not."""
-    pins = context.read(nvidia_driver.PINS)
-    own = () if "Source: network" in (pins or "") else nvidia_cuda.REPOSITORY
-    return [*FILES, *own, *(() if pins is not None else (nvidia_cuda.SHARED,))]
+# In the driver's pins where it comes from NVIDIA's repository.
+NETWORK = "Source: network"
+# The files that the role writes whole.
+FILES = (
+    *owned(cuda.PREFERENCES, nvidia_cuda.LOW, nvidia_cuda.APT, nvidia_cuda.LOADER),
+    *owned(*nvidia_cuda.REPOSITORY, needed_by=nvidia_driver.PINS, saying=NETWORK),
+    *owned(nvidia_cuda.SHARED, needed_by=nvidia_driver.PINS),
+)
+PARTS = {
+    # What is in the way of CUDA from the platform.
+    "nvidia": (
+        *owned(nvidia_cuda.LOADER, nvidia_cuda.LOW),
+        *owned(
+            *(nvidia_cuda.APT, nvidia_cuda.SOURCES, nvidia_cuda.KEY),
+            needed_by=nvidia_driver.PINS,
+            saying=NETWORK,
+        ),
+    ),
+}
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

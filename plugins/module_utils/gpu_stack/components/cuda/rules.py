@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...host import dpkg
 from ...host.processes import text_of
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import cuda
 from . import nvidia_cuda
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

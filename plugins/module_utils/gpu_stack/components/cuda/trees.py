@@ -14,9 +14,9 @@ from ...host import apt_commands
 from ...host.apt_commands import RefusalError
 from ...host.context import Context
 from ...host.package_removal import ledger
+from ...type_checking import TYPE_CHECKING
 from .nvidia_cuda import MARK
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

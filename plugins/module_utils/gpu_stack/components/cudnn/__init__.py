@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ...change import change
 from ...host import file_state, loader, modes
+from ...type_checking import TYPE_CHECKING
 from . import directories, layout
 from .layout import MANIFEST, directory_name, header_version, library_directory
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -14,7 +14,8 @@ import stat
 import tarfile
 import zlib
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ...type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import IO, Any, BinaryIO
 

@@ -15,10 +15,10 @@ import sys
 from ...host import background, download
 from ...host.context import Context
 from ...host.process_name import called
+from ...type_checking import TYPE_CHECKING
 from . import directories, fetch, layout, tree, versions
 from .archive import RefusalError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

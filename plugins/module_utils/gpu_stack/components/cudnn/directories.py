@@ -6,8 +6,8 @@ import os
 import stat
 
 from ...host import modes
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 

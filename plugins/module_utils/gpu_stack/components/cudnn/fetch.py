@@ -14,10 +14,10 @@ import tempfile
 
 from ...host import download
 from ...host.download import LONGEST
+from ...type_checking import TYPE_CHECKING
 from . import layout
 from .archive import OtherFileError, RefusalError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar

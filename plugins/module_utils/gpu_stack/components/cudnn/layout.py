@@ -16,8 +16,8 @@ import re
 import stat
 
 from ...host import package_files
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from ...host import owned_directories
+from ...host.owned_files import owned
+from ...type_checking import TYPE_CHECKING
 from .. import cudnn
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from ...host.context import Context
 
-
-def patterns(_context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole."""
-    return (cudnn.LOADER_FILE,)
+# The files that the role writes whole.
+FILES = owned(cudnn.LOADER_FILE)
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

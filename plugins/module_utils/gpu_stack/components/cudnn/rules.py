@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import cudnn
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Changes, Facts, Options, Reasons, Row
 

@@ -12,9 +12,9 @@ import json
 import os
 
 from ...host.kept_names import free_name
+from ...type_checking import TYPE_CHECKING
 from . import layout
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...host.context import Context
 

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 
+from ...type_checking import TYPE_CHECKING
 from . import layout
 from .archive import (
     BROKEN,
@@ -24,7 +25,6 @@ from .archive import (
     unpack,
 )
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 
 from ...change import change
-from ...host import file_state, loader, modes
+from ...host import file_state, loader, manager_environment, modes
+from ...type_checking import TYPE_CHECKING
 from . import shell_startup
 from .shell_startup import between_markers
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, Iterable
+    from typing import Any
 
     from ...host.context import Context
     from ...shapes import Changes, Options, Row, Stack, State
@@ -152,7 +152,7 @@ def look(context: Context) -> dict[str, Any]:
         "block": between_markers(context.read(PAM)),
         "bashrc": {user: text for user, (text, _fault) in bashrc.items()},
         "left": {user: fault for user, (_text, fault) in bashrc.items() if fault},
-        "manager": manager_environment(context) if systemd else None,
+        "manager": manager_environment.look(context) if systemd else None,
     }
 
 
@@ -196,27 +196,11 @@ def _bashrc_changes(state: State, options: Options) -> Changes:
     return changes
 
 
-def manager_environment(context: Context) -> str | None:
-    """What systemd gives to units, as systemctl prints it; None where no systemd answers."""
-    result = context.run(["systemctl", "show", "--property=Environment", "--value"])
-    return result.out.strip() if result.rc == 0 else None
-
-
-def unread(manager: str, wished: Iterable[tuple[str, str]]) -> list[str]:
-    """Names of the variables that systemd does not give to units with their values.
-
-    `manager`: its property Environment. systemctl puts a setting with blanks in double quotes,
-    which no value of ours may hold.
-    """
-    settings = f" {manager} ".replace('"', " ")
-    return [name for name, value in wished if f" {name}={value} " not in settings]
-
-
 def _manager_changes(row: Row, state: State, options: Options) -> Changes:
     """A change where systemd still runs with other settings than its file's."""
     if state.get("manager") is None:
         return []
-    missing = unread(state["manager"], assignments(options, row))
+    missing = manager_environment.unread(state["manager"], assignments(options, row))
     if not missing:
         return []
     reason = "systemd has not read its settings again"

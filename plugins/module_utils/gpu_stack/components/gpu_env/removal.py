@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from ...host.owned_files import owned
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_env
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from ...host.context import Context
 
-
-def patterns(_context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole."""
-    return (gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER)
+# The files that the role writes whole.
+FILES = owned(gpu_env.PROFILE, gpu_env.UNITS, gpu_env.LOADER, gpu_env.MANAGER)
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

@@ -19,8 +19,8 @@ import stat
 import time
 
 from ...host import regular
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any

@@ -13,12 +13,12 @@ import time
 
 from ...change import change, is_touched
 from ...host import file_state
+from ...type_checking import TYPE_CHECKING
 from . import obstacles, wishes
 from .renewal import paths
 from .renewal.state import ends_soon, nginx_runs, server_of
 from .shipped import FILES
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

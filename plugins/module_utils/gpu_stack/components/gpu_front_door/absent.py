@@ -9,12 +9,12 @@ import os
 import re
 import shutil
 
+from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .renewal import files, nginx, paths, programs
 from .renewal.files import forget, inside
 from .renewal.state import nginx_runs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

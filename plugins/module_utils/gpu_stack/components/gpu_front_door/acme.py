@@ -10,13 +10,13 @@ import os
 import re
 import time
 
+from ...type_checking import TYPE_CHECKING
 from .renewal import files, nginx, noted, paths, programs
 from .renewal.certificates import certified, late_from
 from .renewal.files import inside, put
 from .renewal.programs import RefusedError
 from .renewal.state import server_of
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Callable
 

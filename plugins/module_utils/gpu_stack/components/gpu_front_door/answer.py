@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ...type_checking import TYPE_CHECKING
 from . import differences, present, proof
 from .absent import remove
 from .renewal import files, paths
@@ -13,7 +14,6 @@ from .renewal.noted import noted
 from .renewal.programs import RefusedError
 from .wishes import check
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ...host.context import Context
+from ...type_checking import TYPE_CHECKING
 from . import acme, site
 from .obstacles import configuration, in_the_way, others_at
 from .renewal import files, nginx, paths, programs
@@ -15,7 +16,6 @@ from .renewal.programs import RefusedError
 from .renewal.state import ends_soon, nginx_runs
 from .wishes import check, settings
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from ...type_checking import TYPE_CHECKING
 from .renewal import programs
 from .renewal.paths import GROUP, NGINX, SITE
 from .renewal.programs import RefusedError
 from .wishes import ports_of
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

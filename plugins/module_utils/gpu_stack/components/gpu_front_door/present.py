@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
+from ...type_checking import TYPE_CHECKING
 from . import acme
 from .renewal import files, nginx, noted, paths, programs
 from .renewal.authority import certificate, fingerprint
@@ -14,7 +15,6 @@ from .renewal.programs import RefusedError, must
 from .renewal.state import ends_soon, nginx_runs
 from .wishes import check, settings
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

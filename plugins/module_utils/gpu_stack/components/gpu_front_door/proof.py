@@ -8,13 +8,13 @@ import ssl
 import threading
 import time
 
+from ...type_checking import TYPE_CHECKING
 from .renewal import nginx
 from .renewal.files import inside
 from .renewal.noted import is_shown, noted
 from .renewal.paths import CA, CHAIN
 from .renewal.programs import RefusedError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

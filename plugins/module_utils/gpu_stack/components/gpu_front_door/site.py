@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
+from ...type_checking import TYPE_CHECKING
 from .renewal import files, paths
 from .wishes import ports_of
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

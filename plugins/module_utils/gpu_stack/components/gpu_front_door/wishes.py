@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from .patterns import DIRECTORY, DOOR_ADDRESS, EMAIL, NAME, PATH, PERSON_NAME
 from .renewal.paths import PORTS
 from .renewal.programs import RefusedError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -12,10 +12,10 @@ import json
 
 from ...change import change, is_touched
 from ...host import file_state
+from ...type_checking import TYPE_CHECKING
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

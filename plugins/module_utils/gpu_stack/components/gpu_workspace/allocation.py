@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from .program import files, handed_gpus, people_list, places, settings
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -8,11 +8,11 @@ import re
 import secrets
 import shutil
 
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import allocation, current, homes, port_sockets, running_host, uids, wished, workspace_users
 from .program import containers, docker, files, people_list, places, programs, settings, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import allocation, homes, obstacles, running_host, uids, workspace_users
 from .program import docker, people_list, places, settings, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

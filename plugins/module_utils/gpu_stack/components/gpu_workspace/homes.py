@@ -7,10 +7,10 @@ import re
 import resource
 import stat
 
+from ...type_checking import TYPE_CHECKING
 from . import wished, workspace_users
 from .program import files, places, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

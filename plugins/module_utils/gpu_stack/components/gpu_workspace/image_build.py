@@ -7,10 +7,10 @@ import re
 import subprocess
 import tempfile
 
+from ...type_checking import TYPE_CHECKING
 from . import image_context
 from .program import docker_words, files, places, programs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import IO, Any, Callable
 

@@ -14,9 +14,9 @@ import re
 import stat
 import tarfile
 
+from ...type_checking import TYPE_CHECKING
 from .program import files, places, programs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import IO, Any
 

@@ -6,10 +6,10 @@ import hashlib
 import os
 import re
 
+from ...type_checking import TYPE_CHECKING
 from . import image_build, parameters
 from .program import docker, places, programs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import wished, workspace_users
 from .program import places, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Mapping
 

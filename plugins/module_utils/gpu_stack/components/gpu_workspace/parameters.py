@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import people_list, places
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 
+from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import files, places, programs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

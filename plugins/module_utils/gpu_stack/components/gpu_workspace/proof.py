@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 
+from ...type_checking import TYPE_CHECKING
 from . import jupyter
 from .program import files, handed_gpus, places, programs, settings
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...rules import rules_of, some
+from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from ..nvidia_container_toolkit import docker
 from . import obstacles
 from .program import traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

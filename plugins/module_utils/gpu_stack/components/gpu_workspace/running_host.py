@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...host.context import Context, Result
+from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import files, programs
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from ...type_checking import TYPE_CHECKING
 from . import bring, current, installed, parameters, proof, running_host, uids
 from .program import docker, files, people_list, places
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 
+from ...type_checking import TYPE_CHECKING
 from . import homes, wished, workspace_users
 from .program import files, places
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

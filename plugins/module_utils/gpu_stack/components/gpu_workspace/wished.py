@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 
+from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .program import places
 from .stack_of_row import locked
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

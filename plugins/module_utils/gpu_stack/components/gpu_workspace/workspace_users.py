@@ -12,10 +12,10 @@ import os
 import re
 import stat
 
+from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import places, traits
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Collection
 

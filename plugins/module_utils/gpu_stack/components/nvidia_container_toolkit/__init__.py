@@ -10,10 +10,10 @@ from __future__ import annotations
 from ...change import change
 from ...host import apt, dpkg, file_state, logins, other_sources, package_files
 from ...host.kept_names import SAVED
+from ...type_checking import TYPE_CHECKING
 from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio, docker
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -14,8 +14,8 @@ import re
 
 from ...change import change
 from ...tables import PODMAN_CDI
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any

@@ -17,9 +17,9 @@ import tempfile
 
 from ...host.context import Context, run_program
 from ...host.kept_names import free_name
+from ...type_checking import TYPE_CHECKING
 from . import cdi
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any

@@ -20,12 +20,12 @@ import os
 import re
 import tempfile
 
+from ...type_checking import TYPE_CHECKING
 from . import containerd, units
 from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any

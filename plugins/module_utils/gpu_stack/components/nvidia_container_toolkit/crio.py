@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from ...change import change
+from ...type_checking import TYPE_CHECKING
 from . import units
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -27,12 +27,12 @@ import re
 import shutil
 import tempfile
 
+from ...type_checking import TYPE_CHECKING
 from . import crio, units
 from .crio import CONFIG, DROPIN, HEADER, OPTIONS, PLACE, RUNTIME, TABLE
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

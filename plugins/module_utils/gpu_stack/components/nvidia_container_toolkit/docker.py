@@ -12,10 +12,10 @@ import json
 from ...change import change
 from ...host import other_sources
 from ...host.kept_names import SAVED
+from ...type_checking import TYPE_CHECKING
 from ..cuda import nvidia_cuda
 from . import units
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -19,12 +19,12 @@ import os
 import signal
 import time
 
+from ...type_checking import TYPE_CHECKING
 from . import docker
 from .docker import CONFIG, RUNTIME
 from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
 from .runtime import Runtime
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...doctor.case import Case, clue, run_of
 from ...host import debian_versions
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_container_toolkit
 from . import cdi, docker
 from .doctor_look import ask
 
 __all__ = ["CASES", "CHECKS", "FIXES", "PLACE", "ask"]
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 

@@ -7,8 +7,8 @@ import shutil
 import tempfile
 
 from ...host.kept_names import free_name
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...host.context import Context
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from ...change import blocker
+from ...host.owned_files import owned
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Row
 
-
-FILES = (
+# The files that the role writes whole.
+FILES = owned(
     nvidia_container_toolkit.KEY,
     nvidia_container_toolkit.SOURCES,
     nvidia_container_toolkit.PREFERENCES,
     nvidia_container_toolkit.APT,
     "/etc/apt/auth.conf.d/provision-nvidia-container-toolkit.conf",
 )
-
-
-def patterns(_context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole."""
-    return FILES
 
 
 def remains(context: Context, packages: Sequence[str]) -> list[list[str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -10,10 +10,10 @@ A run that is cut off or refused before the restart leaves the note, and the nex
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from . import units
 from .kept_files import RefusedError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...host.context import PATH, Context, run_program
+from ...type_checking import TYPE_CHECKING
 from .containerd_runtime import Containerd
 from .crio_runtime import Crio
 from .docker_runtime import Docker
 from .kept_files import RefusedError
 from .runtime import RESTART_PATIENCE, RestartError
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

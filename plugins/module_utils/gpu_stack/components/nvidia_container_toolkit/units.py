@@ -6,7 +6,8 @@ start of the daemon's process, so that whoever restarts the daemon settles it.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ...type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

@@ -11,9 +11,9 @@ import functools
 
 from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
+from ...type_checking import TYPE_CHECKING
 from . import displaced, driver_method, driver_packages
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -7,9 +7,9 @@ import re
 
 from ...host import apt_commands
 from ...host.apt_commands import RefusalError
+from ...type_checking import TYPE_CHECKING
 from . import driver_method, make_log
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...doctor import look
 from ...doctor.case import RUN, Case, clue, heard, run_of
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

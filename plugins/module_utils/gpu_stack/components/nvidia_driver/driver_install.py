@@ -15,10 +15,10 @@ from ...host.apt_commands import RefusalError
 from ...host.context import Context, Result
 from ...host.package_install import CHANGED, REINSTALL, REMOVED
 from ...host.unfinished_packages import fix_broken
+from ...type_checking import TYPE_CHECKING
 from . import driver_method, kernel_headers, make_log
 from .kernel_headers import Headers
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from ...host import apt, modes
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...type_checking import TYPE_CHECKING
 from . import driver_method
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Options, Row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ...host import apt_commands
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

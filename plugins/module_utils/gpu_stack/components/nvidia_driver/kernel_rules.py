@@ -7,11 +7,11 @@ import re
 from ...host import debian_versions
 from ...host.processes import text_of
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method, kernel_headers
 from .rules import replaces, scope
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

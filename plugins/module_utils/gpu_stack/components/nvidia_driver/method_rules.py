@@ -6,11 +6,11 @@ import re
 
 from ... import transaction
 from ...rules import rules_of, some
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method, driver_packages
 from .rules import scope
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...shapes import Changes, Facts, Options, Row
 

@@ -7,11 +7,11 @@ only where the wish says so.
 from __future__ import annotations
 
 from ...host.apt_commands import RefusalError
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method
 from .driver_method import DISTRIBUTION, NETWORK, RUNFILE
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...change import blocker
+from ...host.owned_files import owned
+from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from ..cuda import nvidia_cuda
 from . import driver_method, rules
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
@@ -20,23 +21,20 @@ DISTURBANCES = (
     ("maintenance-window", rules.maintenance_window),
     ("logged-in", rules.logged_in),
 )
+# The files that the role writes whole, with those that CUDA needs no more.
 FILES = (
-    nvidia_driver.PINS,
-    nvidia_driver.UPGRADES,
-    nvidia_driver.BLACKLIST,
-    "/etc/apt/apt.conf.d/*provision-nvidia-driver",
-    "/etc/apt/sources.list.d/provision-nvidia-driver*",
-    "/etc/apt/keyrings/provision-nvidia-driver*",
-    "/usr/share/keyrings/provision-nvidia-driver*",
-    "/etc/apt/auth.conf.d/provision-nvidia-driver*",
+    *owned(
+        nvidia_driver.PINS,
+        nvidia_driver.UPGRADES,
+        nvidia_driver.BLACKLIST,
+        "/etc/apt/apt.conf.d/*provision-nvidia-driver",
+        "/etc/apt/sources.list.d/provision-nvidia-driver*",
+        "/etc/apt/keyrings/provision-nvidia-driver*",
+        "/usr/share/keyrings/provision-nvidia-driver*",
+        "/etc/apt/auth.conf.d/provision-nvidia-driver*",
+    ),
+    *owned(*nvidia_cuda.REPOSITORY, nvidia_cuda.SHARED, needed_by=cuda.PREFERENCES),
 )
-
-
-def patterns(context: Context) -> Sequence[str]:
-    """Patterns of the files that the role writes whole, with those that CUDA needs no more."""
-    if context.exists(cuda.PREFERENCES):
-        return FILES
-    return [*FILES, *nvidia_cuda.REPOSITORY, nvidia_cuda.SHARED]
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...host import gpu_models, people
 from ...rules import rules_of
 from ...tables import DRIVER_BRANCHES
+from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method, driver_packages
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 

@@ -15,9 +15,9 @@ import stat
 
 from ...change import change, is_touched
 from ...host import package_files
+from ...type_checking import TYPE_CHECKING
 from . import activation, venv_trust
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any

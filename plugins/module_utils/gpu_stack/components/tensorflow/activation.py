@@ -8,7 +8,8 @@ the file. PATH needs no block, for `deactivate` restores it anyway.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
+from ...type_checking import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

@@ -6,10 +6,10 @@ import re
 
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import gpu_models
+from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 from . import rules as tensorflow_rules
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any

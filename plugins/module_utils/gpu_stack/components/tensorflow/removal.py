@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...change import blocker
 from ...host import owned_directories
+from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 from . import venv_use
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Sequence
 

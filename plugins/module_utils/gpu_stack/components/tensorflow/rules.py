@@ -8,9 +8,9 @@ import re
 from ...host import gpu_models, surroundings
 from ...host.processes import accounts, text_of
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Reasons, Row

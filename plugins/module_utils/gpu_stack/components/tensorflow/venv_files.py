@@ -13,9 +13,9 @@ import os
 import re
 import stat
 
+from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 

@@ -12,8 +12,8 @@ import os
 import stat
 
 from ...change import change
+from ...type_checking import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any

@@ -11,10 +11,10 @@ import re
 
 from ...host.processes import process
 from ...rules import rules_of
+from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 from .venv_files import OWN, PROGRAMS, SEEDED
 
-TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any

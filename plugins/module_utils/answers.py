@@ -1,0 +1,34 @@
+"""How modules end over a function that looks, judges and acts."""
+
+from __future__ import annotations
+
+# mypy reads gpu_stack as a package of its own.
+from .gpu_stack.type_checking import TYPE_CHECKING  # type: ignore[import-not-found]
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def settle(
+    module: AnsibleModule,
+    function: Callable[[dict[str, Any], bool], dict[str, Any]],
+    refusal: type[Exception],
+) -> None:
+    """Ends the module with what `function` returns for its parameters and check mode.
+
+    A `refusal` that it raises fails the module with its words; `warnings` become the module's.
+    """
+    try:
+        result = function(module.params, module.check_mode)
+    except refusal as error:
+        module.fail_json(msg=str(error))
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+def show_addresses_without_logins(module: AnsibleModule) -> None:
+    """Lets messages name the addresses, of options with no_log, that have no password."""
+    module.no_log_values = {value for value in module.no_log_values if "@" in value}
