@@ -94,12 +94,12 @@ class Wish:
     driver_sha256: str | None = None
     cudnn: CudnnWish | None = None
     gcc: str | None = None
-    # A release or an exact version, "" for the newest, None for no toolkit.
-    container_toolkit: str | None = None
     # Requirements beside TensorFlow in its environment, sorted by name.
     packages: tuple[str, ...] = ()
     # Further TensorFlows for the same host, each in an environment of its own.
     beside: tuple[Wish, ...] = ()
+    # {word: its value} of the wished components that have a file in inventory/own.
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     literal: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 

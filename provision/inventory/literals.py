@@ -1,10 +1,11 @@
-"""Refuses templates and vaulted values where data must be literal, as in wishes.
+"""Refuses templates, vaulted values and numbers where data must be literal, as in wishes.
 
 Every other value is Ansible's to evaluate.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from provision.errors import InputError
 
 TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
 
 
 def no_template(where: str, key: str, example: str = "") -> InputError:
@@ -61,3 +63,25 @@ def is_template(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(is_template(v) for v in value)
     return False
+
+
+def version_text(value: Any, key: str, where: str) -> str:
+    """A version as the user quoted it. InputError for a number, a template or another text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(
+            f"{key} is not a version", where=where, got=json.dumps(value), expected=f'{key}: "2.9"'
+        )
+    if isinstance(value, int | float):
+        raise InputError(
+            f"{key} is a number, and a number is not a version (2.10 would be 2.1)",
+            where=where,
+            got=f"{key}: {value}",
+            hint=f'quote it: {key}: "..."; unquoted, 2.10 and 2.1 are the same number',
+        )
+    if TEMPLATE.search(value):
+        raise no_template(where, key)
+    if not VERSION.fullmatch(value):
+        raise InputError(
+            f"{key} is not a version", where=where, got=repr(value), expected='digits as in "2.9"'
+        )
+    return value

@@ -14,7 +14,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from provision.errors import InputError
-from provision.inventory.literals import TEMPLATE, no_template, refuse_vaulted
+from provision.inventory.literals import TEMPLATE, no_template, refuse_vaulted, version_text
+from provision.inventory.own import OWN
 from provision.inventory.spelling import did_you_mean
 from provision.inventory.words import WISH
 from provision.models import CudnnWish, Wish
@@ -44,10 +45,7 @@ WISH_WORDS: Mapping[str, tuple[str, str]] = {
         "The SHA-256 of a .run file, with driver_source runfile and an exact driver_branch.",
     ),
     "gcc": ('"10"', "The compiler that nvcc calls. Without it: the platform's, if nvcc takes it."),
-    "container_toolkit": (
-        "true",
-        "NVIDIA's container toolkit: true for the newest, or a version.",
-    ),
+    **{own.WORD: (own.EXAMPLE, own.MEANING) for own in OWN.values()},
     "packages": (
         '[jupyterlab, "pandas<2.1"]',
         "What else the environment holds: names from the package index, with versions if you like; "
@@ -70,8 +68,6 @@ _TENSORFLOW = re.compile(
     r"^(tensorflow|tf-nightly|intel-tensorflow)(-(cpu|gpu|intel|rocm|macos))?$"
 )
 
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
-
 
 def parse_wish(value: Any, *, where: str) -> Wish:
     """The literal mapping `gpu_stack` as a Wish. InputError for the first fault."""
@@ -92,9 +88,10 @@ def parse_wish(value: Any, *, where: str) -> Wish:
     _only_words("gpu_stack", value, WISH_KEYS, where)
     not_versions = (
         *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
-        *("container_toolkit", "packages", "beside"),
+        *("packages", "beside"),
+        *(own.WORD for own in OWN.values()),
     )
-    plain = {key: _text(value[key], key, where) for key in value if key not in not_versions}
+    plain = {key: version_text(value[key], key, where) for key in value if key not in not_versions}
     cudnn = _cudnn_wish(value["cudnn"], where) if "cudnn" in value else None
     return Wish(
         tensorflow=plain.get("tensorflow"),
@@ -106,7 +103,11 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         driver_sha256=_driver_sha256(value, where),
         cudnn=cudnn,
         gcc=plain.get("gcc"),
-        container_toolkit=_container_toolkit(value, where),
+        own={
+            own.WORD: own.wished(value[own.WORD], where)
+            for own in OWN.values()
+            if own.WORD in value
+        },
         packages=_packages(value["packages"], where) if "packages" in value else (),
         beside=_beside(value["beside"], where) if "beside" in value else (),
         literal=dict(value),
@@ -134,7 +135,7 @@ def _beside(value: Any, where: str) -> tuple[Wish, ...]:
                 got=json.dumps(wish),
                 expected='{tensorflow: "2.14"}',
             )
-        plain = {key: _text(wish[key], key, where) for key in wish if key != "packages"}
+        plain = {key: version_text(wish[key], key, where) for key in wish if key != "packages"}
         wishes.append(
             Wish(
                 plain["tensorflow"],
@@ -235,23 +236,6 @@ def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
     return sha256
 
 
-def _container_toolkit(wish: Mapping[str, Any], where: str) -> str | None:
-    """The wished version; "" (`true`) for the newest, None without a wish."""
-    if "container_toolkit" not in wish:
-        return None
-    value = wish["container_toolkit"]
-    if value is True:
-        return ""
-    if value is False:
-        raise InputError(
-            "container_toolkit: false wishes for nothing",
-            where=where,
-            expected='container_toolkit: true, or a version: container_toolkit: "1.17"',
-            hint="leave the word out",
-        )
-    return _text(value, "container_toolkit", where)
-
-
 def _sha256(value: Any, key: str, where: str) -> str:
     """64 hex digits as the user quoted them."""
     if isinstance(value, str) and TEMPLATE.search(value):
@@ -268,7 +252,7 @@ def _sha256(value: Any, key: str, where: str) -> str:
 
 def _cudnn_wish(value: Any, where: str) -> CudnnWish:
     if not isinstance(value, Mapping):
-        return CudnnWish(_text(value, "cudnn", where))
+        return CudnnWish(version_text(value, "cudnn", where))
     _only_words("cudnn", value, CUDNN_KEYS, where)
     if "version" not in value:
         raise InputError(
@@ -280,29 +264,7 @@ def _cudnn_wish(value: Any, where: str) -> CudnnWish:
     if sha256 is not None:
         sha256 = _sha256(sha256, "cudnn sha256", where)
     return CudnnWish(
-        version=_text(value["version"], "cudnn version", where),
-        cuda=_text(value["cuda"], "cudnn cuda", where) if "cuda" in value else None,
+        version=version_text(value["version"], "cudnn version", where),
+        cuda=version_text(value["cuda"], "cudnn cuda", where) if "cuda" in value else None,
         sha256=sha256,
     )
-
-
-def _text(value: Any, key: str, where: str) -> str:
-    """A version as the user quoted it."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(
-            f"{key} is not a version", where=where, got=json.dumps(value), expected=f'{key}: "2.9"'
-        )
-    if isinstance(value, int | float):
-        raise InputError(
-            f"{key} is a number, and a number is not a version (2.10 would be 2.1)",
-            where=where,
-            got=f"{key}: {value}",
-            hint=f'quote it: {key}: "..."; unquoted, 2.10 and 2.1 are the same number',
-        )
-    if TEMPLATE.search(value):
-        raise no_template(where, key)
-    if not _VERSION.fullmatch(value):
-        raise InputError(
-            f"{key} is not a version", where=where, got=repr(value), expected='digits as in "2.9"'
-        )
-    return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
+from provision.inventory.own import OWN
 from provision.roles import ROLES, SITE
 from provision.roles.base import Option
 from provision.yaml_text import dump
@@ -46,9 +47,7 @@ gpu_stack:
   # cuda_source: wheels
   # Or from NVIDIA itself: cuda_source network or local, driver_source network or runfile:
   # driver_source: runfile
-  # What lets docker give GPUs to containers, from NVIDIA:
-  # container_toolkit: true
-  # What else the environment holds, of the package index, locked with TensorFlow:
+{own}  # What else the environment holds, of the package index, locked with TensorFlow:
   # packages: [jupyterlab, "pandas<2.1", matplotlib]
   # Further TensorFlows on the same hosts, each in an environment of its own:
   # beside: [{tensorflow: "2.14"}]
@@ -91,9 +90,14 @@ def _block(option: Option) -> str:
     return f"{lines}\n{commented}"
 
 
+def _wish() -> str:
+    own = "".join(f"  # {one.COMMENT}\n  # {one.WORD}: {one.EXAMPLE}\n" for one in OWN.values())
+    return _WISH.replace("{own}", own)
+
+
 def group_vars() -> str:
     """The group's file: the wish, then every option of the inventory's, commented out."""
-    parts = [_WISH]
+    parts = [_wish()]
     for role in (*ROLES, SITE):
         parts.append(f"# --- {role.title} ---\n")
         parts += [_block(option) for option in role.options if option.public]

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from provision.resolve.fleet import Explained, explain, gpus_of, resolve, resolve_fleet
 from provision.resolve.solver import Solver
-from provision.resolve.stack import Choice, ContainerToolkit, Stack
+from provision.resolve.stack import Choice, Stack
 
 __all__ = [
     "Choice",
-    "ContainerToolkit",
     "Explained",
     "Solver",
     "Stack",

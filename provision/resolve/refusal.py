@@ -109,14 +109,14 @@ def _unknown(
             hint="an installer of NVIDIA's is wished for by its exact version, with "
             "driver_source: runfile",
         )
-    if word not in versions or not versions[word] or getattr(wish, word) == "":
+    if word not in versions or not versions[word] or _wished(wish, word) == "":
         return None
     titles = {
         "tensorflow": "TensorFlow", "python": "Python", "cuda": "CUDA", "cudnn": "cuDNN",
         "driver_branch": "driver branch", "gcc": "gcc",
         **{own.WORD: own.TITLE for own in OWN.values()},
     }  # fmt: skip
-    wished = wish.cudnn.version if word == "cudnn" and wish.cudnn else getattr(wish, word)
+    wished = wish.cudnn.version if word == "cudnn" and wish.cudnn else _wished(wish, word)
     near = nearest(parse_version(wished, word), versions[word])
     own = ', or {version: "...", cuda: "...", sha256: "<64 hex digits>"} of your own archive'
     return UnsatisfiableError(
@@ -125,6 +125,11 @@ def _unknown(
         expected=" or ".join(f'"{v}"' for v in near) + (own if word == "cudnn" else ""),
         hint="`provision catalog` shows what there is",
     )
+
+
+def _wished(wish: Wish, word: str) -> Any:
+    """The value of a wished word; of a component with a file of its own, or a field."""
+    return wish.own[word] if word in wish.own else getattr(wish, word)
 
 
 def _nvidias_driver_instead(
@@ -217,7 +222,7 @@ def _near(demand: Demand, wish: Wish, problem: Problem) -> Any:
     """The order for a dropped demand's variable: nearest to the wished version first."""
     own = problem.order.get(demand.variable)
     text = wish.cudnn.version if demand.name == "cudnn" and wish.cudnn else ""
-    text = text or str(getattr(wish, demand.name, "") or "")
+    text = text or str(wish.own.get(demand.name) or getattr(wish, demand.name, "") or "")
     if not text or not re.fullmatch(r"[\d.]+", text):
         return own or no_preference
     wished = Version(text)

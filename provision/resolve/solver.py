@@ -73,7 +73,7 @@ class Solver:
                 "driver": candidates.drivers(wish),
                 "gcc": candidates.gccs,
                 **{
-                    word: values if getattr(wish, word) is not None else [None]
+                    word: values if word in wish.own else [None]
                     for word, values in candidates.own.items()
                 },
             },
@@ -132,7 +132,11 @@ class Solver:
             reasons=tuple(reasons(solution, wish)),
             warnings=tuple(warnings(solution)),
             row=row,
-            **{own.WORD: solution[own.WORD] for own in OWN.values()},
+            own={
+                own.WORD: solution[own.WORD]
+                for own in OWN.values()
+                if solution[own.WORD] is not None
+            },
             packages=wish.packages,
         )
 

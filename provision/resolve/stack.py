@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from provision.catalog.rows import (
-    ContainerToolkitRow,
     CudaReleaseRow,
     CudaRow,
     DriverRow,
@@ -91,14 +90,6 @@ class Cudnn:
 
 
 @dataclass(frozen=True)
-class ContainerToolkit:
-    """A version of NVIDIA's container toolkit, and its repository."""
-
-    version: str
-    row: ContainerToolkitRow = field(compare=False)
-
-
-@dataclass(frozen=True)
 class Stack:
     """One consistent choice for one platform. Exact packages and wheels come with the lock."""
 
@@ -114,8 +105,9 @@ class Stack:
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
     row: TensorflowRow | None = field(default=None, compare=False)
-    container_toolkit: ContainerToolkit | None = None
     packages: tuple[str, ...] = ()
+    # {word: its choice} of the components that have a file in resolve/own, where one was wished.
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def id(self) -> str:
@@ -125,14 +117,14 @@ class Stack:
         """
         cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
         driver = self.driver.origin if self.driver.origin != "distribution" else ""
-        toolkit = f"-toolkit{self.container_toolkit.version}" if self.container_toolkit else ""
+        own = "".join(choice.mark for choice in self.own.values())
         more = ""
         if self.packages:
             text = "\n".join(self.packages)
             more = f"-packages{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         return (
             f"{self.platform.id}-tensorflow{self.tensorflow}{more}-cuda{cuda}{self.cuda.version}"
-            f"-cudnn{self.cudnn.version}{toolkit}-driver{driver}{self.driver.version}"
+            f"-cudnn{self.cudnn.version}{own}-driver{driver}{self.driver.version}"
         )
 
     @property

@@ -217,7 +217,7 @@ def _not_built(
 
 def _no_toolkit(persons: list[dict[str, Any]], wish: Wish) -> Fault | None:
     names = [person["name"] for person in persons if person["gpus"] != "none"]
-    if not names or wish.container_toolkit is not None:
+    if not names or "container_toolkit" in wish.own:
         return None
     return Fault(
         "gpu_workspaces",

@@ -20,7 +20,7 @@ from debian.deb822 import Release
 from debian.debfile import DebError, DebFile
 
 from provision.catalog import Catalog
-from provision.catalog.rows import ContainerToolkitRow, DriverRow, NvidiaSourceRow
+from provision.catalog.rows import DriverRow, NvidiaSourceRow
 from provision.errors import InputError
 from provision.upstream import download, release
 from provision.upstream.download import Fetch, GoneError, cached, digest_like, fetch
@@ -30,8 +30,6 @@ from provision.upstream.packages import Package, Repository, Runfile, Source, pa
 
 _DEB = b"!<arch>\n"
 _SCRIPT = b"#!"
-# The toolkit packages' `source` in the lock.
-TOOLKIT_LABEL = "nvidia-container-toolkit"
 # The Label of NVIDIA's repositories, by which apt's preferences on the hosts keep their drivers
 # away; NVIDIA's own cuda-*.pin prefers them by it (Pin: release l=NVIDIA CUDA).
 CUDA_LABEL = "NVIDIA CUDA"
@@ -66,11 +64,14 @@ class Reader:
             )
         return Runfile(url, sha256)
 
-    def container_toolkit(self, row: ContainerToolkitRow) -> Repository:
-        """The repository of the container toolkit, whose key is published beside it."""
-        url, key = self.mirrors.at(row.url), self.mirrors.at(row.keyring.url)
-        places = dict.fromkeys(row.signed_by, key)
-        return self._fetched(url, TOOLKIT_LABEL, lambda: self._keys(places))
+    def keyed(self, url: str, key: str, signed_by: Sequence[str], label: str) -> Repository:
+        """A flat repository whose key is published beside it.
+
+        `key`: its URL; `signed_by`: its fingerprints; `label`: the packages' `source` in the lock.
+        """
+        url, key = self.mirrors.at(url), self.mirrors.at(key)
+        places = dict.fromkeys(signed_by, key)
+        return self._fetched(url, label, lambda: self._keys(places))
 
     def _network(self, row: NvidiaSourceRow) -> Repository:
         url = self.mirrors.at(row.url)

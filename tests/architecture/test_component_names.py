@@ -28,13 +28,7 @@ ALLOWED = {
     "plugins/modules/apt_sources.py": "an option's choices are written out for Ansible",
     "provision/catalog/__init__.py": "the catalog's model has a field for each file",
     "provision/catalog/consistency.py": "a row's key",
-    "provision/inventory/wish.py": "a word of the wish, with its explanation",
-    "provision/models.py": "a field of the wish",
-    "provision/render/example.py": "the example of a wish",
-    "provision/report/html/words.py": "the last of the overview's columns",
-    "provision/resolve/stack.py": "a field of the stack, and part of its id",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
-    "provision/upstream/nvidia.py": "the layout of its repository",
     "provision/verify/cures.py": "cures of its checks, and of the workspaces' that need it",
     "scripts/mutants.py": "the host test of one rule",
 }

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "ending": {"errors"},
     "catalog": {"errors", "models", "yaml_text"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
-    "inventory": {"errors", "models", "catalog", "inputs", "locales"},
+    "inventory": {"errors", "models", "catalog", "inputs", "locales", "registry"},
     # Asks hosts with the Ansible that `run` finds.
     "inventory.discover": {
         *("errors", "models", "catalog", "inputs", "inventory", "run", "yaml_text"),

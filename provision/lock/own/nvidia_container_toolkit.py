@@ -9,26 +9,37 @@ from typing import Any
 from provision.catalog import Catalog
 from provision.errors import UnsatisfiableError
 from provision.lock.pieces import repository_data, versions
-from provision.resolve import ContainerToolkit, Stack
+from provision.resolve import Stack
+from provision.resolve.own.nvidia_container_toolkit import WORD, ContainerToolkit
 from provision.upstream.packages import Indices, Package, Repository, compare, upstream
+
+# The packages' `source` in the lock.
+LABEL = "nvidia-container-toolkit"
+
+
+def _chosen(stack: Stack) -> ContainerToolkit | None:
+    toolkit: ContainerToolkit | None = stack.own.get(WORD)
+    return toolkit
 
 
 def version(stack: Stack) -> str:
     """Its version; "" where the stack has none."""
-    return stack.container_toolkit.version if stack.container_toolkit else ""
+    toolkit = _chosen(stack)
+    return toolkit.version if toolkit else ""
 
 
 def urls(stack: Stack) -> list[str]:
     """The address of its repository."""
-    return [stack.container_toolkit.row.url] if stack.container_toolkit else []
+    toolkit = _chosen(stack)
+    return [toolkit.row.url] if toolkit else []
 
 
 def repositories(stacks: Sequence[Stack], reader: Any) -> dict[str, Repository]:
     """{url: repository} of the stacks' toolkits, read."""
-    toolkits = [stack.container_toolkit.row for stack in stacks if stack.container_toolkit]
+    rows = [toolkit.row for toolkit in map(_chosen, stacks) if toolkit]
     return {
-        row.url: reader.container_toolkit(row)
-        for row in {toolkit.url: toolkit for toolkit in toolkits}.values()
+        row.url: reader.keyed(row.url, row.keyring.url, row.signed_by, LABEL)
+        for row in {row.url: row for row in rows}.values()
     }
 
 
@@ -47,12 +58,13 @@ def part(
     stack: Stack, indices: Indices, prefer: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Package]]:
     """(its part of the lock, its packages by name); ({}, {}) where the stack has none."""
-    if stack.container_toolkit is None:
+    toolkit = _chosen(stack)
+    if toolkit is None:
         return {}, {}
-    repository = indices.repositories[stack.container_toolkit.row.url]
-    packages = _packages(stack.container_toolkit, repository, prefer, stack.id)
+    repository = indices.repositories[toolkit.row.url]
+    packages = _packages(toolkit, repository, prefer, stack.id)
     return {
-        "version": stack.container_toolkit.version,
+        "version": toolkit.version,
         "packages": {"toolkit": versions(packages)},
         "repository": repository_data(repository),
     }, packages

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from provision.registry import TITLES
+from provision.registry import COMPONENTS, TITLES
 from provision.report.reading import clean
 
 # {key in `wanted` and `found`: title of its column}. Other keys follow under their own names.
@@ -16,7 +16,9 @@ COLUMNS = {
     "cudnn": TITLES["cudnn"],
     "python": "Python",
     "tensorflow": TITLES["tensorflow"],
-    "nvidia_container_toolkit": TITLES["nvidia_container_toolkit"],
+}
+COLUMNS |= {
+    each.name: each.title for each in COMPONENTS if each.packages and each.name not in COLUMNS
 }
 COMPONENT_NAMES = {**TITLES, "receipt": "Receipt"}
 MODES = {

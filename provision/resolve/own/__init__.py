@@ -2,10 +2,11 @@
 
 A file has the component's name, and these:
 
-WORD                 its word in a wish; the search's variable and the stack's field have it too
+WORD                 its word in a wish; the search's variable and the stack's `own` have it too
 TITLE                what a refusal calls it
 RULES                its rules
-candidates(catalog)  its versions as the catalog has them, the best first; None, for none, is last
+candidates(catalog)  its versions as the catalog has them, the best first; None, for none, is last;
+                     each has a `version`, and a `mark`: its part of the stack's id
 demands(wish)        what the wish demands of it
 reason(value, wish)  why this one was chosen, in a sentence
 """

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from packaging.version import Version
 
 from provision.catalog import Catalog
-from provision.catalog.rows import PlatformRow
+from provision.catalog.rows import ContainerToolkitRow, PlatformRow
 from provision.models import Wish, plain
 from provision.resolve.rules.clash import Fact
 from provision.resolve.search import Demand, Problem
-from provision.resolve.stack import ContainerToolkit
 from provision.resolve.words import and_list, is_of, parse_version, unique
 
 WORD = "container_toolkit"
 TITLE = "container toolkit"
+
+
+@dataclass(frozen=True)
+class ContainerToolkit:
+    """A version of NVIDIA's container toolkit, and its repository."""
+
+    version: str
+    row: ContainerToolkitRow = field(compare=False)
+
+    @property
+    def mark(self) -> str:
+        """Its part of the stack's id."""
+        return f"-toolkit{self.version}"
 
 
 def candidates(catalog: Catalog) -> list[ContainerToolkit | None]:
@@ -31,9 +44,9 @@ def candidates(catalog: Catalog) -> list[ContainerToolkit | None]:
 
 def demands(wish: Wish) -> Iterator[Demand]:
     """The wished version, or any."""
-    if wish.container_toolkit is None:
+    text = wish.own.get(WORD)
+    if text is None:
         return
-    text = wish.container_toolkit
     version = text and parse_version(text, "container_toolkit")
     yield Demand(
         "container_toolkit", "container_toolkit",
@@ -44,11 +57,12 @@ def demands(wish: Wish) -> Iterator[Demand]:
 
 def reason(toolkit: ContainerToolkit, wish: Wish) -> str:
     """Why this version was chosen."""
+    wished = wish.own.get(WORD)
     why = f"{toolkit.version} is the newest known"
-    if wish.container_toolkit == toolkit.version:
+    if wished == toolkit.version:
         why = f"{toolkit.version} was wished"
-    elif wish.container_toolkit:
-        why = f"{toolkit.version} is the newest known of {wish.container_toolkit}"
+    elif wished:
+        why = f"{toolkit.version} is the newest known of {wished}"
     return f"{why}; NVIDIA's repository is one for all platforms"
 
 

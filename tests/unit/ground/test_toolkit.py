@@ -11,6 +11,7 @@ import yaml
 from provision.catalog import load
 from provision.errors import InputError
 from provision.locallab import gpu
+from provision.lock.own.nvidia_container_toolkit import LABEL
 from provision.upstream.download import GoneError
 from provision.upstream.mirrors import Mirrors
 from provision.upstream.nvidia import Reader
@@ -40,7 +41,7 @@ def read(root: Path, fingerprint: str) -> Repository:
 
     mirrors = Mirrors(nvidia="https://mirror.test")
     reader = Reader(load(), mirrors, root.parent / "cache", get=get)
-    return reader.container_toolkit(ROW.model_copy(update={"signed_by": [fingerprint]}))
+    return reader.keyed(ROW.url, ROW.keyring.url, [fingerprint], LABEL)
 
 
 def test_the_generator_reads_it_as_nvidias(root: Path) -> None:
