@@ -114,7 +114,7 @@ LAST = "1.20.1"
 
 def test_a_container_with_gpus_keeps_the_toolkit(host: Host) -> None:
     host.root("docker run --detach --gpus all --name training tiny /bin/busybox sleep 100000")
-    host.refused("given GPUs by the toolkit", "training", version=LAST, **GONE)
+    host.refused("have GPUs from the toolkit", "training", version=LAST, **GONE)
     host.root("docker rm --force training")
 
 
