@@ -6,6 +6,7 @@ All of `make faults` takes an hour; this is its shortest way through every part 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import fault_schedule as drawn
 import faults
 import pytest
 from fault_bench import Bench
+from fault_run import NotHitError
 from fault_schedule import Estimates, Fault
 
 
@@ -45,6 +47,18 @@ def fault(kind: str, **fields: Any) -> Fault:
     return Fault(**{**chosen, **fields})
 
 
+def broken(bench: Bench, estimates: Estimates, chosen: Fault) -> dict[str, Any]:
+    """The result of a fault, tried nearer to its phase's beginning where the run was faster."""
+    for share in (1, 0.3):
+        try:
+            return bench.one(
+                dataclasses.replace(chosen, fraction=chosen.fraction * share), estimates
+            )
+        except NotHitError:
+            continue  # The host is proven; the next one damages it again.
+    return bench.one(dataclasses.replace(chosen, fraction=0.0), estimates)
+
+
 def cured(result: dict[str, Any]) -> None:
     assert result["wrong"] == [], result
     assert result["proven"]
@@ -62,7 +76,7 @@ def test_a_killed_controller_on_a_bare_host(bench: Bench, estimates: Estimates) 
 
 def test_a_killed_dpkg(bench: Bench, estimates: Estimates) -> None:
     chosen = fault("dpkg", start=("driver-few",), picked=("nvidia-smi", "libcuda1"))
-    result = bench.one(chosen, estimates)
+    result = broken(bench, estimates, chosen)
     assert "dpkg" in result["hit"]["what"]
     assert result["hit"]["status"] == "failed"
     cured(result)
@@ -88,7 +102,7 @@ def test_a_network_that_stays_cut_is_not_cured_and_told(
     )
     # The whole venv: a small wheel may be there before the cut.
     chosen = fault("network", variant="refused", start=("venv-gone",), during="pip", fraction=0.1)
-    result = bench.one(chosen, estimates)
+    result = broken(bench, estimates, chosen)
     assert not result["proven"]
     assert result["hit"]["what"] == "cut the network (refused)"
     assert "the host is failed: " in "; ".join(result["wrong"])
@@ -116,4 +130,4 @@ def test_the_other_kinds(
     some = ["libcublas11", "libcufft10", "libcusolver11", "libcusparse11"]
     picked = {"cuda-many": some, "wheels": bench.names["wheels"][:6]}.get(start[0], [])
     chosen = fault(kind, start=start, picked=tuple(picked), during=during, fraction=0.2)
-    cured(bench.one(chosen, estimates))
+    cured(broken(bench, estimates, chosen))
