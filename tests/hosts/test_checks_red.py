@@ -330,12 +330,13 @@ def test_the_probe_sees_the_damage(spine: Project, damage: Damage, tmp_path: Pat
 def test_an_sshd_without_pam_leaves_commands_over_ssh_out(spine: Project) -> None:
     """`UsePAM no`: sshd reads no /etc/environment, and no run could ever prove the host."""
     path = "/etc/ssh/sshd_config.d/05-pam.conf"
-    spine.ssh("spine2", f"echo UsePAM no | sudo tee {path}; sudo systemctl reload ssh")
+    # Not a reload: that refuses connections for a moment after systemctl has returned.
+    spine.ssh("spine2", f"echo UsePAM no | sudo tee {path}; sudo systemctl restart ssh")
     try:
         assert "XLA_FLAGS" not in spine.ssh("spine2", "env")
         verdicts = judged(spine, "spine2", ("cuda", "gpu_env"))
     finally:
-        spine.ssh("spine2", f"sudo rm {path}; sudo systemctl reload ssh")
+        spine.ssh("spine2", f"sudo rm {path}; sudo systemctl restart ssh")
     assert [name for name, one in verdicts.items() if one.result == "failed"] == []
     assert "not in a command over ssh: sshd has UsePAM no" in verdicts["gpu_env.variables"].detail
     assert "XLA_FLAGS" in spine.ssh("spine2", "env")
