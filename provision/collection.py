@@ -38,11 +38,6 @@ def root() -> Path:
     )
 
 
-def roles_directory() -> Path:
-    """The folder of the Ansible roles."""
-    return root() / "roles"
-
-
 def module_utils() -> Path:
     """The folder of the Python that runs on hosts, with `gpu_stack` in it."""
     return root() / "plugins" / "module_utils"

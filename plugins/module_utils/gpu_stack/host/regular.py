@@ -96,18 +96,6 @@ def _read(handle: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def read_regular(path: str, limit: int = LIMIT) -> bytes:
-    """Content of a regular file of at most `limit` bytes; OSError for everything else."""
-    handle = open_regular(path)
-    try:
-        data = _read(handle, limit)
-    finally:
-        os.close(handle)
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-    return data
-
-
 # a user's own file, read as that user
 
 
