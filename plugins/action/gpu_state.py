@@ -60,49 +60,36 @@ if sys.version_info < {oldest!r}:
     sys.exit(0)
 """
 
-# Runs on the host: makes the package from its sources in memory and prints the answer. It imports
-# no more than it must, for a hundred hosts may share two processors with it (a lab on one machine).
-BOOTSTRAP = (
-    GUARD
-    + """
-import binascii, json, zlib
-sources = json.loads(zlib.decompress(binascii.a2b_base64({packed!r})).decode("utf-8"))
-class Sources:
-    def find_spec(self, name, path=None, target=None):
-        package = name + ".__init__" in sources
-        if package or name in sources:
-            return type(sys.__spec__)(name, self, is_package=package)
-    def create_module(self, spec):
-        return None
-    def exec_module(self, module):
-        name = module.__name__
-        source = sources[name if name in sources else name + ".__init__"]
-        exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
-sys.meta_path.insert(0, Sources())
-try:
-    from gpu_stack.look import answer as look
-    answer = look(json.loads({parameters!r}), check_mode={check_mode!r})
-except Exception as error:
-    import traceback
-    answer = {{"failed": True, "msg": "the look failed: %s: %s" % (type(error).__name__, error),
-              "exception": traceback.format_exc()}}
+# Run on the host after the guard, and as text, which an old Python could not even parse.
+PROGRAM = (Path(__file__).resolve().parent.parent / "module_utils" / "piped_look.py").read_text(
+    encoding="utf-8"
+)
+CALL = """
+import json
+piped_look = {{}}
+exec(compile({program!r}, "<piped_look>", "exec"), piped_look)
+answer = piped_look["look"](
+    {packed!r}, {digest!r}, json.loads({parameters!r}), check_mode={check_mode!r}
+)
 print({mark!r} + json.dumps(answer))
 """
-)
 
 
 # Ansible loads this file once, before it forks a worker for each host: this is packed once per run
 # and not once per host.
 PACKED = look_sources.packed()
+DIGEST = hashlib.sha256(PACKED.encode("ascii")).hexdigest()
 
 
 def script(parameters: dict[str, Any], check_mode: bool) -> str:
-    """The Python program that a host runs; a few tens of kilobytes."""
+    """The Python program that a host runs; about two hundred kilobytes."""
     packed = look_sources.packed(doctor=True) if parameters.get("doctor") else PACKED
-    return BOOTSTRAP.format(
+    return (GUARD + CALL).format(
         mark=MARK,
         oldest=ansible_core.numbers(OLDEST_PYTHON),
+        program=PROGRAM,
         packed=packed,
+        digest=DIGEST,
         parameters=json.dumps(parameters),
         check_mode=check_mode,
     )

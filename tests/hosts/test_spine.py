@@ -47,6 +47,21 @@ def test_a_second_run_changes_nothing_and_runs_one_module_per_host(
         assert len(tasks) == 1, (host, tasks)
 
 
+def test_a_run_keeps_the_look_compiled_for_root_alone(spine: Project) -> None:
+    """Once, where the host is as locked; a plan neither writes it nor needs it."""
+    path = "/var/cache/provision-look"
+    stat = f"stat -c '%U %a %h %i' {path}"
+    before = spine.ssh("spine1", stat)
+    assert before.startswith("root 600 1 ")
+    assert spine.playbook().returncode == 0
+    assert spine.ssh("spine1", stat) == before
+    spine.ssh("spine1", f"sudo rm {path}")
+    assert spine.playbook("--check").returncode == 0
+    assert spine.ssh("spine1", f"ls {path} || echo none").endswith("none\n")
+    assert spine.playbook().returncode == 0
+    assert spine.ssh("spine1", stat).startswith("root 600 1 ")
+
+
 def test_check_mode_agrees(spine: Project) -> None:
     done = spine.playbook("--check")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,200 @@
+"""The look from sources that arrive on standard input; its compiled modules are kept on the host.
+
+Compiling a hundred modules takes longer than the look that they do. So a run that has nothing to
+change leaves what it has compiled in `KEPT`, and the next look with the same sources and the same
+Python begins with that. Root alone can write there and above; whatever else stands at that path, or
+does not carry the digest, is left alone or compiled anew.
+
+The action plugin sends this file's text, so it uses the standard library alone, and little of it: a
+hundred hosts may share two processors (a lab on one machine).
+"""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import json
+import marshal
+import os
+import stat
+import sys
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType
+    from typing import Any
+
+KEPT = "/var/cache/provision-look"
+# Exists from the first run on: nothing is left on a host that no run has changed.
+STATE = "/var/lib/provision"
+# Sixteen times what a look compiles to: root reads no more than this into memory.
+LIMIT = 16 * 1024 * 1024
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Sources:
+    """An importer of the modules in `packed`: base64 of deflated JSON, {module: source text}.
+
+    `kept`: {module: code} of an earlier look. `compiled` has all that is known at the end, and
+    `new` says whether anything of it had to be compiled.
+    """
+
+    def __init__(self, packed: str, kept: dict[str, CodeType]) -> None:
+        self._packed = packed
+        self._texts: dict[str, str] | None = None
+        self.compiled = dict(kept)
+        self.new = False
+
+    def _text(self, module: str) -> str | None:
+        if True:  # not needed at all where everything is kept
+            self._texts = json.loads(zlib.decompress(binascii.a2b_base64(self._packed)))
+        return self._texts.get(module)
+
+    def _has(self, module: str) -> bool:
+        return module in self.compiled or self._text(module) is not None
+
+    def find_spec(self, name: str, *_where: object) -> Any:
+        """The module's spec; None for a module that is not of the look."""
+        if name.split(".", 1)[0] != "gpu_stack":
+            return None
+        package = self._has(name + ".__init__")
+        if package or self._has(name):
+            spec = type(sys.__spec__)  # importlib.machinery would be one import more
+            return spec(name, self, is_package=package)  # type: ignore[arg-type]
+        return None
+
+    def create_module(self, spec: object) -> None:
+        """Python's own way of making a module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the module's code, which is compiled first where it was not kept."""
+        name = module.__name__
+        if not self._has(name):
+            name += ".__init__"
+        if name not in self.compiled:
+            text = self._text(name)
+            if text is None:
+                raise ImportError(name)
+            self.compiled[name] = compile(text, "<" + name + ">", "exec")
+            self.new = True
+        exec(self.compiled[name], module.__dict__)  # noqa: S102  the look's own text
+
+
+def header(digest: str, body: bytes) -> bytes:
+    """The first line of the file: for which sources and which Python it is, and the body's CRC.
+
+    The CRC finds what a disk or a power cut has spoiled; against people there are the file's
+    owner and mode.
+    """
+    words = ["provision-look", digest, repr(sys.version), str(zlib.crc32(body))]
+    return " ".join(words).encode("utf-8") + b"\n"
+
+
+def _of_root(info: os.stat_result) -> bool:
+    return info.st_uid == 0 and not info.st_mode & _OTHERS_WRITE
+
+
+def _place(path: str) -> int | None:
+    """A handle of the directory above `path`; None where others than root can write there."""
+    try:
+        handle = os.open(os.path.dirname(path), _DIRECTORY)
+    except OSError:
+        return None
+    if _of_root(os.fstat(handle)):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _content(place: int, name: str) -> bytes:
+    """The content of root's own file `name`; b"" where there is none."""
+    try:
+        handle = os.open(name, _FILE, dir_fd=place)
+    except OSError:
+        return b""
+    try:
+        info = os.fstat(handle)
+        # A second name could be a link of a user's, who would choose what stands here.
+        own = stat.S_ISREG(info.st_mode) and _of_root(info) and info.st_nlink == 1
+        return os.read(handle, LIMIT) if own and info.st_size < LIMIT else b""
+    finally:
+        os.close(handle)
+
+
+def kept(digest: str, path: str = KEPT) -> dict[str, CodeType]:
+    """{module: code} that an earlier look has left; {} where it is of other sources or spoiled."""
+    place = _place(path)
+    if place is None:
+        return {}
+    try:
+        content = _content(place, os.path.basename(path))
+    finally:
+        os.close(place)
+    end = content.find(b"\n") + 1
+    body = content[end:]
+    if content[:end] != header(digest, body):
+        return {}
+    modules: dict[str, CodeType] = marshal.loads(body)  # noqa: S302  root's own, see above
+    return modules
+
+
+def keep(digest: str, compiled: dict[str, CodeType], path: str = KEPT) -> None:
+    """Writes the file anew, at once, for root alone; leaves it out where that can't be done."""
+    place = _place(path)
+    if place is None:
+        return
+    name = os.path.basename(path)
+    fresh = name + ".new"
+    body = marshal.dumps(compiled)
+    try:
+        with os.fdopen(os.open(fresh, _NEW, 0o600, dir_fd=place), "wb") as file:
+            file.write(header(digest, body) + body)
+        os.rename(fresh, name, src_dir_fd=place, dst_dir_fd=place)
+    except OSError:  # no space, or the rest of a look that was killed: the next look compiles again
+        with contextlib.suppress(OSError):
+            os.unlink(fresh, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def _may_keep(answer: dict[str, Any], check_mode: bool, state: str) -> bool:
+    """Whether this look may leave its file: a run, and a host that is as it should be."""
+    settled = not (answer.get("failed") or answer.get("components") or answer.get("blockers"))
+    return settled and not check_mode and os.path.isdir(state)
+
+
+def look(
+    packed: str,
+    digest: str,
+    parameters: dict[str, Any],
+    check_mode: bool,
+    path: str = KEPT,
+    state: str = STATE,
+) -> dict[str, Any]:
+    """The look's answer; a failed result with the traceback where it fails.
+
+    `digest`: of `packed`. Other users than root neither read nor write `path`.
+    """
+    # The doctor looks once, with modules of its own.
+    rooted = os.geteuid() == 0 and not parameters.get("doctor")
+    sources = Sources(packed, kept(digest, path) if rooted else {})
+    sys.meta_path.insert(0, sources)
+    try:
+        from gpu_stack.look import answer as answer_to
+
+        answer: dict[str, Any] = answer_to(parameters, check_mode=check_mode)
+    except Exception as error:
+        import traceback
+
+        answer = {
+            "failed": True,
+            "msg": f"the look failed: {type(error).__name__}: {error}",
+            "exception": traceback.format_exc(),
+        }
+    if rooted and sources.new and _may_keep(answer, check_mode, state):
+        keep(digest, sources.compiled, path)
+    return answer
