@@ -27,7 +27,7 @@ ALLOWED = {
     "plugins/modules/apt_sources.py": "an option's choices are written out for Ansible",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
     "roles/gpu_workspace/README.md": "what a host of the role alone must have",
-    "provision/verify/cures.py": "cures of its checks, and of the workspaces' that need it",
+    "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
     "scripts/mutants.py": "the host test of one rule",
 }
 
