@@ -28,7 +28,6 @@ ALLOWED = {
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
     "roles/gpu_workspace/README.md": "what a host of the role alone must have",
     "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
-    "scripts/mutants.py": "the host test of one rule",
 }
 
 

@@ -16,6 +16,7 @@ WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
 FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
 OF_PEOPLE = "tests/unit/verify/test_checks_of_people.py"
 STATES = "tests/mutants/test_mutants_states.py"
+CURES = "tests/mutants/test_mutants_cures.py"
 
 # In the order in which they are read; __init__ holds imports alone.
 CHECKS = (
@@ -74,6 +75,7 @@ TARGETS = (
                 FRONT_DOOR,
                 OF_PEOPLE,
                 STATES,
+                CURES,
             ),
         )
         for name in CHECKS
