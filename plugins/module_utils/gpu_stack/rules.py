@@ -34,6 +34,16 @@ def rules_of(
     )
 
 
+def some_packages(rows: list[Any]) -> str:
+    """[package, version, [why]] of what apt would remove, the first of them."""
+    return some(
+        [
+            "{0} {1}{2}".format(name, version, " ({0})".format("; ".join(why)) if why else "")
+            for name, version, why in rows
+        ]
+    )
+
+
 def some(names: list[str]) -> str:
     more = " and {0} more".format(len(names) - 4) if len(names) > 4 else ""
     return ", ".join(names[:4]) + more
