@@ -23,8 +23,6 @@ ALLOWED = {
     "plugins/module_utils/gpu_stack/components/__init__.py": "the registry",
     "plugins/module_utils/gpu_stack/components/gpu_workspace/rules.py": "needs docker as it is set",
     "plugins/module_utils/gpu_stack/doctor/apt.py": "threads of its repository on GitHub",
-    "plugins/module_utils/gpu_stack/host/other_sources.py": "its repository is one of three",
-    "plugins/modules/apt_sources.py": "an option's choices are written out for Ansible",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
     "roles/gpu_workspace/README.md": "what a host of the role alone must have",
     "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
