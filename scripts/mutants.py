@@ -10,6 +10,7 @@ living fault is an error. More in docs/mutants.md.
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import json
 import os
@@ -152,23 +153,18 @@ def on_hosts() -> dict[str, str]:
     cases = yaml.safe_load((ROOT / "molecule" / "reject" / "cases.yml").read_text("utf-8"))
     (cases,) = [value for value in cases.values() if isinstance(value, list)] or [[]]
     causes |= {case["rule"]: "Molecule scenario `reject`" for case in cases}
-    return causes | {
-        "boot-full": "tests/hosts/test_bad_sources.py",
-        "docker-other": "tests/hosts/test_docker_ce.py",
-        "dpkg-interrupted": "tests/hosts/test_refusals.py",
-        "driver-method": "tests/hosts/test_driver_ways.py",
-        "logged-in": "tests/hosts/test_reboot.py",
-        "maintenance-window": "tests/hosts/test_reboot.py",
-        "packaged-driver": "tests/hosts/test_driver_ways.py",
-        "podman-too-old": "tests/hosts/test_container_toolkit.py",
-        "run-in-progress": "tests/hosts/test_two_runs.py",
-        "front-door-port": "tests/hosts/test_front_door.py",
-        "front-door-site": "tests/hosts/test_front_door.py",
-        "venv-in-use": "tests/hosts/test_venv_repair.py",
-        "venv-kept": "tests/hosts/test_venv_repair.py",
-        "venv-parents": "tests/hosts/test_venv_repair.py",
-        "workspace-in-use": "tests/hosts/test_workspaces.py",
-    }
+    return causes | trips()
+
+
+def trips() -> dict[str, str]:
+    """{rule: the host test whose TRIPS has it}."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "tests" / "hosts").glob("test_*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TRIPS":
+                name = path.relative_to(ROOT).as_posix()
+                found |= dict.fromkeys(ast.literal_eval(node.value), name)
+    return found
 
 
 def functions() -> dict[str, list[str]]:

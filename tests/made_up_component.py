@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.collection import ROOT
@@ -140,6 +141,122 @@ def note(seen: Seen) -> Verdict:
 }
 
 
+# Another one, of which a lock has a part: what its wish, its facts and its choice are made of.
+LOCKED = "gpu_motto"
+LOCKED_LINE = f'    Component("{LOCKED}", "Motto", "motto", state=False),\n'
+LOCKED_FILES = {
+    f"provision/catalog/own/{LOCKED}.yml": f"""
+{LOCKED}:
+  - {{platform: debian11, version: "1.0", text: Slowly, source: "https://example.org/1.0"}}
+  - {{platform: debian11, version: "2.0", text: Quickly, source: "https://example.org/2.0"}}
+""",
+    f"provision/catalog/own/{LOCKED}.py": f'''"""Mottos."""
+
+{HEAD}from provision.catalog.rows import Row
+
+
+class MottoRow(Row):
+    """A motto of a platform."""
+
+    platform: str
+    version: str
+    text: str
+
+
+ROWS = {{"{LOCKED}": list[MottoRow]}}
+IDENTITY = {{"{LOCKED}": ("platform", "version")}}
+NAMED = (("{LOCKED}", "platform", "platforms", "id"),)
+''',
+    f"provision/inventory/own/{LOCKED}.py": f'''"""The wish for a motto."""
+
+{HEAD}from provision.inventory.literals import version_text
+
+WORD = "motto"
+EXAMPLE = \'"2.0"\'
+MEANING = "The motto."
+COMMENT = "What everybody is to read:"
+
+
+def wished(value, where):
+    return version_text(value, WORD, where)
+''',
+    f"provision/resolve/own/{LOCKED}.py": f'''"""Which motto is chosen."""
+
+{HEAD}from dataclasses import dataclass
+from typing import Any
+
+from provision.resolve.rules.clash import Fact
+from provision.resolve.search import Demand
+
+WORD = "motto"
+TITLE = "motto"
+
+
+@dataclass(frozen=True)
+class Motto:
+    version: str
+    row: Any
+
+    @property
+    def mark(self):
+        return f"-motto{{self.version}}"
+
+
+def candidates(catalog):
+    rows = reversed(catalog.own["{LOCKED}"])
+    return [*(Motto(row.version, row) for row in rows), None]
+
+
+def demands(wish):
+    version = wish.own.get(WORD)
+    if version:
+        yield Demand(WORD, WORD, lambda m: m and m.version == version, f"motto: {{version}}")
+
+
+def reason(motto, _wish):
+    return f"{{motto.version}} was wished"
+
+
+RULES = (
+    Fact(
+        "motto-platform",
+        ("platform", WORD),
+        lambda platform, motto: motto is None or motto.row.platform == platform.id,
+        lambda _problem, _clash: "mottos are known for debian11",
+    ),
+)
+''',
+    f"provision/lock/own/{LOCKED}.py": f'''"""The lock's part of a motto."""
+
+{HEAD}from provision.resolve.own.{LOCKED} import WORD
+
+
+def version(stack):
+    return stack.own[WORD].version if WORD in stack.own else ""
+
+
+def urls(_stack):
+    return []
+
+
+def repositories(_stacks, _reader):
+    return {{}}
+
+
+def narrowed(facts, part):
+    rows = [row for row in facts.own["{LOCKED}"] if row.version == part["version"]]
+    return facts.model_copy(update={{"own": {{**facts.own, "{LOCKED}": rows}}}}) if rows else None
+
+
+def part(stack, _indices, _prefer):
+    if WORD not in stack.own:
+        return {{}}, {{}}
+    motto = stack.own[WORD]
+    return {{"version": motto.version, "text": motto.row.text}}, {{}}
+''',
+}
+
+
 def copy_with_it(place: Path) -> Path:
     """A copy of the repository in the folder `place`, with the component; returns its path."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -163,15 +280,20 @@ def copy_with_it(place: Path) -> Path:
 
 def add(place: Path) -> None:
     """Adds the component to a repository: its files, its line in the registry, `roles sync`."""
-    for path, text in FILES.items():
+    register(place, LINE, FILES)
+    done = provision(place, place, "roles", "sync")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def register(place: Path, line: str, files: Mapping[str, str]) -> None:
+    """Writes the files of a component, and its line at the end of the registry."""
+    for path, text in files.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text, "utf-8")
     registry = place / REGISTRY
     before, end, after = registry.read_text("utf-8").partition("\n)\n\nNAMES = ")
     assert end
-    registry.write_text(f"{before}\n{LINE}{end[1:]}{after}", "utf-8")
-    done = provision(place, place, "roles", "sync")
-    assert done.returncode == 0, done.stdout + done.stderr
+    registry.write_text(f"{before}\n{line}{end[1:]}{after}", "utf-8")
 
 
 def provision(copy: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

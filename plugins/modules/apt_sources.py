@@ -7,18 +7,16 @@ DOCUMENTATION = r"""
 module: apt_sources
 short_description: Put other entries for a repository aside in apt's sources
 description:
-  - Finds the entries for CUDA's, the container toolkit's or Docker's repository that this project's
-    roles did not write. One of these beside the right entry, with another key, makes apt refuse all
-    work.
+  - Finds the entries for a repository that this project's roles did not write. One of these beside
+    the right entry, with another key, makes apt refuse all work.
   - Nothing is deleted. A file that holds nothing else is renamed to C(NAME.provision-saved); of any
     other a copy is kept under that name before the entries leave it.
   - In check mode it says which files those are. There is no diff, for an address in them may hold
     a password.
 options:
   repository:
-    description: Whose repository.
+    description: Whose repository, by a name in a component's C(repositories.py), such as C(cuda).
     type: str
-    choices: [cuda, container_toolkit, docker]
     required: true
   url:
     description: The role's address for it, where that is not the vendor's own.
@@ -49,7 +47,6 @@ signed_by:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import other_sources
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
@@ -57,13 +54,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.conte
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "repository": one_of(*other_sources.REPOSITORIES),
+            "repository": {"type": "str", "required": True},
             "url": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,
     )
     handle = other_sources.stale_files if module.check_mode else other_sources.put_aside
     name, url = module.params["repository"], module.params["url"]
+    if name not in other_sources.REPOSITORIES:
+        known = ", ".join(other_sources.REPOSITORIES)
+        module.fail_json(msg=f"no component has a repository {name}; there are {known}")
     context = Context()
     try:
         stale = handle(context, name, url)

@@ -7,15 +7,16 @@ version is settled by reading one line. Nothing is chosen here: that is `resolve
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from provision.catalog import consistency
+from provision.catalog.own import OWN
 from provision.catalog.rows import (
-    ContainerToolkitRow,
     CudaReleaseRow,
     CudaRow,
     CudnnRow,
@@ -29,7 +30,6 @@ from provision.catalog.rows import (
     NvidiaRunfileRow,
     NvidiaSourceRow,
     PlatformRow,
-    PodmanCdiRow,
     TensorflowRow,
     TransitionalRow,
 )
@@ -56,9 +56,14 @@ class Catalog(BaseModel):
     nvidia_packages: list[NvidiaPackagesRow]
     nvidia_driver_packages: list[NvidiaDriverPackagesRow]
     nvidia_keys: list[NvidiaKeyRow]
-    nvidia_container_toolkit: list[ContainerToolkitRow]
     engines: list[EngineRow]
-    podman_cdi: list[PodmanCdiRow]
+    # {part: its rows} of the components that have a file in catalog/own.
+    own: dict[str, list[Any]]
+
+    def rows(self, part: str) -> list[Any]:
+        """The rows of a part, which a component's own may be."""
+        rows: list[Any] = self.own[part] if part in self.own else getattr(self, part)
+        return rows
 
     # Compared by identity: a program has one catalog, and caches by it.
     def __eq__(self, other: object) -> bool:
@@ -79,6 +84,7 @@ CATALOG_FILES = (
     "tensorflow",
     "sources",
     "container",
+    *(f"own/{name}" for name in OWN),
 )
 
 
@@ -96,17 +102,27 @@ def parse(texts: dict[str, str]) -> Catalog:
         if not isinstance(data, dict):
             raise InputError("not a mapping", where=f"catalog/{name}.yml")
         merged.update(data)
-    try:
-        catalog = Catalog.model_validate(merged)
-    except ValidationError as error:
-        details = error.errors()[0]
-        path = ".".join(str(part) for part in details["loc"])
-        where = f"catalog: {path}"
-        raise InputError(details["msg"], where=where, got=repr(details["input"])) from None
+    own: dict[str, Any] = {}
+    for each in OWN.values():
+        for part, rows in each.ROWS.items():
+            validate = TypeAdapter(rows).validate_python
+            own[part] = _checked(validate, merged.pop(part, None), part)
+    catalog: Catalog = _checked(Catalog.model_validate, {**merged, "own": own})
     fault = next(consistency.faults(catalog), None)
     if fault is not None:
         raise InputError(fault.message, where=fault.where, got=fault.got, expected=fault.expected)
     return catalog
+
+
+def _checked(validate: Callable[[Any], Any], data: Any, *part: str) -> Any:
+    """What the rows of a part, or of all, are; InputError for the first that can't be."""
+    try:
+        return validate(data)
+    except ValidationError as error:
+        details = error.errors()[0]
+        path = ".".join(str(piece) for piece in (*part, *details["loc"]))
+        where = f"catalog: {path}"
+        raise InputError(details["msg"], where=where, got=repr(details["input"])) from None
 
 
 @functools.cache

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
+from provision.catalog.own import OWN
+
 if TYPE_CHECKING:
     from provision.catalog import Catalog
 
@@ -32,9 +34,8 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "nvidia_packages": ("first",),
     "nvidia_driver_packages": ("distribution", "first"),
     "nvidia_keys": ("fingerprint",),
-    "nvidia_container_toolkit": ("architecture",),
     "engines": ("platform",),
-    "podman_cdi": ("since",),
+    **{part: fields for own in OWN.values() for part, fields in own.IDENTITY.items()},
 }
 # (part, its field, the part with a row of that value, the field of that row)
 NAMED: tuple[tuple[str, str, str, str], ...] = (
@@ -49,6 +50,7 @@ NAMED: tuple[tuple[str, str, str, str], ...] = (
     ("nvidia_sources", "signed_by", "nvidia_keys", "fingerprint"),
     ("nvidia_sources", "drivers", "driver_branches", "branch"),
     ("engines", "platform", "platforms", "id"),
+    *(named for own in OWN.values() for named in own.NAMED),
 )
 # (part, the field with a branch or release, the field with versions of it)
 UNDER: tuple[tuple[str, str, str], ...] = (
@@ -104,9 +106,9 @@ def _values(value: Any) -> list[str]:
 def _twice(catalog: Catalog) -> Iterator[Fault]:
     for part, fields in IDENTITY.items():
         counts = Counter(
-            tuple(getattr(row, field) for field in fields) for row in getattr(catalog, part)
+            tuple(getattr(row, field) for field in fields) for row in catalog.rows(part)
         )
-        for row in getattr(catalog, part):
+        for row in catalog.rows(part):
             key = tuple(getattr(row, field) for field in fields)
             if counts.pop(key, 1) > 1:
                 yield Fault(_place(part, row), "two rows say this", "twice", "one row")
@@ -114,8 +116,8 @@ def _twice(catalog: Catalog) -> Iterator[Fault]:
 
 def _unknown(catalog: Catalog) -> Iterator[Fault]:
     for part, field, target, target_field in NAMED:
-        values = [str(getattr(row, target_field)) for row in getattr(catalog, target)]
-        for row in getattr(catalog, part):
+        values = [str(getattr(row, target_field)) for row in catalog.rows(target)]
+        for row in catalog.rows(part):
             for value in _values(getattr(row, field)):
                 if value not in values:
                     message = f"{field} is in no row of {target}"
@@ -124,7 +126,7 @@ def _unknown(catalog: Catalog) -> Iterator[Fault]:
 
 def _under_another(catalog: Catalog) -> Iterator[Fault]:
     for part, heading, field in UNDER:
-        for row in getattr(catalog, part):
+        for row in catalog.rows(part):
             above = getattr(row, heading)
             for value in _values(getattr(row, field)):
                 if not f"{value}.".startswith(f"{above}."):
@@ -136,7 +138,7 @@ def _windows(catalog: Catalog) -> Iterator[Fault]:
     windows = [
         (_place(part, row), first, last, getattr(row, first), getattr(row, last))
         for part, first, last in WINDOWS
-        for row in getattr(catalog, part)
+        for row in catalog.rows(part)
     ]
     windows += [
         (
@@ -201,7 +203,7 @@ def _drivers(catalog: Catalog) -> Iterator[Fault]:
     """A TensorFlow's or platform's driver_minimum that is older than its CUDA's own."""
     minimums = {row.release: row.driver_minimum for row in catalog.cuda_releases}
     for part, field in (("cuda", "release"), ("tensorflow", "cuda")):
-        for row in getattr(catalog, part):
+        for row in catalog.rows(part):
             minimum = minimums.get(getattr(row, field), row.driver_minimum)
             if Version(row.driver_minimum) < Version(minimum):
                 message = "driver_minimum is older than its CUDA's"

@@ -28,7 +28,7 @@ def render(catalog: Catalog) -> dict[str, bytes]:
     )
     compilers = ((row.release, int(row.gcc_maximum)) for row in catalog.cuda_releases)
     specifications = tuple(
-        (_numbers(row.since), _numbers(row.newest)) for row in catalog.podman_cdi
+        (_numbers(row.since), _numbers(row.newest)) for row in catalog.rows("podman_cdi")
     )
     text = (
         _HEADER

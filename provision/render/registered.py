@@ -6,6 +6,9 @@ is made up at run time.
 
 from __future__ import annotations
 
+import json
+
+from provision import collection
 from provision.registry import COMPONENTS
 
 FOLDER = "plugins/module_utils/gpu_stack"
@@ -16,6 +19,7 @@ Rendered by `provision roles sync` from the registry, components/__init__.py; ed
 """
 
 '''
+_PLACE = "the components' repositories.py"
 
 
 def render() -> dict[str, bytes]:
@@ -24,6 +28,7 @@ def render() -> dict[str, bytes]:
         f"{FOLDER}/registered.py": _components().encode(),
         f"{FOLDER}/registered_doctors.py": _doctors().encode(),
         f"{FOLDER}/registered_removals.py": _removals().encode(),
+        f"{FOLDER}/registered_repositories.py": _repositories().encode(),
         f"{FOLDER}/registered_rules.py": _rules().encode(),
         "provision/verify/registered.py": _checked().encode(),
     }
@@ -70,6 +75,33 @@ def _modules(module: str, names: list[str], title: str) -> str:
     )
     rows = "".join(f'    "{name}": {name},\n' for name in names)
     return _HEADER.format(title=title) + f"{imports}\nMODULES = {{\n{rows}}}\n"
+
+
+def _repositories() -> str:
+    """The data itself: who only needs a repository is not to carry its whole component."""
+    rows = ""
+    for component in COMPONENTS:
+        if component.repositories:
+            file = ("module_utils", "gpu_stack", "components", component.name, "repositories.py")
+            for name, fields in collection.module(*file).REPOSITORIES.items():
+                texts = "".join(f'        "{key}": {_literal(fields[key])},\n' for key in fields)
+                rows += f'    "{name}": {{\n{texts}    }},\n'
+    header = _HEADER.format(title="The repositories that roles name to apt.")
+    return (
+        header.replace("the registry, components/__init__.py; edit that", f"{_PLACE}; edit those")
+        + "from __future__ import annotations\n\nfrom .type_checking import TYPE_CHECKING\n\n"
+        + "if TYPE_CHECKING:\n    from typing import Any\n\n"
+        + f"REPOSITORIES: dict[str, Any] = {{\n{rows}}}\n"
+    )
+
+
+def _literal(value: str | tuple[str, ...]) -> str:
+    """A text or some of them, as the formatter writes them."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if len(value) < 2:
+        return "(" + "".join(f"{json.dumps(text)}," for text in value) + ")"
+    return "(\n" + "".join(f"            {json.dumps(text)},\n" for text in value) + "        )"
 
 
 def _rules() -> str:

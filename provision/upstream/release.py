@@ -136,9 +136,8 @@ def check_valid(release: Release, *, where: str, hint: str) -> None:
 def checksums(release: Release, *, where: str) -> dict[str, tuple[str, int]]:
     """Path -> (SHA-256, size) of the indices; SHA-512 from a Release without SHA-256.
 
-    NVIDIA's repository of the container toolkit has only SHA-512
-    (https://github.com/NVIDIA/libnvidia-container, stable/deb/amd64/InRelease). InputError for
-    lines that are not a checksum, a size and a path.
+    One repository of NVIDIA's has only SHA-512 (https://github.com/NVIDIA/libnvidia-container,
+    stable/deb/amd64/InRelease). InputError for lines that are not a checksum, a size and a path.
     """
     field = "SHA256" if "SHA256" in release else "SHA512"
     # A single entry on the field's own line comes as a mapping, an empty field as an empty one.

@@ -37,66 +37,11 @@ SHELLS = (
     "what sets it comes later than ours: a file in /etc/profile.d, ~/.bashrc, ~/.profile, conda's "
     "block, `systemctl show-environment`, or sshd with `UsePAM no`; change it there"
 )
-WHEELS = f"{DEEP}; what is beside the locked wheels (PYTHONPATH, .pth files) is its owner's to move"
-JOURNAL = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME` say why"
-DOOR = "`journalctl -u nginx` and /var/log/nginx say why; a firewall may stand before the port"
-DRIVER, ENV = "nvidia_driver", "gpu_env"
-TOOLKIT, PEOPLE, FRONT = "nvidia_container_toolkit", "gpu_workspace", "gpu_front_door"
 KERNEL_LOG = "`sudo dmesg | grep -i nvrm` shows the driver's messages"
 PACKAGES = "`dpkg --audit` and `apt-get check` on the host say what is in the way"
 
-CURES: dict[str, Cure] = {
-    "host.answers": Cure((), "`ansible -m ping` tells whether Ansible reaches the host"),
-    f"{DRIVER}.answers": Cure((DRIVER, ENV), f"{KERNEL_LOG}; else {DEEP}"),
-    f"{DRIVER}.version": Cure((DRIVER,), "reboot the host: the old module is still loaded"),
-    f"{DRIVER}.module": Cure((DRIVER,), "reboot the host; `dkms status` must show the module"),
-    f"{DRIVER}.library": Cure((DRIVER, ENV), LOADER),
-    f"{DRIVER}.packages": Cure((DRIVER,), PACKAGES),
-    f"{DRIVER}.gpus": Cure((DRIVER,), KERNEL_LOG),
-    "cuda.packages": Cure(("cuda",), PACKAGES),
-    "cuda.nvcc_login": Cure(("cuda", ENV), f"{SHELLS}; else {DEEP}"),
-    "cuda.nvcc_ssh": Cure(("cuda", ENV), f"{SHELLS}; else {DEEP}"),
-    "cuda.nvcc_cron": Cure(("cuda", ENV), f"{SHELLS}; else {DEEP}"),
-    "cuda.nvcc_systemd": Cure(("cuda", ENV), f"{SHELLS}; else {DEEP}"),
-    "cuda.libraries": Cure(("cuda", "cudnn", ENV), LOADER),
-    "cuda.files": Cure(("cuda",), DEEP),
-    "cudnn.library": Cure(("cudnn", "cuda", ENV), LOADER),
-    "cudnn.version": Cure(("cudnn", "cuda", ENV), LOADER),
-    "cudnn.headers": Cure(("cudnn",), DEEP),
-    "gpu_env.variables": Cure((ENV,), SHELLS),
-    f"{TOOLKIT}.packages": Cure((TOOLKIT,), PACKAGES),
-    f"{TOOLKIT}.docker": Cure(
-        (TOOLKIT,), "`journalctl -u docker` says why; a restart of docker reads its configuration"
-    ),
-    f"{TOOLKIT}.cdi": Cure(
-        (TOOLKIT, DRIVER), "`sudo nvidia-ctk cdi generate` says what it does not find"
-    ),
-    "tensorflow.imports": Cure(("tensorflow",), WHEELS),
-    "tensorflow.version": Cure(("tensorflow",), WHEELS),
-    "tensorflow.wheels": Cure(("tensorflow",), WHEELS),
-    "tensorflow.cuda_wheels": Cure(("tensorflow",), WHEELS),
-    "tensorflow.built_with_cuda": Cure(("tensorflow",), WHEELS),
-    "tensorflow.gpus": Cure((DRIVER, "cuda", "cudnn", ENV, "tensorflow"), LOADER),
-    "tensorflow.computes": Cure(
-        (DRIVER, "cuda", "cudnn", ENV, "tensorflow"),
-        f"{KERNEL_LOG}; a GPU that this TensorFlow has no code for needs another TensorFlow in the "
-        f"wish (`provision catalog --gpu`); else {DEEP}",
-    ),
-    "tensorflow.trains": Cure(("tensorflow",), f"{WHEELS}; `free -m` tells the memory"),
-    f"{PEOPLE}.runs": Cure((PEOPLE, TOOLKIT, DRIVER), JOURNAL),
-    f"{PEOPLE}.jupyter": Cure((PEOPLE,), JOURNAL),
-    f"{PEOPLE}.ssh": Cure((PEOPLE,), JOURNAL),
-    f"{PEOPLE}.tensorboard": Cure((PEOPLE,), JOURNAL),
-    f"{PEOPLE}.gpus": Cure((PEOPLE, TOOLKIT, DRIVER), JOURNAL),
-    f"{PEOPLE}.limits": Cure((PEOPLE,), JOURNAL),
-    f"{FRONT}.answers": Cure((FRONT,), DOOR),
-    f"{FRONT}.page": Cure((FRONT, PEOPLE), DOOR),
-    f"{FRONT}.strangers": Cure((FRONT, PEOPLE), f"stop it until it is closed; {DOOR}"),
-    "receipt.lock": Cure(
-        ("receipt", "all"),
-        "the last run used another lock than this machine's: `git log lock.yml`",
-    ),
-}
+# {check: its cure}; a component's are beside its checks.
+CURES: dict[str, Cure] = {}
 
 
 def complete(check: str, hint: str, planned: Sequence[tuple[str, str]] | None) -> str:

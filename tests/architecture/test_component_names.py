@@ -11,26 +11,21 @@ import subprocess
 
 from tests.collection import ROOT
 
-NAME = re.compile(r"container_toolkit|container-toolkit", re.I)
+NAME = re.compile(r"container.?toolkit|nvidia-ctk", re.I)
 PLACES = ("provision", "plugins", "roles", "scripts", "bench", "playbooks")
 # The toolkit's own, and what `provision roles sync` writes.
 OWN = re.compile(
-    r"^roles/(nvidia_container_toolkit/|[a-z_]+/README\.md$)"
-    r"|/components/nvidia_container_toolkit/|container_toolkit\.py$"
+    r"/nvidia_container_toolkit/|container_toolkit\.(py|yml)$"
     r"|^plugins/modules/(cdi|container_runtime)\.py$"
-    r"|/options\.json$|/registered(_[a-z]+)?\.py$|^provision/catalog/[a-z_]+\.yml$"
+    r"|/options\.json$|/registered(_[a-z]+)?\.py$"
 )
 ALLOWED = {
     "plugins/module_utils/gpu_stack/components/__init__.py": "the registry",
     "plugins/module_utils/gpu_stack/components/gpu_workspace/rules.py": "needs docker as it is set",
     "plugins/module_utils/gpu_stack/doctor/apt.py": "threads of its repository on GitHub",
-    "plugins/module_utils/gpu_stack/host/other_sources.py": "its repository is one of three",
-    "plugins/modules/apt_sources.py": "an option's choices are written out for Ansible",
-    "provision/catalog/__init__.py": "the catalog's model has a field for each file",
-    "provision/catalog/consistency.py": "a row's key",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
-    "provision/verify/cures.py": "cures of its checks, and of the workspaces' that need it",
-    "scripts/mutants.py": "the host test of one rule",
+    "roles/gpu_workspace/README.md": "what a host of the role alone must have",
+    "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,28 @@ for note in (None, "hello\\n"):
     verdict = check(Seen({}, {"gpu_note_text": "hello"}, {"note": note}, planned=()))
     told.append([verdict.result, verdict.hint])
 print(json.dumps(told))
+"""
+RESOLVE = """
+import json
+from provision.catalog import load
+from provision.errors import UnsatisfiableError
+from provision.inventory import parse_wish
+from provision.lock.own import OWN
+from provision.resolve import resolve
+facts = load()
+platforms = {row.id: row for row in facts.platforms}
+def stack(platform, **wish):
+    return resolve(facts, platforms[platform], parse_wish(wish, where="x"))
+wished = stack("debian11", motto="1.0")
+told = [reason.text for reason in wished.reasons if reason.component == "gpu_motto"]
+part, packages = OWN["gpu_motto"].part(wished, None, {})
+refused = []
+for platform, version in (("debian11", "3.0"), ("debian12", "1.0")):
+    try:
+        stack(platform, motto=version)
+    except UnsatisfiableError as error:
+        refused.append(error.message)
+print(json.dumps([wished.id, told, part, refused, dict(stack("debian11", python="3.9").own)]))
 """
 
 
@@ -90,3 +113,22 @@ def test_its_options_are_everybodys(copy: Path) -> None:
         assert "gpu_note_text" in (copy / path).read_text("utf-8")
     for path in ("plugins/plugin_utils/options.json", "provision/verify/options.json"):
         assert "gpu_note_text" in (copy / path).read_text("utf-8")
+
+
+def test_a_locked_one_is_wished_for_chosen_and_locked(copy: Path, tmp_path: Path) -> None:
+    """By its files in catalog, inventory, resolve and lock."""
+    shutil.copytree(copy, tmp_path / "copy")
+    made_up.register(tmp_path / "copy", made_up.LOCKED_LINE, made_up.LOCKED_FILES)
+    done = subprocess.run(
+        [sys.executable, "-c", RESOLVE],
+        cwd=tmp_path / "copy", env={**os.environ, "PYTHONPATH": str(tmp_path / "copy")},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    name, told, part, refused, without = json.loads(done.stdout)
+    assert "-motto1.0-" in name
+    assert told == ["1.0 was wished"]
+    assert part == {"version": "1.0", "text": "Slowly"}
+    assert refused[0] == "no motto 3.0 in the catalog"
+    assert refused[1].startswith("motto: 1.0 can't be had on Debian 12")
+    assert without == {}

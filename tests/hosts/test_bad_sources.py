@@ -22,6 +22,8 @@ from tests.ground import Site
 from tests.hosts.conftest import NEWEST, Project
 
 pytestmark = [pytest.mark.slow]
+# Rules of the preflight that something here trips: docs/mutants.md.
+TRIPS = ("boot-full",)
 
 
 @pytest.fixture(scope="module")

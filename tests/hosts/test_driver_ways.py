@@ -23,6 +23,8 @@ from tests.collection import GPU_STACK, own_project
 from tests.ground import Site, clients, serve
 
 pytestmark = [pytest.mark.slow]
+# Rules of the preflight that something here trips: docs/mutants.md.
+TRIPS = ("driver-method", "packaged-driver")
 
 CA = clients.CA
 LIBCUDA = "basename $(readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1)"

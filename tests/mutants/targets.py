@@ -7,6 +7,7 @@ they rest on. Tests stand in the order in which they are tried.
 from __future__ import annotations
 
 from farm import Target
+from gpu_stack.components import COMPONENTS, NAMES
 
 GPU_STACK = "plugins/module_utils/gpu_stack"
 WHEELS = "tests/unit/verify/test_checks_wheels.py"
@@ -16,35 +17,36 @@ WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
 FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
 OF_PEOPLE = "tests/unit/verify/test_checks_of_people.py"
 STATES = "tests/mutants/test_mutants_states.py"
+CURES = "tests/mutants/test_mutants_cures.py"
 
 # In the order in which they are read; __init__ holds imports alone.
 CHECKS = (
     *("check", "beside", "answers", "places", "packages"),
-    *("host", "nvidia_driver", "cuda", "cudnn", "gpu_env", "nvidia_container_toolkit"),
-    *("tensorflow", "gpu_workspace", "gpu_front_door", "receipt"),
+    *("host", *NAMES, "receipt"),
 )
 
 # The preflight rules and the look that they rest on, by file below gpu_stack.
 RULES = (
     *("preflight.py", "rules.py", "host_rules.py", "room.py", "host/processes.py"),
-    "components/nvidia_driver/rules.py",
-    "components/nvidia_driver/kernel_rules.py",
-    "components/nvidia_driver/method_rules.py",
-    "components/cuda/rules.py",
-    "components/cudnn/rules.py",
-    "components/gpu_env/rules.py",
-    "components/nvidia_container_toolkit/rules.py",
-    "components/tensorflow/rules.py",
-    "components/gpu_workspace/rules.py",
-    "components/gpu_front_door/rules.py",
+    *(f"components/{each.name}/{part}.py" for each in COMPONENTS for part in each.rules),
 )
+# Rules whose look and judgement are in one file, and the test of both.
+LOOKS_AND_RULES = {
+    "host/surroundings.py": "test_stack_surroundings.py",
+    "components/tensorflow/venv_use.py": "test_stack_venvs.py",
+}
+
+
+def _module(path: str) -> str:
+    """The name by which a file below gpu_stack is imported."""
+    return "gpu_stack." + path.removesuffix(".py").replace("/", ".")
 
 
 def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
     """`without_numbers`: a bound between two generations is a round number that no card has."""
     return Target(
         f"{GPU_STACK}/{path}",
-        "gpu_stack." + path.removesuffix(".py").replace("/", "."),
+        _module(path),
         (
             "tests/unit/driver/test_preflight.py",
             "tests/unit/driver/test_preflight_edges.py",
@@ -74,6 +76,7 @@ TARGETS = (
                 FRONT_DOOR,
                 OF_PEOPLE,
                 STATES,
+                CURES,
             ),
         )
         for name in CHECKS
@@ -83,17 +86,10 @@ TARGETS = (
         "provision.verify.diagnose",
         ("tests/unit/verify/test_diagnose.py", "tests/unit/verify/test_checks.py", STATES),
     ),
-    *(_rules(path) for path in RULES),
+    *(_rules(path) for path in RULES if path not in LOOKS_AND_RULES),
     _rules("host/gpu_models.py", without_numbers=("GENERATIONS",)),
-    # Rules whose look and judgement are in one file.
-    Target(
-        f"{GPU_STACK}/host/surroundings.py",
-        "gpu_stack.host.surroundings",
-        ("tests/unit/gpu_stack/test_stack_surroundings.py", STATES),
-    ),
-    Target(
-        f"{GPU_STACK}/components/tensorflow/venv_use.py",
-        "gpu_stack.components.tensorflow.venv_use",
-        ("tests/unit/gpu_stack/test_stack_venvs.py", STATES),
+    *(
+        Target(f"{GPU_STACK}/{path}", _module(path), (f"tests/unit/gpu_stack/{test}", STATES))
+        for path, test in LOOKS_AND_RULES.items()
     ),
 )

@@ -134,7 +134,7 @@ def page() -> str:
         "anything, and the last column is what helps. So nobody is sent round in a circle.",
         "",
         "This page is written by a test from the data beside the checks",
-        "(`provision/verify/cures.py`): `PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants`.",
+        "(`provision/verify/checks`): `PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants`.",
         "",
         "| check | what must be true | a run cures it by items of | and otherwise |",
         "|---|---|---|---|",

@@ -15,8 +15,10 @@ import yaml
 from gpu_stack import preflight
 
 from provision.verify.checks import CHECKS
+from scripts import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "mutants.md"
 WAIVERS = ROOT / "tests" / "mutants" / "waivers.yml"
 
 
@@ -38,7 +40,7 @@ def test_every_target_has_faults_and_tests() -> None:
 
 
 def test_the_page_tells_every_check_and_rule_with_its_states() -> None:
-    text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     for check in CHECKS:
         count = sum(1 for state in check_states.states() if state.check == check.id)
         assert re.search(rf"^\| `{re.escape(check.id)}` \| {count} \|", text, re.M), check.id
@@ -46,6 +48,12 @@ def test_the_page_tells_every_check_and_rule_with_its_states() -> None:
         mine = [state.trips for state in rule_states.states() if state.rule == rule.id]
         counts = rf"{mine.count(True)} \| {mine.count(False)}"
         assert re.search(rf"^\| `{re.escape(rule.id)}` \| {counts} \|", text, re.M), rule.id
+
+
+def test_the_page_tells_which_host_test_trips_a_rule() -> None:
+    told = re.findall(r"^\| `(\S+)` .* \| (tests/hosts/\S+) \|$", PAGE.read_text("utf-8"), re.M)
+    assert dict(told) == mutants.trips()
+    assert mutants.trips().keys() <= {rule.id for rule in preflight.RULES}
 
 
 @pytest.mark.slow

@@ -185,6 +185,11 @@ def run_cut_off(facts: Facts, _changes: Changes, _options: Options, _row: Row | 
     ]
 
 
+FACTS = {
+    "unfinished": unfinished,
+    "dpkg_at_work": dpkg_at_work,
+    "signed_by": signed_by_conflicts,
+}
 RULES = (
     Rule("run-in-progress", WORK, True, run_in_progress),
     Rule("run-cut-off", WORK, False, run_cut_off),

@@ -7,14 +7,8 @@ and given what they judge. The cases come from public threads of people with GPU
 
 from __future__ import annotations
 
-import re
-
 from . import host_rules, receipt, registered_rules, removal, room, transaction
 from .change import blocker
-from .components import nvidia_driver
-from .components.cuda import rules as cuda_rules
-from .components.nvidia_driver import kernel_rules, method_rules
-from .components.tensorflow import rules as tensorflow_rules
 from .host import people, processes, running, surroundings
 from .host.context import SILENT
 from .registered import COMPONENTS
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
     from .host.context import Context
     from .shapes import Changes, Facts, Options
 
-# In this order a person reads them; a rule that is not named here comes last.
+# A person reads these first, in this order; all others follow in the order of the registry.
 ORDER = (
     "run-in-progress",
     "run-cut-off",
@@ -66,30 +60,8 @@ ORDER = (
     "system-tensorflow",
     "bashrc-user",
     "bashrc-left",
-    "cudnn-archive",
-    "docker-config",
-    "docker-missing",
-    "docker-other",
-    "docker-snap",
-    "docker-containers",
-    "containerd-config",
-    "containerd-containers",
-    "crio-config",
-    "crio-containers",
-    "podman-too-old",
-    "workspace-docker",
-    "workspace-port",
-    "workspace-user",
-    "workspace-root",
-    "workspace-volume",
-    "workspace-gpu",
-    "workspace-memory",
-    "workspace-in-use",
-    "front-door-port",
-    "front-door-site",
-    "front-door-nobody",
-    "front-door-terms",
 )
+# Each has RULES; those that need more than the looks have FACTS.
 _MODULES = (host_rules, room, transaction, surroundings, *registered_rules.MODULES)
 
 
@@ -105,37 +77,17 @@ def look(context: Context, run: str | None = None) -> dict[str, Any]:
 
     `run`: the id of the run that looks.
     """
-    flags = re.findall(r"^flags\s*:(.*)$", processes.text_of(context, "/proc/cpuinfo"), re.M)
     compute_apps = context.run(processes.COMPUTE_APPS)
     result = {
         "driver_hangs": compute_apps.err if compute_apps.rc == SILENT else None,
-        "avx": "avx" in flags[0].split() if flags else None,
-        "disk": room.disk(context),
-        "boot": kernel_rules.boot(context),
         "processes": processes.processes(context, compute_apps),
-        "secure_boot": kernel_rules.secure_boot(context),
-        "module_key": kernel_rules.module_key(context),
-        "headers": {
-            kernel: kernel_rules.headers(context, kernel)
-            for kernel in nvidia_driver.kernels(context)
-        },
-        "compilers": kernel_rules.compilers(context),
-        "unfinished": host_rules.unfinished(context),
-        "dpkg_at_work": host_rules.dpkg_at_work(context),
-        "foreign": sorted(name for name in context.packages if method_rules.FOREIGN.match(name)),
-        "signed_by": host_rules.signed_by_conflicts(context),
-        "installer": [
-            path
-            for path in ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
-            if context.exists(path)
-        ],
-        "usr_local_cuda": cuda_rules.usr_local_cuda(context),
-        "conda": tensorflow_rules.conda(context),
         "running": running.look(context, run),
         "users": people.users(context),
         "clock": people.clock(),
     }
-    result.update(surroundings.look(context))
+    for module in _MODULES:
+        for name, read in getattr(module, "FACTS", {}).items():
+            result[name] = read(context)
     return result
 
 

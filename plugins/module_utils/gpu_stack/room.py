@@ -164,4 +164,5 @@ def disk_full(facts: Facts, changes: Changes, options: Options, row: Any) -> lis
     ]
 
 
+FACTS = {"disk": disk}
 RULES = (Rule("disk", None, True, disk_full),)

@@ -2,7 +2,9 @@
 
 A rule gets (facts, changes, options, row): what the look and the preflight's read, the selected
 changes, the host's options, the stack's parts. It returns [(message, hint)]. The rules of a
-component stand in its `rules.py`, those of the host in host/rules.py; preflight.py has their order.
+component stand in its `rules.py`, those of the host in host_rules.py. What they need beside the
+looks, the same file's FACTS read: {name in the preflight: function}. preflight.py has the order of
+those that a person is to read first.
 """
 
 from __future__ import annotations
@@ -29,6 +31,16 @@ def rules_of(
     return (
         *(Rule(name, component, True, check) for name, check in stops.items()),
         *(Rule(name, component, False, check) for name, check in (warns or {}).items()),
+    )
+
+
+def some_packages(rows: list[Any]) -> str:
+    """[package, version, [why]] of what apt would remove, the first of them."""
+    return some(
+        [
+            "{0} {1}{2}".format(name, version, " ({0})".format("; ".join(why)) if why else "")
+            for name, version, why in rows
+        ]
     )
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import re
 
-from .components import nvidia_driver
-from .components.nvidia_driver import driver_method
 from .host import dpkg
 from .host.apt_commands import SIMULATE
 from .registered import WITH_PACKAGES
-from .rules import Rule
+from .rules import Rule, some_packages
 from .type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +28,11 @@ MANY = 4
 
 def _versions(context: Context, component: Any) -> dict[str, str]:
     """{package: version} that the role of one component installs, a kernel's own left out."""
-    versions = component.packages(context.part(component.NAME), context)
-    return {name: versions[name] for name in versions if not driver_method.OF_KERNEL.match(name)}
+    versions: dict[str, str] = component.packages(context.part(component.NAME), context)
+    if not hasattr(component, "displaced"):
+        return versions
+    of_kernel = component.displaced.OF_KERNEL
+    return {name: versions[name] for name in versions if not of_kernel.match(name)}
 
 
 def locked(row: Row | None) -> set[str]:
@@ -56,19 +57,21 @@ def look(context: Context, changes: Changes, removed: Sequence[str]) -> dict[str
     versions = {name: versions[name] for name in versions if _differs(context, versions[name])}
     if not versions:
         return {"removed": [], "held": []}
-    leaving = sorted(
-        entry["item"] for entry in changes
-        if entry["selected"] and entry["to"] is None and entry["component"] == nvidia_driver.NAME
-        and entry["item"] in context.packages and nvidia_driver.NAME in versions
-    )  # fmt: skip
+    leaving = {
+        name: [
+            entry["item"] for entry in changes
+            if entry["selected"] and entry["to"] is None and entry["component"] == name
+            and entry["item"] in context.packages
+        ]
+        for name in versions
+    }  # fmt: skip
     together = {}
     for name in sorted(versions):
         together.update(versions[name])
-    answers = [_ask(context, together, leaving)]
+    answers = [_ask(context, together, sorted(item for name in leaving for item in leaving[name]))]
     if answers[0] is None and len(versions) > 1:
         answers = [
-            _ask(context, versions[name], leaving if name == nvidia_driver.NAME else [])
-            for name in sorted(versions)
+            _ask(context, versions[name], sorted(leaving[name])) for name in sorted(versions)
         ]
     result: dict[str, list[Any]] = {"removed": [], "held": []}
     for answer in answers:
@@ -125,15 +128,6 @@ def _whys(context: Context, changing: set[str]) -> dict[str, list[str]]:
     return reasons
 
 
-def _some(rows: list[Any]) -> str:
-    words = [
-        "{0} {1}{2}".format(name, version, " ({0})".format("; ".join(why)) if why else "")
-        for name, version, why in rows[:MANY]
-    ]
-    more = len(rows) - MANY
-    return ", ".join(words) + (" and {0} more".format(more) if more > 0 else "")
-
-
 def unplanned_removals(
     facts: Facts,
     changes: Changes,
@@ -143,21 +137,15 @@ def unplanned_removals(
     """[(message, hint)] for what would go, or change, that is not in the plan. Pure."""
     transaction = facts["preflight"].get("transaction") or {}
     planned = {entry["item"] for entry in changes if entry["to"] is None}
-    removed = [entry for entry in transaction.get("removed") or [] if entry[0] not in planned]
-    drivers = [entry for entry in removed if driver_method.DRIVER.match(entry[0])]
-    others = [entry for entry in removed if entry not in drivers]
-    # Another rule names those, with the same way out.
-    foreign = facts["preflight"].get("foreign") or []
-    drivers = [entry for entry in drivers if entry[0] not in foreign]
-    reasons = []
-    if drivers:
-        hint = "nvidia_driver_switch: switch lets the run remove them; or apt-get remove " + (
-            " ".join(entry[0] for entry in drivers)
-        )
-        message = "parts of another NVIDIA driver cannot stay beside the lock's versions: "
-        reasons.append((message + _some(drivers), hint))
+    others = [entry for entry in transaction.get("removed") or [] if entry[0] not in planned]
+    reasons: list[tuple[str, str]] = []
+    for component in WITH_PACKAGES:
+        if hasattr(component, "displaced"):
+            its, told = component.displaced.unplanned(others, facts["preflight"])
+            others = [entry for entry in others if entry not in its]
+            reasons += told
     if others:
-        message = "apt would remove packages for the lock's versions: " + _some(others)
+        message = "apt would remove packages for the lock's versions: " + some_packages(others)
         hint = "`apt-get remove {0}` if nobody needs them, or wish for a stack that they can live "
         hint += "with; nothing is removed for you"
         reasons.append((message, hint.format(" ".join(entry[0] for entry in others))))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from provision.catalog import Catalog
+from provision.catalog.own.nvidia_container_toolkit import PART
 from provision.errors import UnsatisfiableError
 from provision.lock.pieces import repository_data, versions
 from provision.resolve import Stack
@@ -48,10 +49,10 @@ def narrowed(facts: Catalog, part: Mapping[str, Any]) -> Catalog | None:
     locked = part["version"]
     rows = [
         row.model_copy(update={"versions": [locked]})
-        for row in facts.nvidia_container_toolkit
+        for row in facts.own[PART]
         if locked in row.versions
     ]
-    return facts.model_copy(update={"nvidia_container_toolkit": rows}) if rows else None
+    return facts.model_copy(update={"own": {**facts.own, PART: rows}}) if rows else None
 
 
 def part(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from packaging.version import Version
 
 from provision.catalog import Catalog
-from provision.catalog.rows import ContainerToolkitRow, PlatformRow
+from provision.catalog.own.nvidia_container_toolkit import PART, ContainerToolkitRow
+from provision.catalog.rows import PlatformRow
 from provision.models import Wish, plain
 from provision.resolve.rules.clash import Fact
 from provision.resolve.search import Demand, Problem
@@ -35,9 +36,7 @@ class ContainerToolkit:
 def candidates(catalog: Catalog) -> list[ContainerToolkit | None]:
     """The versions, the newest first; None comes last."""
     toolkits = [
-        ContainerToolkit(version, row)
-        for row in catalog.nvidia_container_toolkit
-        for version in row.versions
+        ContainerToolkit(version, row) for row in catalog.own[PART] for version in row.versions
     ]
     return [*sorted(toolkits, key=lambda t: Version(t.version), reverse=True), None]
 

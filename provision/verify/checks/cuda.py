@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from .. import diagnose
+from ..cures import CURES, DEEP, LOADER, PACKAGES, SHELLS, Cure
 from .answers import nvcc_release, reason
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 from .packages import judge_packages
 from .places import NO_PAM, PLACES, without_pam
+
+CURES.update(
+    {
+        "cuda.packages": Cure(("cuda",), PACKAGES),
+        "cuda.nvcc_login": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
+        "cuda.nvcc_ssh": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
+        "cuda.nvcc_cron": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
+        "cuda.nvcc_systemd": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
+        "cuda.libraries": Cure(("cuda", "cudnn", "gpu_env"), LOADER),
+        "cuda.files": Cure(("cuda",), DEEP),
+    }
+)
 
 
 @check("cuda.packages", "CUDA's packages are the locked versions")

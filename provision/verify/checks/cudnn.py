@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from ..cures import CURES, DEEP, LOADER, Cure
 from .answers import cudnn_loaded, numbers, reason
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
+
+CURES.update(
+    {
+        "cudnn.library": Cure(("cudnn", "cuda", "gpu_env"), LOADER),
+        "cudnn.version": Cure(("cudnn", "cuda", "gpu_env"), LOADER),
+        "cudnn.headers": Cure(("cudnn",), DEEP),
+    }
+)
 
 
 @check("cudnn.library", "The cuDNN that is loaded lies in the locked directory")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from ..cures import CURES, SHELLS, Cure
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 from .places import NO_PAM, PLACES, without_pam
+
+CURES["gpu_env.variables"] = Cure(("gpu_env",), SHELLS)
 
 
 @check("gpu_env.variables", "Shells, ssh commands, cron jobs and units have the environment")

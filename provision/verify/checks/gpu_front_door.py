@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from ..cures import CURES, Cure
 from .check import AGAIN, Seen, Verdict, check, failed, front_door, passed, some_of
+
+DOOR = "`journalctl -u nginx` and /var/log/nginx say why; a firewall may stand before the port"
+
+CURES.update(
+    {
+        "gpu_front_door.answers": Cure(("gpu_front_door",), DOOR),
+        "gpu_front_door.page": Cure(("gpu_front_door", "gpu_workspace"), DOOR),
+        "gpu_front_door.strangers": Cure(
+            ("gpu_front_door", "gpu_workspace"), f"stop it until it is closed; {DOOR}"
+        ),
+    }
+)
 
 
 @check("gpu_front_door.answers", "The front door answers by HTTPS, and by nothing else", front_door)

@@ -6,7 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import diagnose
+from ..cures import CURES, Cure
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed, some_of, workspaces
+
+JOURNAL = "`journalctl -u 'gpu-workspace@*'` and `docker logs gpu-workspace-NAME` say why"
+# Whose changes cure a workspace without its GPUs.
+GIVES_GPUS = ("gpu_workspace", "nvidia_container_toolkit", "nvidia_driver")
+
+CURES.update(
+    {
+        "gpu_workspace.runs": Cure(GIVES_GPUS, JOURNAL),
+        "gpu_workspace.jupyter": Cure(("gpu_workspace",), JOURNAL),
+        "gpu_workspace.ssh": Cure(("gpu_workspace",), JOURNAL),
+        "gpu_workspace.tensorboard": Cure(("gpu_workspace",), JOURNAL),
+        "gpu_workspace.gpus": Cure(GIVES_GPUS, JOURNAL),
+        "gpu_workspace.limits": Cure(("gpu_workspace",), JOURNAL),
+    }
+)
 
 
 @check("gpu_workspace.runs", "Everybody's workspace runs", workspaces)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ..cures import CURES, Cure
 from .check import Seen, Verdict, check, failed, passed
+
+CURES["host.answers"] = Cure((), "`ansible -m ping` tells whether Ansible reaches the host")
 
 
 @check("host.answers", "The host answers the probe")

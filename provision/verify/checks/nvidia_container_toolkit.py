@@ -5,9 +5,24 @@ from __future__ import annotations
 import json
 
 from .. import diagnose
+from ..cures import CURES, PACKAGES, Cure
 from .answers import numbers
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 from .packages import judge_packages
+
+CURES.update(
+    {
+        "nvidia_container_toolkit.packages": Cure(("nvidia_container_toolkit",), PACKAGES),
+        "nvidia_container_toolkit.docker": Cure(
+            ("nvidia_container_toolkit",),
+            "`journalctl -u docker` says why; a restart of docker reads its configuration",
+        ),
+        "nvidia_container_toolkit.cdi": Cure(
+            ("nvidia_container_toolkit", "nvidia_driver"),
+            "`sudo nvidia-ctk cdi generate` says what it does not find",
+        ),
+    }
+)
 
 
 def containers(seen: Seen) -> bool:

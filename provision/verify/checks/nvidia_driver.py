@@ -5,9 +5,25 @@ from __future__ import annotations
 import collections
 
 from .. import diagnose
+from ..cures import CURES, DEEP, KERNEL_LOG, LOADER, PACKAGES, Cure
 from .answers import gpu_devices, loaded_module, reason, smi_rows, usable_gpus
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 from .packages import judge_packages
+
+CURES.update(
+    {
+        "nvidia_driver.answers": Cure(("nvidia_driver", "gpu_env"), f"{KERNEL_LOG}; else {DEEP}"),
+        "nvidia_driver.version": Cure(
+            ("nvidia_driver",), "reboot the host: the old module is still loaded"
+        ),
+        "nvidia_driver.module": Cure(
+            ("nvidia_driver",), "reboot the host; `dkms status` must show the module"
+        ),
+        "nvidia_driver.library": Cure(("nvidia_driver", "gpu_env"), LOADER),
+        "nvidia_driver.packages": Cure(("nvidia_driver",), PACKAGES),
+        "nvidia_driver.gpus": Cure(("nvidia_driver",), KERNEL_LOG),
+    }
+)
 
 
 @check("nvidia_driver.answers", "nvidia-smi answers")

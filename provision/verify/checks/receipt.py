@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from ..cures import CURES, Cure
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
+
+CURES["receipt.lock"] = Cure(
+    ("receipt", "all"),
+    "the last run used another lock than this machine's: `git log lock.yml`",
+)
 
 
 @check("receipt.lock", "The receipt on the host names this lock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import diagnose
+from ..cures import CURES, DEEP, KERNEL_LOG, LOADER, Cure
 from .answers import tensorflow_answer, usable_gpus
 from .check import (
     AGAIN,
@@ -14,6 +15,27 @@ from .check import (
     not_applicable,
     passed,
     some_of,
+)
+
+WHEELS = f"{DEEP}; what is beside the locked wheels (PYTHONPATH, .pth files) is its owner's to move"
+
+CURES.update(
+    {
+        "tensorflow.imports": Cure(("tensorflow",), WHEELS),
+        "tensorflow.version": Cure(("tensorflow",), WHEELS),
+        "tensorflow.wheels": Cure(("tensorflow",), WHEELS),
+        "tensorflow.cuda_wheels": Cure(("tensorflow",), WHEELS),
+        "tensorflow.built_with_cuda": Cure(("tensorflow",), WHEELS),
+        "tensorflow.gpus": Cure(
+            ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"), LOADER
+        ),
+        "tensorflow.computes": Cure(
+            ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"),
+            f"{KERNEL_LOG}; a GPU that this TensorFlow has no code for needs another TensorFlow in "
+            f"the wish (`provision catalog --gpu`); else {DEEP}",
+        ),
+        "tensorflow.trains": Cure(("tensorflow",), f"{WHEELS}; `free -m` tells the memory"),
+    }
 )
 
 

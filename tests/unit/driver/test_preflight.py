@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_stack import preflight
 from gpu_stack.change import change
-from gpu_stack.components import gpu_env, nvidia_driver
+from gpu_stack.components import NAMES, gpu_env, nvidia_driver
 from gpu_stack.components.cuda import rules as cuda_rules
 from gpu_stack.components.nvidia_driver import driver_packages, kernel_rules
 from gpu_stack.components.nvidia_driver import rules as driver_rules
@@ -901,6 +901,11 @@ def test_before_the_look_no_window_is_closed() -> None:
 
 
 def test_the_rules_come_in_their_order_and_new_ones_last() -> None:
-    assert [rule.id for rule in preflight.RULES] == list(preflight.ORDER)
+    first = len(preflight.ORDER)
+    assert [rule.id for rule in preflight.RULES[:first]] == list(preflight.ORDER)
+    others = [rule for rule in preflight.RULES[first:] if rule.component]
+    places = [NAMES.index(rule.component) for rule in others]
+    assert others
+    assert places == sorted(places)
     other = preflight.RULES[0]._replace(id="another")
     assert preflight._place(other) == len(preflight.ORDER)

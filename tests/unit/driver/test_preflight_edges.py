@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack import host_rules, preflight, room
+from gpu_stack import host_rules, preflight, room, rules
 from gpu_stack.change import change
 from gpu_stack.components import gpu_env
 from gpu_stack.components.cuda import nvidia_cuda
@@ -868,3 +868,10 @@ def test_links_of_cudnn_need_no_archive() -> None:
     for item, count in (("current", 0), ("8.1.0.77-cuda11.2", 1)):
         changes = [change("cudnn", item, None, "present", "the lock says so")]
         assert len(cudnn_rules.cudnn_archive_absent({}, changes, options, row)) == count
+
+
+def test_all_reasons_why_a_package_would_go_are_told() -> None:
+    why = ["needs libcublas11", "conflicts with libcuda1"]
+    assert rules.some_packages([["solver", "1.0", why], ["tool", "2", []]]) == (
+        "solver 1.0 (needs libcublas11; conflicts with libcuda1), tool 2"
+    )

@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from provision.catalog import CATALOG_FILES, load, parse
+from provision.catalog import CATALOG_FILES, Catalog, load, parse
 from provision.catalog.consistency import IDENTITY, Fault, faults
 from provision.errors import InputError
 
 CATALOG = load()
 FOLDER = Path(__file__).parents[3] / "provision" / "catalog"
+
+
+def with_rows(part: str, rows: list[Any]) -> Catalog:
+    """The catalog with other rows of a part."""
+    own = part in CATALOG.own
+    update = {"own": {**CATALOG.own, part: rows}} if own else {part: rows}
+    return CATALOG.model_copy(update=update)
 
 
 def changed(part: str, place: int, **fields: Any) -> list[Fault]:
@@ -25,13 +32,13 @@ def changed(part: str, place: int, **fields: Any) -> list[Fault]:
 
 def test_the_catalog_has_no_contradiction() -> None:
     assert list(faults(CATALOG)) == []
-    assert set(IDENTITY) == set(type(CATALOG).model_fields)
+    assert set(IDENTITY) == {*type(CATALOG).model_fields, *CATALOG.own} - {"own"}
 
 
 @pytest.mark.parametrize("part", IDENTITY)
 def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
-    rows = list(getattr(CATALOG, part))
-    found = list(faults(CATALOG.model_copy(update={part: [*rows, rows[0]]})))
+    rows = CATALOG.rows(part)
+    found = list(faults(with_rows(part, [*rows, rows[0]])))
     assert [(one.message, one.got) for one in found if "two rows" in one.message] == [
         ("two rows say this", "twice")
     ]
@@ -114,14 +121,24 @@ def test_a_clash_is_refused_where_the_catalog_is_read() -> None:
     assert caught.value.expected == "one row"
 
 
-def test_a_row_without_a_source_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("file", "part", "place"),
+    [("tensorflow", "tensorflow", 3), ("own/nvidia_container_toolkit", "podman_cdi", 1)],
+)
+def test_a_row_without_a_source_is_refused(file: str, part: str, place: int) -> None:
     catalog = texts()
-    data = yaml.safe_load(catalog["tensorflow"])
-    del data["tensorflow"][3]["source"]
-    catalog["tensorflow"] = yaml.safe_dump(data)
+    data = yaml.safe_load(catalog[file])
+    del data[part][place]["source"]
+    catalog[file] = yaml.safe_dump(data)
     with pytest.raises(InputError, match="Field required") as caught:
         parse(catalog)
-    assert caught.value.where == "catalog: tensorflow.3.source"
+    assert caught.value.where == f"catalog: {part}.{place}.source"
+
+
+def test_a_part_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="not permitted") as caught:
+        parse(texts() | {"own/gpu_note": "notes: []\n"})
+    assert caught.value.where == "catalog: notes"
 
 
 def test_a_file_that_is_no_yaml_is_named_with_its_line() -> None:

@@ -77,9 +77,9 @@ def with_key(fingerprint: str) -> Catalog:
     facts = load()
     rows = [
         row.model_copy(update={"signed_by": [fingerprint]})
-        for row in facts.nvidia_container_toolkit
+        for row in facts.rows("nvidia_container_toolkit")
     ]
-    return facts.model_copy(update={"nvidia_container_toolkit": rows})
+    return facts.model_copy(update={"own": {**facts.own, "nvidia_container_toolkit": rows}})
 
 
 class Lab:
@@ -157,9 +157,10 @@ def test_a_version_that_never_was_is_refused_with_the_nearest() -> None:
 
 
 def test_another_architecture_has_none() -> None:
-    (row,) = [row for row in load().nvidia_container_toolkit if row.versions]
+    (row,) = [row for row in load().rows("nvidia_container_toolkit") if row.versions]
     rows = [row.model_copy(update={"architecture": "aarch64"})]
-    facts = load().model_copy(update={"nvidia_container_toolkit": rows})
+    own = {**load().own, "nvidia_container_toolkit": rows}
+    facts = load().model_copy(update={"own": own})
     with pytest.raises(UnsatisfiableError) as caught:
         resolve(facts, DEBIAN, parse_wish({"container_toolkit": True}, where="x"))
     assert caught.value.message == "container_toolkit: true can't be had"
@@ -223,9 +224,9 @@ def test_a_locked_version_stays_until_it_may_move(lab: Lab) -> None:
     facts = lab.facts
     rows = [
         row.model_copy(update={"versions": [v for v in row.versions if v != "1.20.1"]})
-        for row in facts.nvidia_container_toolkit
+        for row in facts.rows("nvidia_container_toolkit")
     ]
-    lab.facts = facts.model_copy(update={"nvidia_container_toolkit": rows})
+    lab.facts = facts.model_copy(update={"own": {**facts.own, "nvidia_container_toolkit": rows}})
     made = lab.lock()
     assert part(made)["version"] == "1.20.0"
     lab.facts = facts
@@ -259,7 +260,7 @@ def refused(lab: Lab) -> ProvisionError:
 
 
 def test_the_catalog_pins_nvidias_key() -> None:
-    assert {tuple(row.signed_by) for row in load().nvidia_container_toolkit} == {(NVIDIAS,)}
+    assert {tuple(row.signed_by) for row in load().rows("nvidia_container_toolkit")} == {(NVIDIAS,)}
 
 
 def test_another_key_in_its_place_is_refused(lab: Lab, key: Key) -> None:

@@ -265,6 +265,11 @@ def test_the_module_says_what_it_could_not_put_aside(
     assert "cuda.list.provision-saved" in result["msg"]
 
 
-def test_the_module_knows_each_repository() -> None:
-    option = yaml.safe_load(apt_sources.DOCUMENTATION)["options"]["repository"]
-    assert option["choices"] == list(other_sources.REPOSITORIES)
+def test_a_repository_of_nobody_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, result = ran(tmp_path, monkeypatch, capsys, repository="codu")
+    assert code == 1
+    assert result["msg"] == (
+        "no component has a repository codu; there are cuda, container_toolkit, docker"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
@@ -19,6 +20,11 @@ def tree(root: Path, files: dict[str, str]) -> Context:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
     return Context(root=str(root))
+
+
+def look(context: Context) -> dict[str, Any]:
+    """What the rules judge."""
+    return {name: read(context) for name, read in surroundings.FACTS.items()}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
         f"{place}/tensorflow_estimator-2.9.0.dist-info/METADATA": "",
         "/etc/apt/trusted.gpg": "k",
     }
-    found = surroundings.look(tree(tmp_path, files))
+    found = look(tree(tmp_path, files))
     assert found["trusted_gpg"] is True
     versions = ("2.9.1", "2.5.0", "2.4.0", "2.11.0")
     expected = [*(f"{version} in {place}" for version in versions), f"2.6.0 in {older}"]
@@ -92,7 +98,7 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
 
 @pytest.mark.parametrize("files", [{}, {"/etc/apt/trusted.gpg": ""}])
 def test_a_bare_host_has_nothing_set_up_by_hand(tmp_path: Path, files: dict[str, str]) -> None:
-    bare = surroundings.look(tree(tmp_path, files))
+    bare = look(tree(tmp_path, files))
     assert bare == {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
 
 

@@ -18,7 +18,7 @@ from provision.upstream.nvidia import Reader
 from provision.upstream.packages import Repository
 from tests.ground import repository, toolkit, toolkit_simulated
 
-(ROW,) = [row for row in load().nvidia_container_toolkit if row.architecture == "x86_64"]
+(ROW,) = [row for row in load().rows("nvidia_container_toolkit") if row.architecture == "x86_64"]
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -26,6 +26,7 @@ class Component:
         packages: bool = False,
         state: bool = True,
         doctor: bool = False,
+        repositories: bool = False,
         rules: tuple[str, ...] = ("rules",),
     ) -> None:
         self.name = name
@@ -49,6 +50,8 @@ class Component:
         self.state = state
         # Its folder has cases for the doctor, in doctor.py.
         self.doctor = doctor
+        # Its role names repositories to apt; repositories.py of its folder says which.
+        self.repositories = repositories
         # The modules of its folder that have preflight rules.
         self.rules = rules
 
@@ -73,6 +76,7 @@ COMPONENTS = (
         behind=("nvidia_driver",),
         packages=True,
         doctor=True,
+        repositories=True,
     ),
     Component("cudnn", "cuDNN", "cuDNN", behind=("nvidia_driver", "cuda")),
     Component("gpu_env", "Environment", "env", spoken="the environment"),
@@ -84,6 +88,7 @@ COMPONENTS = (
         needs=("nvidia_driver",),
         packages=True,
         doctor=True,
+        repositories=True,
     ),
     # Not behind the driver: its venv needs packages, and apt is put in order there.
     Component(

@@ -2,7 +2,7 @@
 
 Years of tutorials have left lists without a key, with the key of before 2022, with another key
 file or one path per distribution; two entries for one address with different keys make apt refuse
-all work (https://github.com/NVIDIA/nvidia-container-toolkit/issues/170). They are put aside, and
+all work (https://github.com/NVIDIA/nvidia-docker/issues/1631). They are put aside, and
 nothing is deleted: a file that holds nothing else is renamed to NAME.provision-saved, of any other
 a copy is kept under that name before the entries leave it.
 """
@@ -16,6 +16,7 @@ import io
 import os
 import re
 
+from .. import registered_repositories
 from ..type_checking import TYPE_CHECKING
 from . import apt
 from .kept_names import free_name
@@ -33,28 +34,10 @@ OURS = "provision-"
 Repository = collections.namedtuple("Repository", "address names files own")
 
 REPOSITORIES = {
-    "cuda": Repository(
-        re.compile(
-            r"^(https?://developer\.download\.nvidia\.(com|cn)/compute/(cuda|machine-learning)/repos/"
-            r"|file:/+var/cuda-repo-)"
-        ),
-        ("cuda*.list", "nvidia-ml*.list"),
-        ("/etc/apt/preferences.d/cuda-repository-pin-600",),
-        "/etc/apt/sources.list.d/provision-cuda.sources",
-    ),
-    # NVIDIA's older ones, nvidia-docker and nvidia-container-runtime, stay: they contradict nobody.
-    "container_toolkit": Repository(
-        re.compile(r"^https?://nvidia\.github\.io/libnvidia-container/"),
-        (),
-        (),
-        "/etc/apt/sources.list.d/provision-nvidia-container-toolkit.sources",
-    ),
-    "docker": Repository(
-        re.compile(r"^https?://download\.docker\.com/linux/(debian|ubuntu)(/|$)"),
-        (),
-        (),
-        "/etc/apt/sources.list.d/provision-docker.sources",
-    ),
+    name: Repository(
+        re.compile("|".join(said["addresses"])), said["names"], said["files"], said["own"]
+    )
+    for name, said in registered_repositories.REPOSITORIES.items()
 }
 
 

@@ -13,7 +13,7 @@ from ..rules import Rule
 from ..type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Iterable
+    from typing import Iterable
 
     from ..shapes import Changes, Facts, Options, Reasons, Row
     from .context import Context
@@ -31,16 +31,6 @@ LOGIN_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc")
 PEOPLE = 100
 
 
-def look(context: Context) -> dict[str, Any]:
-    """{sshd_without_pam, trusted_gpg, system_tensorflow} as the rules below judge them."""
-    info = context.stat(TRUSTED)
-    return {
-        "sshd_without_pam": sshd_without_pam(context),
-        "trusted_gpg": info is not None and info.st_size > 0,
-        "system_tensorflow": system_tensorflow(context),
-    }
-
-
 def login_files(users: Iterable[list[str]]) -> list[str]:
     """Files that the shells of people with a login read; `users` are passwd(5)'s seven fields."""
     homes = [
@@ -54,6 +44,12 @@ def login_files(users: Iterable[list[str]]) -> list[str]:
     ]
     unique = sorted(set(homes))[:PEOPLE]
     return [home + "/" + name for home in unique for name in LOGIN_FILES]
+
+
+def trusted_gpg(context: Context) -> bool:
+    """Whether apt has keys that it trusts for every repository."""
+    info = context.stat(TRUSTED)
+    return info is not None and info.st_size > 0
 
 
 def sshd_without_pam(context: Context) -> str | None:
@@ -164,6 +160,11 @@ def hidden_tensorflow(
     ]
 
 
+FACTS = {
+    "sshd_without_pam": sshd_without_pam,
+    "trusted_gpg": trusted_gpg,
+    "system_tensorflow": system_tensorflow,
+}
 RULES = (
     Rule("sshd-pam", "gpu_env", False, no_pam),
     Rule("trusted-gpg", None, False, trusted_for_all),

@@ -52,4 +52,5 @@ def unowned_cuda(host: Facts, _changes: Changes, _options: Options, row: Row) ->
     ]
 
 
+FACTS = {"usr_local_cuda": usr_local_cuda}
 RULES = rules_of(cuda.NAME, stops={"unowned-cuda": unowned_cuda})

@@ -1,8 +1,9 @@
-"""Parts of another driver that apt removes to install the lock's versions."""
+"""What transaction.py asks about the driver: parts of another one, and packages of kernels."""
 
 from __future__ import annotations
 
 from ...change import change
+from ...rules import some_packages
 from ...type_checking import TYPE_CHECKING
 from . import driver_method
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...shapes import Changes, Options, State
+
+OF_KERNEL = driver_method.OF_KERNEL
 
 
 def parts(transaction: dict[str, Any]) -> dict[str, str]:
@@ -19,6 +22,23 @@ def parts(transaction: dict[str, Any]) -> dict[str, str]:
         for name, version, _why in transaction.get("removed") or []
         if driver_method.DRIVER.match(name)
     }
+
+
+def unplanned(
+    removed: list[Any], preflight: dict[str, Any]
+) -> tuple[list[Any], list[tuple[str, str]]]:
+    """(parts of a driver among apt's removals, [(message, hint)] about them). Pure."""
+    drivers = [entry for entry in removed if driver_method.DRIVER.match(entry[0])]
+    # Another rule names those, with the same way out.
+    foreign = preflight.get("foreign") or []
+    told = [entry for entry in drivers if entry[0] not in foreign]
+    if not told:
+        return drivers, []
+    message = "parts of another NVIDIA driver cannot stay beside the lock's versions: "
+    hint = "nvidia_driver_switch: switch lets the run remove them; or apt-get remove " + (
+        " ".join(entry[0] for entry in told)
+    )
+    return drivers, [(message + some_packages(told), hint)]
 
 
 def differ(component: str, state: State, options: Options) -> Changes:

@@ -46,7 +46,7 @@ FABRIC_UNIT = "nvidia-fabricmanager.service"
 _VERSION = re.compile(r"^\d{3}\.\d+(\.\d+)?$")
 
 # Packages of a driver: what is removed when the source is switched. Not CUDA's (nvidia-cuda-*,
-# *-dev), not the container toolkit's, and no tool that is no part of a driver.
+# *-dev), not those for containers, and no tool that is no part of a driver.
 DRIVER = re.compile(
     r"^(?!.*-dev$)(?!libnvidia-(container|egl-wayland))("
     r"cuda-drivers(-.*)?|nvidia-open(-.*)?|libcuda1|libnvcuvid1|libnvoptix1|libnvidia-.*"

@@ -71,6 +71,11 @@ def headers(context: Context, kernel: str) -> str:
     return "absent" if context.glob("/var/lib/apt/lists/*_Packages*") else "unknown"
 
 
+def all_headers(context: Context) -> dict[str, str]:
+    """{kernel: state of its headers} of the kernels that the driver is built for."""
+    return {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)}
+
+
 def boot(context: Context) -> dict[str, int] | None:
     """{"free", "needed"} in bytes under /boot, where an initramfs is rebuilt; None without one.
 
@@ -224,6 +229,13 @@ def kernel_compiler(
     ]
 
 
+FACTS = {
+    "boot": boot,
+    "secure_boot": secure_boot,
+    "module_key": module_key,
+    "headers": all_headers,
+    "compilers": compilers,
+}
 RULES = rules_of(
     nvidia_driver.NAME,
     stops={

@@ -12,6 +12,7 @@ from . import driver_method, driver_packages
 from .rules import scope
 
 if TYPE_CHECKING:
+    from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Row
 
 # Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
@@ -22,6 +23,19 @@ FOREIGN = re.compile(
 
 # What the run itself can do about a driver from another source.
 SWITCH_HINT = "; or let the run switch: nvidia_driver_switch: switch"
+
+
+INSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+
+
+def foreign(context: Context) -> list[str]:
+    """Packages of drivers from elsewhere."""
+    return sorted(name for name in context.packages if FOREIGN.match(name))
+
+
+def installers(context: Context) -> list[str]:
+    """Programs that NVIDIA's .run file leaves."""
+    return [path for path in INSTALLERS if context.exists(path)]
 
 
 def held_elsewhere(
@@ -144,6 +158,7 @@ def runfile_driver(
     ]
 
 
+FACTS = {"foreign": foreign, "installer": installers}
 RULES = rules_of(
     nvidia_driver.NAME,
     stops={

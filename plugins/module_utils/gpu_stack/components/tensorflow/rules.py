@@ -49,6 +49,12 @@ def conda(context: Context) -> list[str]:
     return matching
 
 
+def avx(context: Context) -> bool | None:
+    """Whether the processor has AVX; None where it does not say."""
+    flags = re.findall(r"^flags\s*:(.*)$", text_of(context, "/proc/cpuinfo"), re.M)
+    return "avx" in flags[0].split() if flags else None
+
+
 def avx_missing(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     """Stops on processors without AVX."""
     if facts["preflight"].get("avx") is not False:
@@ -110,6 +116,7 @@ def conda_first(facts: Facts, _changes: Changes, _options: Options, _row: Row) -
     ]
 
 
+FACTS = {"avx": avx, "conda": conda}
 RULES = rules_of(
     tensorflow.NAME,
     stops={
