@@ -18,6 +18,8 @@ ENVIRONMENT = {
 LONGEST = 4 * 3600.0
 # Seconds from one try to the next while another apt or dpkg is at work.
 PAUSE = 10
+# Seconds that a hold waits for another apt, as an installation does.
+LOCK_WAIT = 600
 LOCKED = re.compile(
     r"Could not get lock|frontend lock|(?:database|status area) (?:area )?is locked"
 )
@@ -78,3 +80,14 @@ def lock_timeout(wait: int) -> str:
 def held() -> set[str]:
     """Names of the packages that are held."""
     return set(run(["apt-mark", "showhold"]).out.split())
+
+
+def set_holds(names: list[str], hold: bool, check_mode: bool = False) -> list[str]:
+    """Those of the packages whose hold was set or taken away; RefusalError where that fails."""
+    now = held()
+    differing = [name for name in names if (name in now) != hold]
+    if differing and not check_mode:
+        answer = run(["apt-mark", "hold" if hold else "unhold", *differing], wait=LOCK_WAIT)
+        if answer.rc != 0:
+            raise RefusalError(" ".join(errors(answer)) or f"apt-mark ended with {answer.rc}")
+    return differing

@@ -1,0 +1,64 @@
+#!/usr/bin/python
+"""Holds packages at their versions, or releases them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: package_holds
+short_description: Hold packages at their versions, or release them
+description:
+  - Runs C(apt-mark) for the packages that are not held yet, or are still held. Holds of other
+    packages stay.
+  - The holds are read when the task runs, as apt drops that of a package which it reinstalls or
+    downgrades.
+options:
+  names:
+    description: The packages of the caller, whose holds are its own.
+    type: list
+    elements: str
+    required: true
+  hold:
+    description: Whether they are held; C(false) releases them.
+    type: bool
+    required: true
+author:
+  - The provision authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Hold CUDA's libraries
+  provision.gpu.package_holds:
+    names: [libcudart11.0, libcublas11]
+    hold: true
+"""
+
+RETURN = r"""
+packages:
+  description: The packages that were held or released, or would be in check mode.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import apt_commands
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "hold": {"type": "bool", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    names, hold = module.params["names"], module.params["hold"]
+    try:
+        packages = apt_commands.set_holds(names, hold, check_mode=module.check_mode)
+    except apt_commands.RefusalError as refusal:
+        module.fail_json(msg=str(refusal))
+    module.exit_json(changed=bool(packages), packages=packages)
+
+
+if __name__ == "__main__":
+    main()
