@@ -50,7 +50,7 @@ class Sources:
         self.new = False
 
     def _text(self, module: str) -> str | None:
-        if True:  # not needed at all where everything is kept
+        if self._texts is None:  # not needed at all where everything is kept
             self._texts = json.loads(zlib.decompress(binascii.a2b_base64(self._packed)))
         return self._texts.get(module)
 
