@@ -23,6 +23,20 @@ from provision.locallab.machine import Podman, cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 WAYS = Path(__file__).parent / "ways"
+# Actions that work on the controller and send nothing to a host.
+CONTROLLER = frozenset(
+    [
+        "assert",
+        "debug",
+        "fail",
+        "group_by",
+        "include_role",
+        "include_tasks",
+        "include_vars",
+        "meta",
+        "set_fact",
+    ]
+) | {"validate_argument_spec"}
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.path.append(str(ROOT / ".venv" / "collections"))
@@ -103,20 +117,26 @@ def playbook(project: Path, folder: Path) -> dict[str, float]:
     return points(events, started, cost.wall)
 
 
+def modules(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results of what was sent to a host and ran there."""
+    return [
+        event
+        for event in events
+        if event["event"] == "host_result"
+        and event["status"] != "skipped"
+        and event["action"].rpartition(".")[2] not in CONTROLLER
+    ]
+
+
 def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, float]:
     """Seconds until everything was installed, was proven by the run, and was verified.
 
-    The checks of verify/ are a play after the proof. `steps`: tasks of 0.1 s or more (the least
-    time of a module on a host) until everything was installed; `long`: the sum of those of 1 s or
-    more.
+    The checks of verify/ are a play after the proof. `steps`: modules that the host ran until
+    everything was installed; `long`: the sum of those of 1 s or more.
     """
     installed = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
     verify = next(e for e in events if e["event"] == "play" and e["play"] == "Verify")
-    steps = [
-        event["seconds"]
-        for event in events[: events.index(installed)]
-        if event["event"] == "host_result" and event["seconds"] >= 0.1
-    ]
+    steps = [event["seconds"] for event in modules(events[: events.index(installed)])]
     return {
         "installed": round(_seconds(installed) - started, 1),
         "proven": round(_seconds(verify) - started, 1),

@@ -195,6 +195,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             status=status,
             changed=status == "changed",
             seconds=round(seconds, 3),
+            action=task.action,
             **about,
             **extra,
         )

@@ -157,7 +157,10 @@ def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Two hosts brought from bare to proven once, by `provision apply`."""
     directory = tmp_path_factory.mktemp("spine") / "project"
     for project in make_proven(directory, "test-spine", ["spine1", "spine2"]):
-        shutil.copy(project.path / "report/latest/report.json", project.path / "report/first.json")
+        for name in ("report.json", "events.jsonl"):
+            shutil.copy(
+                project.path / "report/latest" / name, project.path / f"report/first-{name}"
+            )
         yield project
 
 

@@ -13,12 +13,14 @@ import yaml
 from conftest import NEWEST, OLDEST, Project
 from damage_steps import damage_and_repair
 
+from bench import cold
+
 HOSTS = ["spine1", "spine2"]
 
 
 def test_bare_hosts_end_proven(spine: Project) -> None:
     """The report of the first run says what was proven, and that the GPU is simulated."""
-    report = json.loads((spine.path / "report/first.json").read_text("utf-8"))
+    report = json.loads((spine.path / "report/first-report.json").read_text("utf-8"))
     assert sorted(report["hosts"]) == HOSTS
     for name, host in report["hosts"].items():
         assert host["status"] == "proven", (name, host)
@@ -31,6 +33,16 @@ def test_bare_hosts_end_proven(spine: Project) -> None:
         assert host["checks_summary"]["passed"] >= 10
         # What such a host can't show is counted, never passed.
         assert host["checks_summary"]["not_applicable"] >= 1
+
+
+def test_a_bare_host_is_brought_with_few_modules(spine: Project) -> None:
+    """Each is packed, sent, started and answered; by hand it was 98 of them."""
+    text = (spine.path / "report/first-events.jsonl").read_text("utf-8")
+    events = [json.loads(line) for line in text.splitlines()]
+    proof = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
+    sent = [event["task"] for event in cold.modules(events[: events.index(proof)])
+            if event["host"] == "spine1"]  # fmt: skip
+    assert len(sent) <= 45, sent
 
 
 @pytest.mark.parametrize(

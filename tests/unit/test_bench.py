@@ -345,9 +345,10 @@ def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
 
     events = [
         event(2, event="task", task="cuda : packages | Install"),
-        event(20, event="host_result", status="ok", seconds=18.04),
-        event(21, event="host_result", status="skipped", seconds=0.02),
-        event(22, event="host_result", status="ok", seconds=0.3),
+        event(20, event="host_result", status="ok", seconds=18.04, action="ansible.builtin.apt"),
+        event(21, event="host_result", status="skipped", seconds=2, action="ansible.builtin.apt"),
+        event(21, event="host_result", status="ok", seconds=2, action="ansible.builtin.set_fact"),
+        event(22, event="host_result", status="changed", seconds=0.1, action="provision.gpu.cdi"),
         event(30, event="task", task="gpu_state : Proof | Compare the host with the lock again"),
         event(35, event="task", task="Proof | Ask the driver for its GPUs"),
         event(50, event="play", play="Verify"),
