@@ -24,19 +24,10 @@ from provision.locallab.machine import Podman, cache_directory
 ROOT = Path(__file__).resolve().parents[1]
 WAYS = Path(__file__).parent / "ways"
 # Actions that work on the controller and send nothing to a host.
-CONTROLLER = frozenset(
-    [
-        "assert",
-        "debug",
-        "fail",
-        "group_by",
-        "include_role",
-        "include_tasks",
-        "include_vars",
-        "meta",
-        "set_fact",
-    ]
-) | {"validate_argument_spec"}
+CONTROLLER = {
+    *("assert", "debug", "fail", "group_by", "include_role", "include_tasks", "include_vars"),
+    *("meta", "set_fact", "validate_argument_spec"),
+}
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.path.append(str(ROOT / ".venv" / "collections"))

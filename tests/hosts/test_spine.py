@@ -36,7 +36,7 @@ def test_bare_hosts_end_proven(spine: Project) -> None:
 
 
 def test_a_bare_host_is_brought_with_few_modules(spine: Project) -> None:
-    """Each is packed, sent, started and answered; by hand it was 98 of them."""
+    """Each is packed, sent, started and answered, which takes longer than what most of them do."""
     text = (spine.path / "report/first-events.jsonl").read_text("utf-8")
     events = [json.loads(line) for line in text.splitlines()]
     proof = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
