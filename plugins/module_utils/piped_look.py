@@ -54,34 +54,38 @@ class Sources:
             self._texts = json.loads(zlib.decompress(binascii.a2b_base64(self._packed)))
         return self._texts.get(module)
 
-    def _has(self, module: str) -> bool:
-        return module in self.compiled or self._text(module) is not None
+    def _key(self, name: str) -> str | None:
+        """The name under which a module stands here; a package's own ends in __init__."""
+        keys = (name, name + ".__init__")
+        # All that is kept comes first: asking for a text unpacks every source.
+        for key in keys:
+            if key in self.compiled:
+                return key
+        for key in keys:
+            if self._text(key) is not None:
+                return key
+        return None
 
     def find_spec(self, name: str, *_where: object) -> Any:
         """The module's spec; None for a module that is not of the look."""
         if name.split(".", 1)[0] != "gpu_stack":
             return None
-        package = self._has(name + ".__init__")
-        if package or self._has(name):
-            spec = type(sys.__spec__)  # importlib.machinery would be one import more
-            return spec(name, self, is_package=package)  # type: ignore[arg-type]
-        return None
+        key = self._key(name)
+        if key is None:
+            return None
+        spec = type(sys.__spec__)  # importlib.machinery would be one import more
+        return spec(name, self, is_package=key != name)  # type: ignore[arg-type]
 
     def create_module(self, spec: object) -> None:
         """Python's own way of making a module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Runs the module's code, which is compiled first where it was not kept."""
-        name = module.__name__
-        if not self._has(name):
-            name += ".__init__"
-        if name not in self.compiled:
-            text = self._text(name)
-            if text is None:
-                raise ImportError(name)
-            self.compiled[name] = compile(text, "<" + name + ">", "exec")
+        key = self._key(module.__name__) or ""
+        if key not in self.compiled:
+            self.compiled[key] = compile(self._text(key) or "", "<" + key + ">", "exec")
             self.new = True
-        exec(self.compiled[name], module.__dict__)  # noqa: S102  the look's own text
+        exec(self.compiled[key], module.__dict__)  # noqa: S102  the look's own text
 
 
 def header(digest: str, body: bytes) -> bytes:

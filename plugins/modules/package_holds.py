@@ -21,6 +21,7 @@ options:
     description: Whether they are held; C(false) releases them.
     type: bool
     required: true
+extends_documentation_fragment: [provision.gpu.dpkg_wait]
 author:
   - The provision authors (!UNKNOWN)
 """
@@ -41,6 +42,8 @@ packages:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import apt_commands
 
 
@@ -49,15 +52,11 @@ def main() -> None:
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
             "hold": {"type": "bool", "required": True},
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )
-    names, hold = module.params["names"], module.params["hold"]
-    try:
-        packages = apt_commands.set_holds(names, hold, check_mode=module.check_mode)
-    except apt_commands.RefusalError as refusal:
-        module.fail_json(msg=str(refusal))
-    module.exit_json(changed=bool(packages), packages=packages)
+    settle(module, apt_commands.settle_holds, apt_commands.RefusalError)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,24 @@ from typing import Any
 
 import pytest
 from gpu_stack.host import apt_commands
-from gpu_stack.host.apt_commands import RefusalError, set_holds
+from gpu_stack.host.apt_commands import RefusalError
 
+from plugins.modules import package_holds
 from tests.collection import IMPORTABLE, module
 from tests.unit.gpu_stack import apt_host
 from tests.unit.gpu_stack.apt_host import AptHost
 
 NAMES = ["libcuda1", "libcublas11"]
 ANSIBLE = str(Path(sys.executable).parent / "ansible")
+
+
+def set_holds(names: list[str], hold: bool, check_mode: bool = False) -> list[str]:
+    """The packages that the module answers with its defaults."""
+    params = apt_host.parameters(package_holds, names=names, hold=hold)
+    result = apt_commands.settle_holds(params, check_mode)
+    assert result["changed"] == bool(result["packages"])
+    packages: list[str] = result["packages"]
+    return packages
 
 
 @pytest.fixture

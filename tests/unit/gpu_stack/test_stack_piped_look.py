@@ -95,7 +95,11 @@ def test_the_second_look_begins_with_what_the_first_has_compiled(kept: Path) -> 
     assert kept.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
     assert look(kept, texts=other(2))["one"] == 1  # not compiled again
-    assert look(kept, texts={})["one"] == 1  # nor even unpacked
+    assert look(kept, texts={})["one"] == 1
+    # Nor are the sources even unpacked.
+    taken()
+    options: dict[str, Any] = {"path": str(kept), "state": str(kept.parent)}
+    assert piped_look.look("no base64", DIGEST, {}, False, **options)["one"] == 1
 
 
 def test_what_is_complete_is_not_written_again(kept: Path) -> None:

@@ -6,8 +6,12 @@ import os
 import re
 import time
 
+from ..type_checking import TYPE_CHECKING
 from . import apt
 from .context import PATH, SILENT, Result, run_program
+
+if TYPE_CHECKING:
+    from typing import Any
 
 ENVIRONMENT = {
     "LC_ALL": "C",
@@ -18,8 +22,6 @@ ENVIRONMENT = {
 LONGEST = 4 * 3600.0
 # Seconds from one try to the next while another apt or dpkg is at work.
 PAUSE = 10
-# Seconds that a hold waits for another apt, as an installation does.
-LOCK_WAIT = 600
 LOCKED = re.compile(
     r"Could not get lock|frontend lock|(?:database|status area) (?:area )?is locked"
 )
@@ -82,12 +84,12 @@ def held() -> set[str]:
     return set(run(["apt-mark", "showhold"]).out.split())
 
 
-def set_holds(names: list[str], hold: bool, check_mode: bool = False) -> list[str]:
-    """Those of the packages whose hold was set or taken away; RefusalError where that fails."""
-    now = held()
-    differing = [name for name in names if (name in now) != hold]
+def settle_holds(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module package_holds returns; RefusalError where a hold can't be changed."""
+    now, hold = held(), params["hold"]
+    differing = [name for name in params["names"] if (name in now) != hold]
     if differing and not check_mode:
-        answer = run(["apt-mark", "hold" if hold else "unhold", *differing], wait=LOCK_WAIT)
+        answer = run(["apt-mark", "hold" if hold else "unhold", *differing], params["wait"])
         if answer.rc != 0:
             raise RefusalError(" ".join(errors(answer)) or f"apt-mark ended with {answer.rc}")
-    return differing
+    return {"changed": bool(differing), "packages": differing}
