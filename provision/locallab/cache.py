@@ -2,7 +2,7 @@
 
 Without it, every host downloads the same 500 MB of CUDA packages again. The labs that are up share
 the container, which is removed with the last of them; its files stay. Callers hold `labs.lock`
-around `ensure` and `release`.
+around `ensure` and `drop`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,12 @@ def ensure(
     except (ProvisionError, OSError) as error:
         reason = getattr(error, "got", "") or str(error)
         progress(f"No download cache, hosts go direct: {reason.splitlines()[-1]}")
-        _drop(podman, cached)
+        drop(podman, cached)
         return None
 
 
-def release(podman: Podman, cached: Path) -> None:
-    """Remove the cache container if no host uses it."""
-    if not podman.containers(**{"cache-user": identity(cached)}):
-        _drop(podman, cached)
-
-
-def _drop(podman: Podman, cached: Path) -> None:
+def drop(podman: Podman, cached: Path) -> None:
+    """Remove the cache's container; its files stay."""
     podman.run("rm", "--force", "--ignore", "--time=0", _name(cached))
 
 
@@ -58,7 +53,7 @@ def _ensure(podman: Podman, cached: Path, base: str, platform: str, progress: Pr
             url = _url(podman, name)
             if url:
                 return url
-    _drop(podman, cached)
+    drop(podman, cached)
     image = _image(podman, base, platform, progress)
     files = cached / "apt"
     podman.as_root("install", "-d", "-m", "0755", "-o", "0", "-g", "0", str(files))

@@ -9,7 +9,6 @@ version here for each.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import lzma
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from provision.errors import InputError, MachineError
-from provision.locallab.machine import Progress, locked, silent
+from provision.locallab.machine import Progress, locked, sha256_of, silent
 
 VERSION = "8.5.0.96"  # the oldest on PyPI
 
@@ -113,7 +112,7 @@ def pack(
     record = cache_dir / (build.name + ".sha256")
     with locked(cache_dir / (build.name + ".lock")):
         if path.exists() and record.exists():
-            digest = _sha256(path)
+            digest = sha256_of(path)
             if record.read_text("ascii").split()[:1] == [digest]:
                 return CudnnArchive(path, version, build.cuda, digest)
         with tempfile.TemporaryDirectory(dir=cache_dir, prefix="cudnn-") as name:
@@ -126,7 +125,7 @@ def pack(
             progress(f"Packing {build.name}")
             unfinished = work / "archive.part"
             write(work, unfinished, build)
-            digest = _sha256(unfinished)
+            digest = sha256_of(unfinished)
             record.write_text(f"{digest}  {build.name}\n", "ascii")
             unfinished.replace(path)
     return CudnnArchive(path, version, build.cuda, digest)
@@ -194,11 +193,3 @@ def write(unpacked: Path, target: Path, build: Build) -> None:
             entry.mode = 0o755 if ".so" in name else 0o644
             with files[name].open("rb") as content:
                 tar.addfile(entry, content)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        for chunk in iter(lambda: handle.read(1 << 20), b""):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -8,13 +8,14 @@ import subprocess
 import tarfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from provision.errors import MachineError
 from provision.locallab import gpu, image
 from provision.locallab.machine import Podman, Progress
+from provision.locallab.vm.guest import Guest, Virtual
 
 USER = "lab"
 BOOT_TIMEOUT = 60.0
@@ -25,7 +26,8 @@ class Shape:
     """Properties that all hosts of a lab share.
 
     `driver_version` of the simulated driver; the platform's by default. `volumes` are further
-    `podman --volume` values, `arguments` further arguments of `podman create`.
+    `podman --volume` values, `arguments` further arguments of `podman create`. With `virtual` the
+    hosts are virtual machines: their GPUs are PCI functions without anything behind them.
     """
 
     platform: str = "debian11"
@@ -38,6 +40,7 @@ class Shape:
     privileged: bool = False
     volumes: Sequence[str] = ()
     arguments: Sequence[str] = ()
+    virtual: Virtual | None = None
 
     def simulated(self, seed: str) -> gpu.Simulated | None:
         """The GPUs of one host, with UUIDs derived from `seed`; None for a lab without GPUs."""
@@ -72,14 +75,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class LabHost:
-    """A host, with what SSH needs to reach it."""
+    """A host, with what SSH needs to reach it; its container, or its virtual machine."""
 
     name: str
     address: str
     port: int
     user: str
     key_file: Path
-    container: str
+    container: str = ""
+    guest: Guest | None = None
 
 
 def keygen(path: Path, comment: str) -> None:
@@ -93,7 +97,7 @@ def keygen(path: Path, comment: str) -> None:
         raise MachineError("ssh-keygen failed", got=done.stderr.decode("utf-8", "replace"))
 
 
-def _host_files(
+def host_files(
     place: Path,
     public: str,
     simulated: gpu.Simulated | None,
@@ -127,7 +131,7 @@ def create(podman: Podman, recipe: Recipe, host: str, progress: Progress) -> str
     simulated = shape.simulated(f"{recipe.run}-{host}")
     place = recipe.state / "hosts" / host
     gpu.write_tree(place / "pci", gpu.pci_tree(simulated))
-    files = _host_files(place, recipe.public, simulated, recipe.libraries, recipe.proxy)
+    files = host_files(place, recipe.public, simulated, recipe.libraries, recipe.proxy)
     container = f"{recipe.lab}-{host}-{recipe.run}"
     labels = {**recipe.labels, "lab": recipe.lab, "run": recipe.run, "host": host}
     pip = recipe.cached / "pip"
@@ -206,10 +210,17 @@ def address_of(podman: Podman, container: str) -> str:
     return addresses[0]
 
 
-def wait_for_ssh(host: LabHost) -> None:
-    deadline = time.monotonic() + BOOT_TIMEOUT
+def wait_for_ssh(
+    host: LabHost, timeout: float = BOOT_TIMEOUT, check: Callable[[], None] = lambda: None
+) -> None:
+    """Returns once the host answers; `check` may raise where it never will.
+
+    Raises MachineError after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
     reason = ""
     while time.monotonic() < deadline:
+        check()
         try:
             with socket.create_connection((host.address, host.port), timeout=5) as link:
                 if link.recv(4) == b"SSH-":

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from provision.locallab.machine import Podman, Progress, locked
 # In seconds: after a week a fresh host would start with too many pending updates.
 MAXIMUM_AGE = 7 * 24 * 3600
 REPOSITORY = "localhost/provision-lab"
+# Bootstrapping takes one minute; an archive that drips must not hold a lab for ever.
+BUILD_TIMEOUT = 1800
 CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -252,51 +255,75 @@ def _remove_old(podman: Podman, name: str) -> None:
             podman.run("rmi", identity)
 
 
+@dataclass(frozen=True)
+class Target:
+    """What mmdebstrap makes: `path` in its `format` (tar, directory), with these packages.
+
+    `customize` is a shell script that gets the new root as "$1"; `before` and `after` are further
+    hooks of mmdebstrap around it.
+    """
+
+    path: Path
+    format: str = "tar"
+    packages: tuple[str, ...] = PACKAGES
+    customize: str = CUSTOMIZE
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
 def build(podman: Podman, name: str, bundle: str, tarball: Path) -> None:
     """Bootstrap a root file system with mmdebstrap into `tarball`, atomically."""
-    row = platform(name)
     work = tarball.with_suffix(f".{os.getpid()}.work")
     unfinished = tarball.with_suffix(f".{os.getpid()}.part.tar")
     work.mkdir()
     try:
-        (work / "sshd.conf").write_text(SSHD, "ascii")
-        (work / "pip.conf").write_text(PIP, "ascii")
-        (work / "customize").write_text("#!/bin/sh\n" + CUSTOMIZE, "ascii")
-        (work / "customize").chmod(0o755)
-        extra = work / "ca"
-        extra.mkdir()
-        for number, certificate in enumerate(certificates(bundle)):
-            (extra / f"machine-{number:03}.crt").write_text(certificate + "\n", "utf-8")
-        argv = [
-            *podman.prefix,
-            "mmdebstrap",
-            "--quiet",
-            "--variant=minbase",
-            "--format=tar",
-            "--architectures=amd64",
-            "--include=" + ",".join(PACKAGES),
-            '--aptopt=Acquire::Retries "3"',
-            '--customize-hook=mkdir -p "$1/usr/local/share/ca-certificates"'
-            ' && rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
-            f"--customize-hook=copy-in {extra} /usr/local/share/ca-certificates",
-            f"--customize-hook=upload {work / 'sshd.conf'} /etc/ssh/sshd_config.d/10-lab.conf",
-            f"--customize-hook=upload {work / 'pip.conf'} /etc/pip.conf",
-            f'--customize-hook={work / "customize"} "$1"',
-            row.suite,
-            str(unfinished),
-            *row.sources,
-        ]
-        done = subprocess.run(argv, capture_output=True, check=False)
-        if done.returncode:
-            raise MachineError(
-                f"mmdebstrap could not build the {name} image",
-                got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
-                hint="it needs http://deb.debian.org and http://security.debian.org, and a "
-                f"debian-archive-keyring on this machine that has the keys of {row.suite}",
-            )
+        bootstrap(podman, name, bundle, work, Target(unfinished))
         os.replace(unfinished, tarball)
     finally:
         unfinished.unlink(missing_ok=True)
-        for path in sorted(work.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        work.rmdir()
+        shutil.rmtree(work)
+
+
+def bootstrap(podman: Podman, name: str, bundle: str, work: Path, target: Target) -> None:
+    """Run mmdebstrap for a platform; `work` holds the files that it copies into the new root.
+
+    Raises MachineError with mmdebstrap's last words.
+    """
+    row = platform(name)
+    (work / "sshd.conf").write_text(SSHD, "ascii")
+    (work / "pip.conf").write_text(PIP, "ascii")
+    (work / "customize").write_text("#!/bin/sh\n" + target.customize, "ascii")
+    (work / "customize").chmod(0o755)
+    extra = work / "ca"
+    extra.mkdir()
+    for number, certificate in enumerate(certificates(bundle)):
+        (extra / f"machine-{number:03}.crt").write_text(certificate + "\n", "utf-8")
+    argv = [
+        *podman.prefix,
+        "mmdebstrap",
+        "--quiet",
+        "--variant=minbase",
+        f"--format={target.format}",
+        "--architectures=amd64",
+        "--include=" + ",".join(target.packages),
+        '--aptopt=Acquire::Retries "3"',
+        '--customize-hook=mkdir -p "$1/usr/local/share/ca-certificates"'
+        ' && rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
+        f"--customize-hook=copy-in {extra} /usr/local/share/ca-certificates",
+        f"--customize-hook=upload {work / 'sshd.conf'} /etc/ssh/sshd_config.d/10-lab.conf",
+        f"--customize-hook=upload {work / 'pip.conf'} /etc/pip.conf",
+        *target.before,
+        f'--customize-hook={work / "customize"} "$1"',
+        *target.after,
+        row.suite,
+        str(target.path),
+        *row.sources,
+    ]
+    done = subprocess.run(argv, capture_output=True, check=False, timeout=BUILD_TIMEOUT)
+    if done.returncode:
+        raise MachineError(
+            f"mmdebstrap could not build the {name} image",
+            got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
+            hint="it needs http://deb.debian.org and http://security.debian.org, and a "
+            f"debian-archive-keyring on this machine that has the keys of {row.suite}",
+        )

@@ -1,8 +1,8 @@
-"""Labs: groups of hosts in containers, reached over real SSH with their own keys.
+"""Labs: groups of hosts, containers or virtual machines, reached over real SSH with their own keys.
 
-Every container carries labels (lab, run, state directory, owner), so that `down` removes only its
-own, two runs on one machine never collide, and `sweep` finds the containers of a killed run without
-a record that could be lost with it.
+Every host carries labels (lab, run, state directory, owner), so that `down` removes only its own,
+two runs on one machine never collide, and `sweep` finds the hosts of a killed run: a container has
+them in podman's record, a virtual machine beside its disk.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from provision.errors import InputError
-from provision.locallab import cache, gpu, image
+from provision.locallab import cache, existing, gpu, image, vm
 from provision.locallab.host import (
     USER,
     LabHost,
@@ -35,10 +35,16 @@ from provision.locallab.machine import (
     connect,
     locked,
     measure,
+    missing,
     require,
     silent,
 )
 from provision.locallab.owner import is_alive, owner
+from provision.locallab.vm import hosts as virtual
+
+SSH_PORT = 22
+# The lab's own key pair, in its state directory.
+KEY = "id_ed25519"
 
 
 @dataclass
@@ -72,6 +78,7 @@ class Lab:
                 "hosts": {
                     host.name: {
                         "ansible_host": host.address,
+                        **({"ansible_port": host.port} if host.port != SSH_PORT else {}),
                         "ansible_user": host.user,
                         "ansible_ssh_private_key_file": str(host.key_file),
                     }
@@ -82,13 +89,15 @@ class Lab:
         }
 
     def down(self) -> None:
-        """Remove this lab's containers and its state."""
-        _remove(self.podman, self.podman.containers(run=self.run), cache_directory())
+        """Remove this lab's hosts and its state."""
+        cached = cache_directory()
+        existing.remove(self.podman, existing.find(self.podman, cached, run=self.run), cached)
 
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab, by its containers' labels. `hosts` is {name: address, '' when not running}."""
+    """A lab, by its hosts' labels. `hosts` is {name: address, '' when not running}; `machines` says
+    of each what it is: a container, or a virtual machine and how it is run."""
 
     name: str
     run: str
@@ -96,6 +105,7 @@ class LabStatus:
     keep: bool
     owner_alive: bool
     hosts: dict[str, str]
+    machines: dict[str, str] = field(default_factory=dict)
 
 
 def up(
@@ -119,44 +129,80 @@ def up(
     """
     shape = shape or Shape()
     names = _names(hosts, count)
-    system = image.platform(shape.platform)
+    image.platform(shape.platform)
     gpu.model(shape.gpu_name)
+    cached = cache_directory()
     limits = measure()
-    require(limits)
+    if shape.virtual:
+        virtual.require(shape.virtual, len(names), cached)
+    else:
+        require(limits)
     podman = connect(limits)
     state = state_dir.resolve()
-    _refuse_if_up(podman, name, state)
-    cached = cache_directory()
-    base = image.ensure(podman, shape.platform, cached, progress)
-    # The download cache needs no identity.
-    plain = system.over or shape.platform
-    cache_base = image.ensure(podman, plain, cached, progress) if system.over else base
-    libraries = gpu.compile_libraries(cached) if shape.with_gpu else {}
-    key, public = _make_state(state, name)
+    _refuse_if_up(podman, cached, name, state)
+    base = _base(podman, shape, cached, progress)
+    cache_base = _cache_base(podman, shape, cached, progress) if with_cache else ""
+    libraries = gpu.compile_libraries(cached) if shape.with_gpu and not shape.virtual else {}
+    public = _make_state(state, name)
     run = uuid.uuid4().hex[:10]
     labels = _labels(state, cached, keep=keep, owner_pid=owner_pid)
     recipe = Recipe(name, run, state, cached, base, public, libraries, labels, shape)
     try:
         with locked(cached / "labs.lock"):
-            if with_cache:
+            if cache_base:
+                plain = image.platform(shape.platform).over or shape.platform
                 proxy = cache.ensure(podman, cached, cache_base, plain, progress)
                 recipe = replace(recipe, proxy=proxy)
-            containers = [create(podman, recipe, host, progress) for host in names]
-        lab_hosts = []
-        for host, container in zip(names, containers, strict=True):
-            finish(podman, container, shape)
-            where = address_of(podman, container)
-            lab_hosts.append(LabHost(host, where, 22, USER, key, container))
+            start = _virtual if shape.virtual else _container
+            started = [start(podman, recipe, host, progress) for host in names]
+        lab_hosts = [_reachable(podman, host, shape) for host in started]
         lab = Lab(name, run, state, lab_hosts, podman)
         _write_known_hosts(lab)
         for lab_host in lab_hosts:
-            wait_for_ssh(lab_host)
+            wait_for_ssh(lab_host, *virtual.patience(lab_host.guest) if lab_host.guest else ())
             progress(f"{lab_host.name} answers at {lab_host.address}")
     except BaseException:
-        _remove(podman, podman.containers(run=run), cached)
+        existing.remove(podman, existing.find(podman, cached, run=run), cached)
         shutil.rmtree(state, ignore_errors=True)
         raise
     return lab
+
+
+def _base(podman: Podman, shape: Shape, cached: Path, progress: Progress) -> str:
+    """What the hosts start from: an image of podman's, or the path of a disk."""
+    if shape.virtual:
+        return str(virtual.base(podman, shape.platform, cached, progress))
+    return image.ensure(podman, shape.platform, cached, progress)
+
+
+def _cache_base(podman: Podman, shape: Shape, cached: Path, progress: Progress) -> str:
+    """The image that the download cache runs in: the platform's, without an identity.
+
+    Empty where virtual machines are made on a machine that can't run containers.
+    """
+    if shape.virtual and missing(measure()):
+        progress("No download cache, hosts go direct: this machine can't run containers")
+        return ""
+    plain = image.platform(shape.platform).over or shape.platform
+    return image.ensure(podman, plain, cached, progress)
+
+
+def _container(podman: Podman, recipe: Recipe, name: str, progress: Progress) -> LabHost:
+    container = create(podman, recipe, name, progress)
+    return LabHost(name, "", SSH_PORT, USER, recipe.state / KEY, container)
+
+
+def _virtual(podman: Podman, recipe: Recipe, name: str, progress: Progress) -> LabHost:  # noqa: ARG001
+    guest = virtual.start(recipe, name, progress)
+    return LabHost(name, vm.ADDRESS, guest.port, USER, recipe.state / KEY, guest=guest)
+
+
+def _reachable(podman: Podman, host: LabHost, shape: Shape) -> LabHost:
+    """The host with its address; a container is waited for and finished."""
+    if host.guest:
+        return host
+    finish(podman, host.container, shape)
+    return replace(host, address=address_of(podman, host.container))
 
 
 def _names(hosts: Sequence[str] | None, count: int) -> list[str]:
@@ -176,60 +222,55 @@ def _labels(state: Path, cached: Path, *, keep: bool, owner_pid: int | None) -> 
     }
 
 
-def _refuse_if_up(podman: Podman, name: str, state: Path) -> None:
+def _refuse_if_up(podman: Podman, cached: Path, name: str, state: Path) -> None:
     """Raises InputError where this lab is up from this place."""
-    for entry in podman.containers(lab=name, state=str(state), host=""):
+    for label in existing.find(podman, cached, lab=name, state=str(state), host="").labels():
         raise InputError(
             f"the lab {name} is up already",
             where=str(state),
-            got=entry["Names"][0],
+            got=label["host"],
             hint=f"take it down first: provision lab down {name}",
         )
 
 
 def down(name: str, *, state_dir: Path | None = None, progress: Progress = silent) -> bool:
-    """Remove the lab's containers and its state; False if there was none.
+    """Remove the lab's hosts and its state; False if there was none.
 
     Where several labs have the name, `state_dir` must say which.
     """
-    podman = connect()
+    podman, cached = connect(), cache_directory()
     labels = {"lab": name} | ({"state": str(state_dir.resolve())} if state_dir else {})
-    containers = podman.containers(**labels)
-    places = sorted({entry["Labels"]["provision.state"] for entry in containers})
+    hosts = existing.find(podman, cached, **labels)
+    places = sorted({label["state"] for label in hosts.labels()})
     if len(places) > 1:
         raise InputError(
             f"there are {len(places)} labs named {name}",
             got=", ".join(places),
             hint="say which by its state directory",
         )
-    _remove(podman, containers, cache_directory(), progress)
-    return bool(containers)
+    existing.remove(podman, hosts, cached, progress)
+    return bool(hosts)
 
 
 def status(name: str | None = None) -> list[LabStatus]:
     """The labs of this machine (with `name`, those of that name), sorted by name."""
     podman = connect()
-    containers = podman.containers(lab=name or "")
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for entry in containers:
-        runs.setdefault(entry["Labels"]["provision.run"], []).append(entry)
+    runs: dict[str, list[existing.Host]] = {}
+    for host in existing.find(podman, cache_directory(), lab=name or "").each(podman):
+        runs.setdefault(host.labels["run"], []).append(host)
     labs = []
-    for run, entries in runs.items():
-        labels = entries[0]["Labels"]
-        hosts = {
-            entry["Labels"]["provision.host"]: address_of(podman, entry["Names"][0])
-            if entry["State"] == "running"
-            else ""
-            for entry in entries
-        }
+    for run, hosts in runs.items():
+        labels = hosts[0].labels
+        hosts.sort(key=lambda host: host.name)
         labs.append(
             LabStatus(
-                labels["provision.lab"],
+                labels["lab"],
                 run,
-                Path(labels["provision.state"]),
-                labels["provision.keep"] == "true",
-                is_alive(labels["provision.owner"]),
-                dict(sorted(hosts.items())),
+                Path(labels["state"]),
+                labels["keep"] == "true",
+                is_alive(labels["owner"]),
+                {host.name: host.address for host in hosts},
+                {host.name: host.machine for host in hosts},
             )
         )
     return sorted(labs, key=lambda lab: (lab.name, lab.run))
@@ -240,24 +281,15 @@ def sweep(*, podman: Podman | None = None, progress: Progress = silent) -> list[
 
     A lab is left over when the process that created it has ended, and it was not to be kept.
     """
-    podman = podman or connect()
-    dead = leftovers(podman.containers(lab=""))
-    _remove(podman, dead, cache_directory(), progress)
-    return sorted({entry["Labels"]["provision.lab"] for entry in dead})
+    podman, cached = podman or connect(), cache_directory()
+    dead = existing.find(podman, cached, lab="").leftovers()
+    existing.remove(podman, dead, cached, progress)
+    vm.end_orphans(cached)
+    return sorted({label["lab"] for label in dead.labels()})
 
 
-def leftovers(containers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those containers whose owner has ended and that were not to be kept."""
-    return [
-        dict(entry)
-        for entry in containers
-        if entry["Labels"].get("provision.keep") != "true"
-        and not is_alive(entry["Labels"].get("provision.owner", ""))
-    ]
-
-
-def _make_state(state: Path, name: str) -> tuple[Path, str]:
-    """Creates the state directory with the lab's key pair; returns (key file, public key)."""
+def _make_state(state: Path, name: str) -> str:
+    """Creates the state directory with the lab's key pair; returns the public key."""
     if state.exists():
         marker = state / "lab"
         if not marker.exists() and any(state.iterdir()):
@@ -267,9 +299,9 @@ def _make_state(state: Path, name: str) -> tuple[Path, str]:
         shutil.rmtree(state)
     state.mkdir(parents=True, mode=0o700)
     (state / "lab").write_text(name + "\n", "utf-8")
-    key = state / "id_ed25519"
+    key = state / KEY
     keygen(key, f"lab {name}")
-    return key, key.with_suffix(".pub").read_text("ascii")
+    return key.with_suffix(".pub").read_text("ascii")
 
 
 def _write_known_hosts(lab: Lab) -> None:
@@ -277,24 +309,6 @@ def _write_known_hosts(lab: Lab) -> None:
     for host in lab.hosts:
         public = lab.state_dir / "hosts" / host.name / "ssh_host_ed25519_key.pub"
         kind, key = public.read_text("ascii").split()[:2]
-        lines.append(f"{host.address} {kind} {key}\n")
+        place = host.address if host.port == SSH_PORT else f"[{host.address}]:{host.port}"
+        lines.append(f"{place} {kind} {key}\n")
     lab.known_hosts.write_text("".join(lines), "ascii")
-
-
-def _remove(
-    podman: Podman,
-    containers: Sequence[Mapping[str, Any]],
-    cached: Path,
-    progress: Progress = silent,
-) -> None:
-    """Remove containers, state that no other container uses, and an idle cache."""
-    if containers:
-        names = [entry["Names"][0] for entry in containers]
-        progress("Removing " + ", ".join(names))
-        podman.call("rm", "--force", "--volumes", "--time=0", *names)
-    for state in {entry["Labels"].get("provision.state", "") for entry in containers}:
-        # Only a lab's directory that no other container uses.
-        if state and (Path(state) / "lab").exists() and not podman.containers(state=state):
-            shutil.rmtree(state, ignore_errors=True)
-    with locked(cached / "labs.lock"):
-        cache.release(podman, cached)

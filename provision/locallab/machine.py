@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import resource
@@ -172,6 +173,15 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
         raise
 
 
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while chunk := handle.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 @dataclass
 class Podman:
     """Rootful podman; every call is an argument list."""
@@ -179,6 +189,11 @@ class Podman:
     prefix: tuple[str, ...] = ()
     conf: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def installed(self) -> bool:
+        """Is podman on this machine at all? Virtual machines need none."""
+        return shutil.which("podman") is not None
 
     def argv(self, *arguments: str) -> list[str]:
         setting = [f"CONTAINERS_CONF={self.conf}"] if self.conf else []
@@ -225,9 +240,9 @@ class Podman:
             )
         return done.stdout.decode("utf-8", "replace")
 
-    def as_root(self, *argv: str) -> None:
+    def as_root(self, *argv: str, timeout: float = 60) -> None:
         """Run another program with podman's rights. Raises MachineError on failure."""
-        done = self._run([*self.prefix, *argv], None, 60)
+        done = self._run([*self.prefix, *argv], None, timeout)
         if done.returncode:
             raise MachineError(
                 f"{argv[0]} failed", got=done.stderr.decode("utf-8", "replace").strip()

@@ -9,13 +9,13 @@ from pathlib import Path
 def owner(pid: int | None = None) -> str:
     """`pid:start time:boot` of a process, since pids are reused."""
     number = pid or os.getpid()
-    return f"{number}:{_start_time(number)}:{_boot()}"
+    return f"{number}:{_start_time(number)}:{boot()}"
 
 
 def is_alive(who: str) -> bool:
     """Does the process of an `owner()` label still run?"""
     parts = who.split(":")
-    if len(parts) != 3 or not parts[0].isdigit() or parts[2] != _boot():
+    if len(parts) != 3 or not parts[0].isdigit() or parts[2] != boot():
         return False
     return _start_time(int(parts[0])) == parts[1] != ""
 
@@ -29,7 +29,8 @@ def _start_time(pid: int) -> str:
     return text.rpartition(")")[2].split()[19]
 
 
-def _boot() -> str:
+def boot() -> str:
+    """The first characters of this boot's id; '' where the kernel does not say it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
     except OSError:

@@ -1,7 +1,8 @@
-"""`provision lab`: hosts in containers on this machine."""
+"""`provision lab`: hosts in containers or virtual machines on this machine."""
 
 from __future__ import annotations
 
+import enum
 import os
 import sys
 from pathlib import Path
@@ -12,13 +13,45 @@ import typer
 from provision import locallab, tree, yaml_text
 from provision.cli.console import err, print_json, say
 from provision.cli.options import JsonOption
+from provision.errors import InputError
+from provision.locallab import Virtual
 from provision.render import example
 
 lab_app = typer.Typer(
-    help="Hosts in containers on this machine, to try things on.",
+    help="Hosts in containers or virtual machines on this machine, to try things on.",
     no_args_is_help=True,
 )
+
+
+class Machine(str, enum.Enum):
+    """What a lab's hosts are."""
+
+    CONTAINER = "container"
+    VM = "vm"
+
+
 LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
+MachineOption = Annotated[
+    Machine,
+    typer.Option(
+        "--machine", help="Containers start in seconds; vm: virtual machines with a kernel."
+    ),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option("--memory", metavar="MIB", help="Of each virtual machine.", min=512),
+]
+SecureBootOption = Annotated[
+    bool, typer.Option("--secure-boot", help="Virtual machines start with Secure Boot on.")
+]
+EnrolOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--enrol",
+        metavar="FILE",
+        help="A certificate that their firmware trusts for modules; may be repeated.",
+    ),
+]
 
 
 def _labs_directory() -> Path:
@@ -56,6 +89,10 @@ def lab_up(
     platform: Annotated[
         str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
     ] = "debian11",
+    machine: MachineOption = Machine.CONTAINER,
+    memory: MemoryOption = None,
+    secure_boot: SecureBootOption = False,
+    enrol: EnrolOption = None,
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Hosts without any GPU.")] = False,
     group: Annotated[
         str, typer.Option("--group", metavar="NAME", help="The inventory's group.")
@@ -75,6 +112,7 @@ def lab_up(
             driver_version=driver_version,
             platform=platform,
             with_gpu=not no_gpu,
+            virtual=_virtual(machine, memory, secure_boot, enrol or []),
         ),
         state_dir=_labs_directory() / name,
         count=hosts,
@@ -87,6 +125,27 @@ def lab_up(
     else:
         tree.write_file(output, data)
         err.print(f"{output}: written", markup=False)
+
+
+def _virtual(
+    machine: Machine, memory: int | None, secure_boot: bool, enrol: list[Path]
+) -> Virtual | None:
+    """The virtual machines' properties; None for containers.
+
+    Raises InputError for an option of virtual machines with containers.
+    """
+    if machine is Machine.VM:
+        default = Virtual()
+        return Virtual(memory or default.memory_mib, default.processors, secure_boot, tuple(enrol))
+    options = {"--memory": memory, "--secure-boot": secure_boot, "--enrol": enrol}
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise InputError(
+            "a container has neither memory nor firmware of its own",
+            got=", ".join(given),
+            hint="add --machine vm",
+        )
+    return None
 
 
 @lab_app.command("down")
@@ -108,10 +167,15 @@ def lab_status(
     """Say which labs are up."""
     labs = locallab.status(name)
     if as_json:
-        print_json([{"name": lab.name, "run": lab.run, "hosts": lab.hosts} for lab in labs])
+        print_json(
+            [
+                {"name": lab.name, "run": lab.run, "hosts": lab.hosts, "machines": lab.machines}
+                for lab in labs
+            ]
+        )
         return
     for lab in labs:
         for host, address in lab.hosts.items():
-            say(f"{lab.name}  {host}  {address or 'not running'}")
+            say(f"{lab.name}  {host}  {address or 'not running'}  {lab.machines[host]}")
     if not labs:
         say(f"there is no lab {name}" if name else "no lab is up")

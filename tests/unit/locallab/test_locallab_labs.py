@@ -17,12 +17,14 @@ import yaml
 from packaging.version import Version
 
 from provision.errors import InputError, MachineError
-from provision.locallab import gpu, image, lab, machine, owner
+from provision.locallab import existing, gpu, image, lab, machine, owner
 from provision.locallab.host import LabHost, Shape, archive
 
 
 class Recorder(machine.Podman):
     """Podman that answers `ps` from a list and records the rest."""
+
+    installed = True
 
     def __init__(self, containers: Sequence[dict[str, Any]]) -> None:
         super().__init__()
@@ -114,7 +116,7 @@ def test_a_reused_pid_is_another_process() -> None:
 def test_down_never_removes_a_directory_that_is_no_labs(cached: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
-    lab._remove(Recorder([]), [container("x", "", precious)], cached)
+    existing.remove(Recorder([]), existing.Hosts([container("x", "", precious)]), cached)
     assert precious.exists()
 
 
@@ -126,7 +128,7 @@ def test_up_refuses_a_state_directory_with_other_files(tmp_path: Path) -> None:
 
 
 def test_keys_are_private_and_unique(tmp_path: Path) -> None:
-    key, public = lab._make_state(tmp_path / "a", "a")
+    public, key = lab._make_state(tmp_path / "a", "a"), tmp_path / "a" / lab.KEY
     _, other = lab._make_state(tmp_path / "b", "b")
     assert key.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
