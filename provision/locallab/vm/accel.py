@@ -85,6 +85,5 @@ def _tried(kernel: Path) -> Acceleration:
     if SAID in done.stdout:
         return Acceleration("kvm")
     words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return Acceleration(
-        "tcg", "a kernel did not boot under KVM" + (f": {words[-1]}" if words else "")
-    )
+    said = f": {words[-1].removeprefix('qemu-system-x86_64: ')[:80]}" if words else ""
+    return Acceleration("tcg", "a kernel did not boot under KVM" + said)

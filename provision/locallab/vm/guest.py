@@ -136,8 +136,9 @@ class Guest:
     @property
     def pid(self) -> int | None:
         """The number of this machine's qemu process; None where none runs."""
-        if self.process is not None and self.process.poll() is not None:
-            return None
+        if self.process is not None:
+            # Started here: its command line may be empty for a moment, between two programs.
+            return self.process.pid if self.process.poll() is None else None
         try:
             number = int((self.folder / "pid").read_text("ascii"))
         except (OSError, ValueError):

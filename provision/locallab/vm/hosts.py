@@ -60,6 +60,8 @@ def start(recipe: Recipe, name: str, progress: Progress) -> Guest:
         cards=shape.gpus if shape.with_gpu else 0,
     )
     files = host_files(recipe.state / "hosts" / name, recipe.public, None, {}, recipe.proxy)
+    # A machine makes its own at its first boot, and holds the file until then.
+    files.pop("etc/machine-id")
     files["etc/hostname"] = (f"{name}\n".encode(), 0o644, 0)
     files["etc/hosts"] = (f"127.0.0.1 localhost\n127.0.1.1 {name}\n".encode(), 0o644, 0)
     guest.create(machine, archive(files))

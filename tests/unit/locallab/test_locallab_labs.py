@@ -129,7 +129,7 @@ def test_up_refuses_a_state_directory_with_other_files(tmp_path: Path) -> None:
 
 def test_keys_are_private_and_unique(tmp_path: Path) -> None:
     public, key = lab._make_state(tmp_path / "a", "a"), tmp_path / "a" / lab.KEY
-    _, other = lab._make_state(tmp_path / "b", "b")
+    other = lab._make_state(tmp_path / "b", "b")
     assert key.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
     assert public.split()[1] != other.split()[1]
