@@ -33,8 +33,8 @@ unit: setup ## Tests that need no host
 hosts: setup ## Tests on local hosts over SSH, Molecule among them
 	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not slow'
 
-test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser)
-	@scripts/setup --browser
+test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, virtual machines)
+	@scripts/setup --browser --machines
 	$(PYTEST) -q -m 'slow and not hosts'
 	$(PYTEST) -q -n 2 --dist loadfile -m hosts
 
