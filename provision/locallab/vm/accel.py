@@ -53,7 +53,7 @@ def find(kernel: Path, cache: Path, progress: Progress, device: Path = DEVICE) -
             record = json.loads(kept.read_text("utf-8"))
             if record["key"] == key:
                 return Acceleration(record["name"], record["reason"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             pass
         progress("Booting a kernel to see whether hardware acceleration carries one")
         acceleration = _tried(kernel)
