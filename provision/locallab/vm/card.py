@@ -23,12 +23,13 @@ FLAGS = (
 )  # fmt: skip
 # PCI class 03.02, "3D controller": what NVIDIA's data centre cards are.
 CLASS = 0x0302
+CURE = "sudo apt-get install gcc libc6-dev"
 
 
 def compile_card(cache: Path, model: str) -> Path:
     """The library to preload into qemu for one GPU model, compiled once and kept in `cache`.
 
-    Raises InputError for an unknown model, MachineError where the compiler fails.
+    Raises InputError for an unknown model, MachineError where the compiler is missing or fails.
     """
     row = gpu.model(model)
     source = (resources.files(__package__) / "card.c").read_bytes()
@@ -44,15 +45,18 @@ def compile_card(cache: Path, model: str) -> Path:
             return library
         with tempfile.TemporaryDirectory(dir=cache) as work:
             Path(work, "card.c").write_bytes(source)
-            done = subprocess.run(
-                ["gcc", *FLAGS, *defines, "-o", "card.so", "card.c"],
-                cwd=work, capture_output=True, check=False, timeout=120,
-            )  # fmt: skip
+            try:
+                done = subprocess.run(
+                    ["gcc", *FLAGS, *defines, "-o", "card.so", "card.c"],
+                    cwd=work, capture_output=True, check=False, timeout=120,
+                )  # fmt: skip
+            except FileNotFoundError as error:
+                raise MachineError("gcc is not on this machine", hint=CURE) from error
             if done.returncode:
                 raise MachineError(
                     "gcc could not compile card.c",
                     got=done.stderr.decode("utf-8", "replace").strip()[-2000:],
-                    hint="sudo apt-get install gcc libc6-dev",
+                    hint=CURE,
                 )
             os.rename(Path(work, "card.so"), library)
     return library
