@@ -125,7 +125,11 @@ class Guest:
         """Raises MachineError where qemu has ended, with what it said."""
         if self.running:
             return
-        said = (self.folder / "qemu.log").read_text("utf-8", "replace").strip().splitlines()
+        try:
+            text = (self.folder / "qemu.log").read_text("utf-8", "replace")
+        except FileNotFoundError as error:
+            raise MachineError(f"{self.host} was removed", where=str(self.folder)) from error
+        said = text.strip().splitlines()
         taken = any("hostfwd" in line or "host forwarding" in line for line in said[-3:])
         raise MachineError(
             f"{self.host}: qemu has ended" + (f": port {self.port} is in use" if taken else ""),
