@@ -12,21 +12,6 @@ from provision.locallab.vm import Virtual
 from provision.locallab.vm.accel import Acceleration
 from provision.locallab.vm.guest import Guest, free_port
 
-# As far as this machine sees qemu: a process with its command line, which answers as a host does
-# on the port that it forwards.
-QEMU = r"""#!/usr/bin/env python3
-import re, socket, sys
-port = re.search(r"hostfwd=tcp:127[.]0[.]0[.]1:(\d+)-:22", " ".join(sys.argv)).group(1)
-listener = socket.create_server(("127.0.0.1", int(port)))
-while True:
-    link, _ = listener.accept()
-    with link:
-        try:
-            link.sendall(b"SSH-2.0-stand-in\r\n")
-        except OSError:
-            pass
-"""
-
 Program = Callable[[str, str], Path]
 MakeGuest = Callable[..., Guest]
 
