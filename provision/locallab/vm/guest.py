@@ -90,7 +90,9 @@ class Guest:
             "-device", "virtio-net-pci,netdev=net",
             "-device", "virtio-rng-pci",
             "-fw_cfg", f"name=opt/provision/host,file={self.folder / 'host.tar'}",
-            "-serial", f"file:{self.folder / 'console.log'}",
+            # Without `append` the words before a power cut would go when the power comes back.
+            "-chardev", f"file,id=console,path={self.folder / 'console.log'},append=on",
+            "-serial", "chardev:console",
             *(["-device", "lab-gpu"] * self.cards),
         ]  # fmt: skip
 

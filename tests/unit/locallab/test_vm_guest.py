@@ -58,7 +58,9 @@ def test_a_guest_is_reached_by_this_machines_loopback_address_alone(make_guest: 
     guest = make_guest(port=40022)
     words = guest.argv()
     assert option(words, "-netdev") == ["user,id=net,hostfwd=tcp:127.0.0.1:40022-:22"]
-    assert option(words, "-serial") == [f"file:{guest.folder}/console.log"]
+    assert option(words, "-serial") == ["chardev:console"]
+    console = f"file,id=console,path={guest.folder}/console.log,append=on"
+    assert option(words, "-chardev") == [console]
     assert option(words, "-display") == ["none"]
     assert "-nodefaults" in words
     others = {
@@ -125,7 +127,10 @@ def test_a_guest_is_known_by_its_folder_while_it_runs(make_guest: MakeGuest) -> 
     known = read(guest.folder)
     assert known.pid == guest.pid is not None
     known.cut()
-    assert (known.running, guest.running) == (False, False)
+    assert not known.running
+    assert guest.process is not None
+    assert guest.process.wait(30) == -signal.SIGKILL
+    assert not guest.running
     assert guest.folder.exists()
 
 
@@ -146,11 +151,11 @@ def test_removal_ends_the_process_and_takes_the_disk(make_guest: MakeGuest) -> N
     guest.write()
     (guest.folder / "disk.qcow2").write_bytes(b"disk")
     guest.start()
+    assert guest.process is not None
     read(guest.folder).remove()
-    assert not guest.running
+    assert guest.process.wait(30) == -signal.SIGKILL
     assert not guest.folder.exists()
-    read_again = guests(guest.folder.parents[1])
-    assert read_again == []
+    assert guests(guest.folder.parents[1]) == []
 
 
 @pytest.mark.usefixtures("qemu")
@@ -229,7 +234,9 @@ def test_a_machine_that_somebody_removed_is_an_error_with_words(make_guest: Make
     guest = make_guest()
     guest.write()
     guest.start()
+    assert guest.process is not None
     read(guest.folder).remove()
+    guest.process.wait(30)
     with pytest.raises(MachineError) as caught:
         guest.check()
     assert caught.value.message == "gpu01 was removed"
