@@ -115,7 +115,9 @@ class Base:
 def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Base:
     """The platform's base disk, built where it is missing, of another recipe or a week old.
 
-    Raises MachineError where it was changed or cut short and can't be built again.
+    One that machines stand on is never replaced: their overlays hold what differs from it. So it is
+    used however old it is. Raises MachineError where it was changed or cut short under machines, or
+    can't be built again.
     """
     system = image.platform(platform)
     bundle = image.trusted()
@@ -132,6 +134,15 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
         kept = read(path)
         if kept and time.time() - path.stat().st_mtime < image.MAXIMUM_AGE:
             return kept
+        if _in_use(path, cache):
+            if kept:
+                return kept
+            raise MachineError(
+                "the disk that virtual machines stand on is not what was built",
+                where=str(path),
+                hint="take their labs down (provision lab status, provision lab down): "
+                "then it is built again",
+            )
         if path.exists() and kept is None:
             progress(f"The kept disk of {platform} is not what was built: building it again")
         else:
@@ -156,7 +167,7 @@ def read(path: Path) -> Base | None:
             return None
         if sha256_of(kernel) != record["kernel"]:
             return None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return Base(path, record["sha256"], kernel)
 
@@ -169,7 +180,7 @@ def overlay(base: Path, path: Path) -> None:
 def _in_use(path: Path, cache: Path) -> bool:
     """Is this disk the base of a host that exists?"""
     for record in (cache / "machines").glob("*/machine.json"):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if Path(json.loads(record.read_text("utf-8"))["base"]).stem == path.stem:
                 return True
     return False
