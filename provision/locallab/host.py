@@ -18,6 +18,7 @@ from provision.locallab.machine import Podman, Progress
 from provision.locallab.vm.guest import Guest, Virtual
 
 USER = "lab"
+SSH_PORT = 22
 BOOT_TIMEOUT = 60.0
 
 
@@ -84,6 +85,11 @@ class LabHost:
     key_file: Path
     container: str = ""
     guest: Guest | None = None
+
+    @property
+    def place(self) -> str:
+        """Its address, with the port where it is not SSH's own."""
+        return self.address if self.port == SSH_PORT else f"{self.address}:{self.port}"
 
 
 def keygen(path: Path, comment: str) -> None:
@@ -229,4 +235,4 @@ def wait_for_ssh(
         except OSError as error:
             reason = str(error)
         time.sleep(0.1)
-    raise MachineError(f"{host.name} does not answer on SSH", where=host.address, got=reason)
+    raise MachineError(f"{host.name} does not answer on SSH", where=host.place, got=reason)

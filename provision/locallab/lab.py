@@ -18,6 +18,7 @@ from typing import Any
 from provision.errors import InputError
 from provision.locallab import cache, existing, gpu, image, vm
 from provision.locallab.host import (
+    SSH_PORT,
     USER,
     LabHost,
     Recipe,
@@ -42,7 +43,6 @@ from provision.locallab.machine import (
 from provision.locallab.owner import is_alive, owner
 from provision.locallab.vm import hosts as virtual
 
-SSH_PORT = 22
 # The lab's own key pair, in its state directory.
 KEY = "id_ed25519"
 
@@ -160,7 +160,7 @@ def up(
         _write_known_hosts(lab)
         for lab_host in lab_hosts:
             wait_for_ssh(lab_host, *virtual.patience(lab_host.guest) if lab_host.guest else ())
-            progress(f"{lab_host.name} answers at {lab_host.address}")
+            progress(f"{lab_host.name} answers at {lab_host.place}")
     except BaseException:
         existing.remove(podman, existing.find(podman, cached, run=run), cached)
         shutil.rmtree(state, ignore_errors=True)
