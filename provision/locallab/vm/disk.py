@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 from provision.locallab import image
 from provision.locallab.machine import Podman, Progress, locked, sha256_of, write_atomically
 from provision.locallab.vm.needs import program
@@ -117,7 +117,7 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
 
     One that machines stand on is never replaced: their overlays hold what differs from it. So it is
     used however old it is. Raises MachineError where it was changed or cut short under machines, or
-    can't be built again.
+    can't be built again; InputError for a platform whose identity is a layer of an image.
     """
     system = image.platform(platform)
     bundle = image.trusted()
@@ -127,6 +127,12 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
         sort_keys=True,
     )  # fmt: skip
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    if image.platform(platform).identity:
+        raise InputError(
+            "a virtual machine can't have another distribution's name",
+            got=platform,
+            expected=", ".join(name for name, row in image.PLATFORMS.items() if not row.identity),
+        )
     folder = cache / "disks"
     folder.mkdir(exist_ok=True)
     path = folder / f"{platform}-{digest}.qcow2"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 from provision.locallab import image, machine
 from provision.locallab.machine import sha256_of
 from provision.locallab.vm import Guest, disk
@@ -164,6 +164,14 @@ def test_a_disk_is_built_once(builder: Builder) -> None:
     assert disk.read(first.path) == first
     left = {path.suffix for path in first.path.parent.iterdir()}
     assert left == {".qcow2", ".vmlinuz", ".json", ".lock"}
+
+
+def test_a_platform_that_only_says_another_name_is_refused(builder: Builder, cache: Path) -> None:
+    """Its identity is a layer of a container's image: the disk would be a plain Debian."""
+    with pytest.raises(InputError) as caught:
+        disk.ensure(NoPodman(), "ubuntu2004", cache, builder.said.append)
+    assert caught.value.expected == "debian11, debian12, debian13"
+    assert builder.built == 0
 
 
 def test_a_week_old_disk_is_built_again(builder: Builder) -> None:
