@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -103,6 +104,12 @@ def lab_up(
     ] = None,
 ) -> None:
     """Start a lab and print its inventory."""
+    if machine is Machine.VM:
+        _refuse(
+            {"--gpu-memory": gpu_memory, "--driver-version": driver_version},
+            "a virtual machine's GPU has neither memory nor a simulated driver",
+            "leave out --machine vm for hosts with a simulated GPU",
+        )
     lab = locallab.up(
         name,
         locallab.Shape(
@@ -137,15 +144,19 @@ def _virtual(
     if machine is Machine.VM:
         default = Virtual()
         return Virtual(memory or default.memory_mib, default.processors, secure_boot, tuple(enrol))
-    options = {"--memory": memory, "--secure-boot": secure_boot, "--enrol": enrol}
+    _refuse(
+        {"--memory": memory, "--secure-boot": secure_boot, "--enrol": enrol},
+        "a container has neither memory nor firmware of its own",
+        "add --machine vm",
+    )
+    return None
+
+
+def _refuse(options: Mapping[str, object], message: str, hint: str) -> None:
+    """Raises InputError where one of these options was given."""
     given = [name for name, value in options.items() if value]
     if given:
-        raise InputError(
-            "a container has neither memory nor firmware of its own",
-            got=", ".join(given),
-            hint="add --machine vm",
-        )
-    return None
+        raise InputError(message, got=", ".join(given), hint=hint)
 
 
 @lab_app.command("down")

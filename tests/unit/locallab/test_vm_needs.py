@@ -219,6 +219,16 @@ def test_containers_take_no_options_of_virtual_machines() -> None:
     assert lab_up("--machine", "container", "--secure-boot").got == "--secure-boot"
 
 
+@pytest.mark.usefixtures("cache")
+def test_virtual_machines_take_no_options_of_the_simulated_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There a GPU is a PCI function without anything behind it."""
+    monkeypatch.setattr(hosts, "require", lambda *_: pytest.fail("it went on"))
+    error = lab_up("--machine", "vm", "--driver-version", "535.309.01", "--gpu-memory", "8000")
+    assert error.got == "--gpu-memory, --driver-version"
+
+
 def test_the_program_exits_with_the_code_of_a_bad_option(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "provision", "lab", "up", "--memory", "4096"],
