@@ -31,6 +31,18 @@ class Machine(str, enum.Enum):
     VM = "vm"
 
 
+GpuMemoryOption = Annotated[
+    int | None,
+    typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
+]
+DriverVersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--driver-version",
+        metavar="VERSION",
+        help="What the simulated driver says; by default the platform's.",
+    ),
+]
 LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
 MachineOption = Annotated[
     Machine,
@@ -75,18 +87,8 @@ def lab_up(
     gpu_name: Annotated[
         str, typer.Option("--gpu-name", metavar="NAME", help="Their model.")
     ] = "Tesla T4",
-    gpu_memory: Annotated[
-        int | None,
-        typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
-    ] = None,
-    driver_version: Annotated[
-        str | None,
-        typer.Option(
-            "--driver-version",
-            metavar="VERSION",
-            help="What the simulated driver says; by default the platform's.",
-        ),
-    ] = None,
+    gpu_memory: GpuMemoryOption = None,
+    driver_version: DriverVersionOption = None,
     platform: Annotated[
         str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
     ] = "debian11",
