@@ -171,7 +171,7 @@ def up(
 def _base(podman: Podman, shape: Shape, cached: Path, progress: Progress) -> str:
     """What the hosts start from: an image of podman's, or the path of a disk."""
     if shape.virtual:
-        return str(virtual.base(podman, shape.platform, cached, progress))
+        return str(virtual.base(podman, shape, cached, progress))
     return image.ensure(podman, shape.platform, cached, progress)
 
 

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,13 +117,8 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
 
     Raises MachineError where it was changed or cut short and can't be built again.
     """
-    system = image.platform(platform)
-    bundle = image.trusted()
-    text = json.dumps(
-        [image.recipe(platform, bundle), PACKAGES, CUSTOMIZE, HOST_UNIT, GRUB_ENTRY, GRUB_EFI,
-         DISK_SIZE],
-        sort_keys=True,
-    )  # fmt: skip
+    parts = [image.recipe(platform, image.trusted()), PACKAGES, CUSTOMIZE, HOST_UNIT, DISK_SIZE]
+    text = json.dumps([*parts, GRUB_ENTRY, GRUB_EFI, EFI_FILES], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder = cache / "disks"
     folder.mkdir(exist_ok=True)
@@ -140,11 +135,7 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
             if old.suffix != ".lock" and not _in_use(old, cache):
                 old.unlink()
         with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-            try:
-                return _build(podman, platform, system.suite, bundle, Path(work), path)
-            finally:
-                # The tree belongs to root, whoever the user is.
-                podman.as_root("rm", "-rf", "--one-file-system", str(Path(work, "root")))
+            return build(podman, platform, Path(work), path)
 
 
 def read(path: Path) -> Base | None:
@@ -175,9 +166,47 @@ def _in_use(path: Path, cache: Path) -> bool:
     return False
 
 
-def _build(podman: Podman, platform: str, suite: str, bundle: str, work: Path, path: Path) -> Base:
+def build(
+    podman: Podman,
+    platform: str,
+    work: Path,
+    path: Path,
+    settle: Callable[[Path], None] | None = None,
+) -> Base:
+    """Builds a disk at `path`, in the empty folder `work`; the old one stays until it is whole.
+
+    `settle` may change the root tree before it is packed: to start from a host that has something
+    installed, which takes an hour under emulation. Raises MachineError.
+    """
     root = work / "root"
     identifiers = {"root": str(uuid.uuid4()), "efi": f"{uuid.uuid4().hex[:8].upper()}"}
+    try:
+        _tree(podman, platform, work, identifiers)
+        if settle:
+            settle(root)
+        kernel = work / "vmlinuz"
+        shutil.copyfile(_followed(root, "vmlinuz"), kernel)
+        pack(podman, root, work, identifiers)
+    finally:
+        # The tree belongs to root, whoever the user is.
+        podman.as_root("rm", "-rf", "--one-file-system", str(root), timeout=TIMEOUT)
+    unfinished = work / "disk.qcow2"
+    sha256 = sha256_of(unfinished)
+    record = {
+        "sha256": sha256,
+        "size": unfinished.stat().st_size,
+        "kernel": sha256_of(kernel),
+        "suite": image.platform(platform).suite,
+    }
+    os.replace(kernel, path.with_suffix(".vmlinuz"))
+    os.replace(unfinished, path)
+    write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
+    return Base(path, sha256, path.with_suffix(".vmlinuz"))
+
+
+def _tree(podman: Podman, platform: str, work: Path, identifiers: dict[str, str]) -> None:
+    """Bootstraps the root tree in `work`/root, with the names of its file systems in it."""
+    root = work / "root"
     (work / "lab-host.service").write_text(HOST_UNIT, "ascii")
     (work / "fstab").write_text(
         f"UUID={identifiers['root']} / ext4 errors=remount-ro 0 1\n"
@@ -185,33 +214,15 @@ def _build(podman: Podman, platform: str, suite: str, bundle: str, work: Path, p
         "ascii",
     )
     (work / "grub.cfg").write_text(GRUB_ENTRY.format(root=identifiers["root"]), "ascii")
-    image.bootstrap(
-        podman, platform, bundle, work,
-        image.Target(
-            root, "directory", PACKAGES, image.CUSTOMIZE + CUSTOMIZE,
-            (
-                f"--customize-hook=upload {work / 'fstab'} /etc/fstab",
-                f"--customize-hook=upload {work / 'lab-host.service'}"
-                " /etc/systemd/system/lab-host.service",
-            ),
-            (f"--customize-hook=upload {work / 'grub.cfg'} /boot/grub/grub.cfg",),
-        ),
-    )  # fmt: skip
-    kernel = work / "vmlinuz"
-    shutil.copyfile(_followed(root, "vmlinuz"), kernel)
-    pack(podman, root, work, identifiers)
-    unfinished = work / "disk.qcow2"
-    sha256 = sha256_of(unfinished)
-    record = {
-        "sha256": sha256,
-        "size": unfinished.stat().st_size,
-        "kernel": sha256_of(kernel),
-        "suite": suite,
-    }
-    os.replace(kernel, path.with_suffix(".vmlinuz"))
-    os.replace(unfinished, path)
-    write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
-    return Base(path, sha256, path.with_suffix(".vmlinuz"))
+    unit = "/etc/systemd/system/lab-host.service"
+    before = (
+        f"--customize-hook=upload {work / 'fstab'} /etc/fstab",
+        f"--customize-hook=upload {work / 'lab-host.service'} {unit}",
+    )
+    after = (f"--customize-hook=upload {work / 'grub.cfg'} /boot/grub/grub.cfg",)
+    customize = image.CUSTOMIZE + CUSTOMIZE
+    target = image.Target(root, "directory", PACKAGES, customize, before, after)
+    image.bootstrap(podman, platform, image.trusted(), work, target)
 
 
 def pack(podman: Podman, root: Path, work: Path, identifiers: dict[str, str]) -> None:
