@@ -109,6 +109,7 @@ def _started(podman: Podman, platform: str, root: Path, state: Path) -> Iterator
                   "cache-user": cache.identity(cached)}  # fmt: skip
         podman.call(
             "run", "--detach", f"--name={name}", "--hostname=native", "--systemd=always",
+            "--env=container=podman",
             *(f"--label=provision.{label}={value}" for label, value in labels.items()),
             "--rootfs", str(root), *image.platform(platform).init,
             *(f"systemd.mask={unit}" for unit in MASKED),

@@ -1,4 +1,4 @@
-"""Lab hosts as virtual machines: a kernel, a boot loader and a bus of their own; the power button."""
+"""Lab hosts as virtual machines: a kernel, a boot loader, a bus and a power button of their own."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_a_plan_sees_the_card_and_announces_the_reboot(machine: Machine, project
     assert done.returncode == 5, done.stdout + done.stderr
     host = project.report["hosts"]["vm01"]
     (reboot,) = [change for change in host["changes"] if change["reboot"]]
-    assert reboot["what"] == "running driver", reboot
+    assert reboot["item"] == "running driver", reboot
     kernel = machine.ssh("uname -r")
-    assert [one for one in host["changes"] if one["what"] == f"module for kernel {kernel}"]
+    assert [one for one in host["changes"] if one["item"] == f"module for kernel {kernel}"]
 
 
 def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine) -> None:
@@ -137,8 +137,8 @@ import sys
 from pathlib import Path
 from provision import locallab
 from provision.locallab.vm import Virtual
-locallab.up(sys.argv[1], locallab.Shape(sys.argv[2], with_gpu=False, virtual=Virtual(memory_mib=512)),
-            state_dir=Path(sys.argv[3]), count=1, with_cache=False)
+shape = locallab.Shape(sys.argv[2], with_gpu=False, virtual=Virtual(memory_mib=512))
+locallab.up(sys.argv[1], shape, state_dir=Path(sys.argv[3]), count=1, with_cache=False)
 """
 
 
@@ -210,5 +210,5 @@ def test_no_run_touches_a_host_whose_firmware_would_refuse_the_module(
     done = project.provision("apply", "-i", "lab")
     assert done.returncode == 4, done.stdout + done.stderr
     blockers = project.report["hosts"]["vm01"]["blockers"]
-    assert [one for one in blockers if one["rule"] == "secure-boot"], blockers
+    assert [one for one in blockers if one["id"] == "secure-boot"], blockers
     assert machine.ssh(state) == before
