@@ -40,6 +40,7 @@ from provision.locallab.machine import (
     silent,
 )
 from provision.locallab.owner import is_alive, owner
+from provision.locallab.vm import disk
 from provision.locallab.vm import hosts as virtual
 
 SSH_PORT = 22
@@ -285,6 +286,7 @@ def sweep(*, podman: Podman | None = None, progress: Progress = silent) -> list[
     dead = existing.find(podman, cached, lab="").leftovers()
     existing.remove(podman, dead, cached, progress)
     vm.end_orphans(cached)
+    disk.sweep(podman, cached)
     return sorted({label["lab"] for label in dead.labels()})
 
 

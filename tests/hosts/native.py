@@ -48,11 +48,12 @@ def installed(platform: str, playbook: str, variables: Mapping[str, Any]) -> Pat
             for old in folder.glob(f"installed-{platform}-*"):
                 old.unlink()
             podman = connect()
-            with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-                disk.build(
-                    podman, platform, Path(work), path,
-                    lambda root: _play(podman, platform, root, playbook, variables),
-                )  # fmt: skip
+            disk.build(
+                podman,
+                platform,
+                path,
+                lambda root: _play(podman, platform, root, playbook, variables),
+            )
     return path
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -32,6 +31,8 @@ ROOT_START = EFI_START + EFI_SIZE
 # Sparse: what a host can fill, CUDA, the driver's build and TensorFlow among it.
 DISK_SIZE = 24 * 2**30
 TIMEOUT = 900
+# A build's own folder: the prefix, the process that builds.
+WORK = "build-"
 
 PACKAGES = (
     *image.PACKAGES,
@@ -134,8 +135,7 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
         for old in folder.glob(f"{platform}-*"):
             if old.suffix != ".lock" and not _in_use(old, cache):
                 old.unlink()
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-            return build(podman, platform, Path(work), path)
+        return build(podman, platform, path)
 
 
 def read(path: Path) -> Base | None:
@@ -169,39 +169,49 @@ def _in_use(path: Path, cache: Path) -> bool:
 def build(
     podman: Podman,
     platform: str,
-    work: Path,
     path: Path,
     settle: Callable[[Path], None] | None = None,
 ) -> Base:
-    """Builds a disk at `path`, in the empty folder `work`; the old one stays until it is whole.
+    """Builds a disk at `path`; an old one stays until the new one is whole.
 
     `settle` may change the root tree before it is packed: to start from a host that has something
     installed, which takes an hour under emulation. Raises MachineError.
     """
-    root = work / "root"
+    work = path.parent / f"{WORK}{os.getpid()}-{uuid.uuid4().hex[:6]}"
+    work.mkdir(mode=0o755)
+    root, kernel = work / "root", work / "vmlinuz"
     identifiers = {"root": str(uuid.uuid4()), "efi": f"{uuid.uuid4().hex[:8].upper()}"}
     try:
         _tree(podman, platform, work, identifiers)
         if settle:
             settle(root)
-        kernel = work / "vmlinuz"
         shutil.copyfile(_followed(root, "vmlinuz"), kernel)
         pack(podman, root, work, identifiers)
+        record = {
+            "sha256": sha256_of(work / "disk.qcow2"),
+            "size": (work / "disk.qcow2").stat().st_size,
+            "kernel": sha256_of(kernel),
+            "suite": image.platform(platform).suite,
+        }
+        os.replace(kernel, path.with_suffix(".vmlinuz"))
+        os.replace(work / "disk.qcow2", path)
+        write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
     finally:
-        # The tree belongs to root, whoever the user is.
-        podman.as_root("rm", "-rf", "--one-file-system", str(root), timeout=TIMEOUT)
-    unfinished = work / "disk.qcow2"
-    sha256 = sha256_of(unfinished)
-    record = {
-        "sha256": sha256,
-        "size": unfinished.stat().st_size,
-        "kernel": sha256_of(kernel),
-        "suite": image.platform(platform).suite,
-    }
-    os.replace(kernel, path.with_suffix(".vmlinuz"))
-    os.replace(unfinished, path)
-    write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
-    return Base(path, sha256, path.with_suffix(".vmlinuz"))
+        _remove_work(podman, work)
+    return Base(path, str(record["sha256"]), path.with_suffix(".vmlinuz"))
+
+
+def sweep(podman: Podman, cache: Path) -> None:
+    """Removes what builds of killed runs left in the cache."""
+    for work in (cache / "disks").glob(f"{WORK}*"):
+        pid = work.name.removeprefix(WORK).partition("-")[0]
+        if not Path("/proc", pid).exists():
+            _remove_work(podman, work)
+
+
+def _remove_work(podman: Podman, work: Path) -> None:
+    """Removes a build's folder; its tree belongs to root, whoever the user is."""
+    podman.as_root("rm", "-rf", "--one-file-system", str(work), timeout=TIMEOUT)
 
 
 def _tree(podman: Podman, platform: str, work: Path, identifiers: dict[str, str]) -> None:
