@@ -11,13 +11,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import native
 import pytest
-from conftest import over_ssh
+from conftest import BIN, over_ssh
 
 from provision import locallab
 from provision.locallab.vm import Virtual
@@ -40,7 +39,8 @@ NOUVEAU = """\
   gather_facts: false
   tasks:
     - ansible.builtin.shell: >-
-        rm /etc/modprobe.d/provision-nouveau.conf && rm -f /etc/modprobe.d/nvidia-blacklists-nouveau.conf
+        rm /etc/modprobe.d/provision-nouveau.conf
+        && rm -f /etc/modprobe.d/nvidia-blacklists-nouveau.conf
         && update-initramfs -u -k all
 """
 
@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "driver.yml"],
+            [str(BIN / "ansible-playbook"), "-i", "hosts.yml", "driver.yml"],
             cwd=folder,
             env={**os.environ, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "LC_ALL": "C.UTF-8",
                  "COLUMNS": "200"},
